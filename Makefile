@@ -1,0 +1,27 @@
+# Every target uses the .venv that `make install` makes. `make` alone prints this list.
+SHELL := /bin/bash
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+
+help: ## print this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+install: ## make .venv with everything for development, and build the jar
+	@test -x $(PY) || python3 -m venv .venv
+	@$(PY) -m pip install -q --upgrade "pip>=25.1"
+	@$(PY) -m pip install -q --group dev -e .
+	@$(MAKE) --no-print-directory jar
+
+jar: ## build the commit protocol against the jars of the PySpark wheel
+	@$(PY) tools/build_jar.py
+
+check: ## ruff, format, mypy strict
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+test: ## all tests, on real Spark processes where they need them
+	@$(PY) -m pytest -q
+
+.PHONY: help install jar check test
+-include make/*.mk
