@@ -1,0 +1,95 @@
+"""Fetch the real parts that tests need into a cache outside the repository.
+
+The S3 server is built by Go, the jars that let Spark reach S3 come through Maven; both use whatever registry
+this machine is set up for. Versions are pinned here and nowhere else. A part that is present is not touched,
+and a part appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VERSITYGW = "v1.8.0"
+HADOOP = "3.5.0"
+S3_JARS = {
+    f"hadoop-aws-{HADOOP}.jar": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
+    "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
+    "analyticsaccelerator-s3-1.3.1.jar": "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+}
+
+
+def cache() -> Path:
+    chosen = os.environ.get("REKINDLE_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rekindle"
+
+
+def s3_server() -> Path:
+    """The S3 server's binary, built if it is absent."""
+    binary = cache() / f"versitygw-{VERSITYGW}" / "versitygw"
+    if not binary.exists():
+        with _becoming(binary.parent) as folder:
+            _run(
+                ["go", "install", f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"],
+                {"GOBIN": str(folder)},
+            )
+    return binary
+
+
+def s3_jars() -> Path:
+    """The folder of jars that a Spark driver and its executors need on their class path to reach S3."""
+    folder = cache() / f"s3-jars-hadoop-{HADOOP}"
+    if not all((folder / name).exists() for name in S3_JARS):
+        shutil.rmtree(folder, ignore_errors=True)
+        with _becoming(folder) as fresh:
+            for artifact in S3_JARS.values():
+                _run(
+                    [
+                        "mvn",
+                        "-q",
+                        "-B",
+                        "dependency:copy",
+                        f"-Dartifact={artifact}",
+                        f"-DoutputDirectory={fresh}",
+                    ]
+                )
+    return folder
+
+
+class _becoming:
+    """A temporary folder beside the wanted one, renamed to it when everything inside is there."""
+
+    def __init__(self, wanted: Path) -> None:
+        self.wanted = wanted
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        self.fresh = Path(tempfile.mkdtemp(prefix=".part-", dir=wanted.parent))
+
+    def __enter__(self) -> Path:
+        return self.fresh
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self.wanted.exists():
+            self.fresh.rename(self.wanted)
+        shutil.rmtree(self.fresh, ignore_errors=True)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    print("fetching:", " ".join(command), file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as nowhere:
+        subprocess.run(command, check=True, cwd=nowhere, env=os.environ | (environment or {}))
+
+
+def main() -> None:
+    server, jars = s3_server(), s3_jars()
+    size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
+    print(
+        f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={len(S3_JARS)} s3_jars_mb={size_mb}"
+    )
+
+
+if __name__ == "__main__":
+    main()
