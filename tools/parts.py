@@ -19,7 +19,9 @@ HADOOP = "3.5.0"
 S3_JARS = {
     f"hadoop-aws-{HADOOP}.jar": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
     "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
-    "analyticsaccelerator-s3-1.3.1.jar": "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+    "analyticsaccelerator-s3-1.3.1.jar": (
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"
+    ),
 }
 
 
@@ -46,17 +48,9 @@ def s3_jars() -> Path:
     if not all((folder / name).exists() for name in S3_JARS):
         shutil.rmtree(folder, ignore_errors=True)
         with _becoming(folder) as fresh:
+            copy = ["mvn", "-q", "-B", "dependency:copy", f"-DoutputDirectory={fresh}"]
             for artifact in S3_JARS.values():
-                _run(
-                    [
-                        "mvn",
-                        "-q",
-                        "-B",
-                        "dependency:copy",
-                        f"-Dartifact={artifact}",
-                        f"-DoutputDirectory={fresh}",
-                    ]
-                )
+                _run([*copy, f"-Dartifact={artifact}"])
     return folder
 
 
