@@ -1,0 +1,106 @@
+"""Why a vertex runs: a closed union of values, each with one plain sentence.
+
+A restart set gives every vertex exactly one of these. Where several are true, the one found first on the way
+from the failure is kept: it is the one that forced the vertex in.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from rekindle.model.ids import ExchangeId
+
+
+class Because(msgspec.Struct, frozen=True, tag=True):
+    """Base of all reasons."""
+
+
+class Failed(Because, frozen=True, tag=True):
+    """The vertex itself failed, or a step fused into its task did."""
+
+
+class ResultLost(Because, frozen=True, tag=True):
+    """It had finished, but its result is gone and somebody must still have it."""
+
+
+class NotYetRun(Because, frozen=True, tag=True):
+    """It has no result yet. This is progress, not recovery."""
+
+
+class NeededBy(Because, frozen=True, tag=True):
+    """A vertex of `consumer` runs and reads it, and its result is not available."""
+
+    consumer: str
+
+
+class FusedInto(Because, frozen=True, tag=True):
+    """Its result is pipelined: it is computed as part of `consumer`, each time that runs."""
+
+    consumer: str
+
+
+class InputChanged(Because, frozen=True, tag=True):
+    """It read `producer`, which is recomputed and not proved to come out equal."""
+
+    producer: str
+
+
+class ExchangeChanged(Because, frozen=True, tag=True):
+    """It read an exchange that the engine must recompute and that is not proved to come out equal."""
+
+    exchange: ExchangeId
+
+
+class WholeStep(Because, frozen=True, tag=True):
+    """Its step can only restart whole, and another of its vertices restarts."""
+
+
+class CodeChanged(Because, frozen=True, tag=True):
+    """The step's code or parameters changed since its results were written."""
+
+
+class EverythingRestarts(Because, frozen=True, tag=True):
+    """The failover strategy is `full`."""
+
+
+Reason = (
+    Failed
+    | ResultLost
+    | NotYetRun
+    | NeededBy
+    | FusedInto
+    | InputChanged
+    | ExchangeChanged
+    | WholeStep
+    | CodeChanged
+    | EverythingRestarts
+)
+
+
+def sentence(reason: Reason) -> str:
+    """The reason as a user reads it behind the partition numbers."""
+    match reason:
+        case Failed():
+            return "failed"
+        case ResultLost():
+            return "result lost"
+        case NotYetRun():
+            return "not yet run"
+        case NeededBy(consumer):
+            return f"read by {consumer}, not available"
+        case FusedInto(consumer):
+            return f"pipelined into {consumer}"
+        case InputChanged(producer):
+            return f"read {producer}, which is recomputed and not proved equal"
+        case ExchangeChanged(exchange):
+            return f"read the exchange {exchange}, which is recomputed and not proved equal"
+        case WholeStep():
+            return "the step restarts whole"
+        case CodeChanged():
+            return "its code changed"
+        case EverythingRestarts():
+            return "strategy full"
+        case _:  # pragma: no cover
+            assert_never(reason)

@@ -1,0 +1,113 @@
+"""What can go wrong, what it takes with it, and whether trying again can help."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from rekindle.model.ids import ExchangeId
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import EMPTY, Partitions
+
+
+class FailureKind(Enum):
+    """A cause as the engine or the store reports it."""
+
+    EXCEPTION = "exception"
+    POISON = "poison row"
+    WORKER_KILLED = "Python worker killed"
+    OUT_OF_MEMORY = "out of memory"
+    NO_SPACE = "no space left"
+    EXECUTOR_LOST = "executor lost"
+    EVICTED = "block evicted"
+    APPLICATION_DIED = "Spark application died"
+    READ_ERROR = "read error"
+    RESULT_MISSING = "result missing"
+    RESULT_CORRUPT = "result corrupt"
+    TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"
+    USER_ERROR = "error in the step's definition"
+    INVARIANT = "invariant violated"
+
+    @property
+    def domain(self) -> FailureDomain:
+        return _DOMAIN.get(self, FailureDomain.TASK)
+
+    @property
+    def is_recoverable(self) -> bool:
+        """False: the same thing will happen again however often it is tried."""
+        return self not in (FailureKind.USER_ERROR, FailureKind.INVARIANT)
+
+    @property
+    def blames_partition(self) -> bool:
+        """The partition's own data or code is the likely cause, so that equal signatures mean poison."""
+        return self in (
+            FailureKind.EXCEPTION,
+            FailureKind.POISON,
+            FailureKind.WORKER_KILLED,
+            FailureKind.OUT_OF_MEMORY,
+        )
+
+
+_DOMAIN: dict[FailureKind, FailureDomain] = {
+    FailureKind.EXECUTOR_LOST: FailureDomain.EXECUTOR,
+    FailureKind.EVICTED: FailureDomain.EVICTION,
+    FailureKind.APPLICATION_DIED: FailureDomain.APPLICATION,
+    FailureKind.READ_ERROR: FailureDomain.STORAGE,
+    FailureKind.RESULT_MISSING: FailureDomain.STORAGE,
+    FailureKind.RESULT_CORRUPT: FailureDomain.STORAGE,
+}
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One link of the chain from what was seen to what began it."""
+
+    kind: FailureKind
+    text: str = ""
+    behind: Cause | None = None
+
+    @property
+    def is_recoverable(self) -> bool:
+        """An unrecoverable cause anywhere in the chain makes the whole failure unrecoverable."""
+        link: Cause | None = self
+        while link is not None:
+            if not link.kind.is_recoverable:
+                return False
+            link = link.behind
+        return True
+
+    @property
+    def root(self) -> Cause:
+        link = self
+        while link.behind is not None:
+            link = link.behind
+        return link
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Vertices of one step that failed together. `signature` is equal for equal-looking failures."""
+
+    step: str
+    partitions: Partitions
+    cause: Cause
+    signature: str = ""
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """Results that are gone, from any number of reports: partitions of steps, map parts of exchanges."""
+
+    results: dict[str, Partitions] = msgspec.field(default_factory=dict)
+    exchanges: dict[ExchangeId, Partitions] = msgspec.field(default_factory=dict)
+
+    def __or__(self, other: Losses) -> Losses:
+        results = dict(self.results)
+        for step, partitions in other.results.items():
+            results[step] = results.get(step, EMPTY) | partitions
+        exchanges = dict(self.exchanges)
+        for exchange, partitions in other.exchanges.items():
+            exchanges[exchange] = exchanges.get(exchange, EMPTY) | partitions
+        return Losses(results, exchanges)
+
+    def __bool__(self) -> bool:
+        return any(self.results.values()) or any(self.exchanges.values())

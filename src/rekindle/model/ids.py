@@ -1,0 +1,47 @@
+"""Names of things that outlive a process: attempts, generations, exchanges, digests."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+import msgspec
+
+Generation = NewType("Generation", int)
+Epoch = NewType("Epoch", int)
+ExchangeVersion = NewType("ExchangeVersion", int)
+
+# An opaque text that is equal exactly if the contents are (rows in any order). Unknown is None, never "".
+Digest = NewType("Digest", str)
+
+
+class AttemptId(msgspec.Struct, frozen=True, order=True):
+    """One try at partitions of one step. It belongs to an epoch and is dispatched at most once."""
+
+    step: str
+    generation: Generation
+    epoch: Epoch
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.step}/g{self.generation}/e{self.epoch}-a{self.number}"
+
+
+class ExchangeId(msgspec.Struct, frozen=True, order=True):
+    """What the engine keeps between two steps of one plan: shuffle files, a broadcast, or (no producer) the
+    constants of the query itself."""
+
+    consumer: str
+    producer: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.producer or 'query'}=>{self.consumer}"
+
+
+class Vertex(msgspec.Struct, frozen=True, order=True):
+    """(step, partition), for messages and single failures. Never held for every vertex of a run."""
+
+    step: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.step}[{self.partition}]"
