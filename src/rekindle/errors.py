@@ -2,9 +2,15 @@
 
 RekindleError                       code  next command or hint is part of every message
 ├── Refused                         RK1xx nothing was done; the difference is named
+│   ├── StoreRefused                RK120 the storage ignores conditions
+│   ├── JournalRefused              RK121 a record is damaged, missing or foreign
+│   ├── NewerJournal                RK122 written by a newer Rekindle
+│   ├── RunClosed                   RK123 the run has its tombstone: nothing can follow
+│   └── StillOwned                  RK124 a living master owns the run
 ├── Fenced                          RK2xx another master owns the run now
 ├── AppendRejected                  RK301 not written: another record has this number
 ├── AppendUnknown                   RK302 maybe written: read again before anything else
+├── StoreFailed                     RK303 the storage certainly did not do what was asked
 └── RunFailed                       RK4xx the run stopped; what was kept is named
 """
 
@@ -28,6 +34,36 @@ class Refused(RekindleError):
     code = "RK100"
 
 
+class StoreRefused(Refused):
+    """The storage cannot keep two masters apart, so that nothing is started on it."""
+
+    code = "RK120"
+
+
+class JournalRefused(Refused):
+    """The journal is not what one master after the other wrote: folding it could be wrong."""
+
+    code = "RK121"
+
+
+class NewerJournal(Refused):
+    """A record has a format, a type or a version that this Rekindle does not know."""
+
+    code = "RK122"
+
+
+class RunClosed(Refused):
+    """The run ended with a tombstone, and its next sequence number is never free again."""
+
+    code = "RK123"
+
+
+class StillOwned(Refused):
+    """Another master holds the run and showed life a moment ago."""
+
+    code = "RK124"
+
+
 class Fenced(RekindleError):
     """Another master owns the run; nothing this process does counts any more."""
 
@@ -44,6 +80,12 @@ class AppendUnknown(RekindleError):
     """Maybe written: only the same bytes may be tried at that number."""
 
     code = "RK302"
+
+
+class StoreFailed(RekindleError):
+    """Certainly not done: the storage refused, was full, or could not be reached before anything was sent."""
+
+    code = "RK303"
 
 
 class RunFailed(RekindleError):

@@ -1,0 +1,84 @@
+"""Events to bytes and back, for any closed union of msgspec structs with tags.
+
+- Each event is written with its type and version. An older version is lifted step by step before it is
+  decoded.
+- An unknown type or a newer version is refused with a sentence: skipping a fact would fold to something
+  untrue.
+- A field that is added with a default needs no new version; a change of meaning does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar, get_args
+
+import msgspec
+
+from rekindle.errors import JournalRefused, NewerJournal
+
+E = TypeVar("E")
+Lift = Callable[[dict[str, Any]], dict[str, Any]]
+Hook = Callable[[Any], Any]
+BackHook = Callable[[type, Any], Any]
+
+
+class Codec(Generic[E]):
+    """Encodes and decodes the events of one union."""
+
+    def __init__(
+        self,
+        union: Any,
+        *,
+        versions: Mapping[str, int] | None = None,
+        lifts: Mapping[tuple[str, int], Lift] | None = None,
+        enc_hook: Hook | None = None,
+        dec_hook: BackHook | None = None,
+    ) -> None:
+        members = get_args(union) or (union,)
+        tags = {member: str(member.__struct_config__.tag) for member in members}
+        self._lifts = dict(lifts or {})
+        self._versions = {tag: (versions or {}).get(tag, 1) for tag in tags.values()}
+        self._dec_hook = dec_hook
+        self._members = {tag: member for member, tag in tags.items()}
+        self._decoders = {
+            f"{tag}/{self._versions[tag]}": msgspec.json.Decoder(member, dec_hook=dec_hook)
+            for member, tag in tags.items()
+        }
+        self._names = {member: f"{tag}/{self._versions[tag]}" for member, tag in tags.items()}
+        self._encoder = msgspec.json.Encoder(enc_hook=enc_hook)
+
+    def encode(self, event: E) -> tuple[str, msgspec.Raw]:
+        """`Type/version` and the bytes of one event."""
+        name = self._names.get(type(event))
+        if name is None:
+            raise TypeError(f"{type(event).__name__} is no event of this journal")
+        return name, msgspec.Raw(self._encoder.encode(event))
+
+    def decode(self, name: str, raw: msgspec.Raw) -> E:
+        """One event, from the version it was written in."""
+        decoder = self._decoders.get(name)
+        try:
+            if decoder is not None:
+                event: E = decoder.decode(raw)
+                return event
+            return self._lift(name, raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise JournalRefused(f"an event {name} is not what its type says: {error}") from error
+
+    def _lift(self, name: str, raw: msgspec.Raw) -> E:
+        tag, _, number = name.partition("/")
+        newest = self._versions.get(tag)
+        if newest is None or not number.isdecimal() or int(number) > newest:
+            known = "not known" if newest is None else f"known up to version {newest}"
+            raise NewerJournal(
+                f"the journal holds an event {name}, which is {known} here: a newer Rekindle wrote it",
+                "pip install -U rekindle",
+            )
+        value: dict[str, Any] = msgspec.json.decode(raw)
+        for version in range(int(number), newest):
+            lift = self._lifts.get((tag, version))
+            if lift is None:
+                raise JournalRefused(f"an event {name} cannot be read: no rule lifts version {version}")
+            value = lift(value)
+        event: E = msgspec.convert(value, self._members[tag], dec_hook=self._dec_hook)
+        return event

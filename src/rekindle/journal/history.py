@@ -1,0 +1,171 @@
+"""Reading a journal: list the numbers, judge each record by the table, keep the facts.
+
+- Reading changes nothing and needs no lease. Names that are no sequence number do not count.
+- A position is all that a writer has to know about what was kept: the last number, its epoch, its checksum.
+- Reading may start behind a position, if the record at that position is still the one it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
+
+import msgspec
+
+from rekindle.errors import Fenced, JournalRefused
+from rekindle.journal.codec import Codec
+from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, find, name_of, whole
+from rekindle.journal.owner import Owner
+from rekindle.journal.store import Store
+from rekindle.journal.tail import Seen, Verdict, judge
+
+E = TypeVar("E")
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The end of what was kept. `sequence` is the last number in use, also by a record that was cut."""
+
+    sequence: int = 0
+    epoch: int = 0
+    checksum: str = ""
+    owner: Owner | None = None
+    is_closed: bool = False
+
+
+START = Position()
+
+
+class Record(msgspec.Struct, Generic[E], frozen=True):
+    """One kept record with its events."""
+
+    sequence: int
+    epoch: int
+    writer: str
+    events: tuple[E, ...]
+
+
+class History(msgspec.Struct, Generic[E], frozen=True):
+    """What a journal says: the records after where reading began, and where it ends."""
+
+    records: tuple[Record[E], ...]
+    position: Position
+    cut: tuple[int, ...] = ()
+
+    @property
+    def events(self) -> Iterator[E]:
+        return (event for record in self.records for event in record.events)
+
+
+def folder_of(run: str) -> str:
+    """The journal's folder in a run's directory."""
+    return f"{run.rstrip('/')}/journal/"
+
+
+def read(
+    store: Store, run: str, codec: Codec[E], after: Position = START, own_epoch: int | None = None
+) -> History[E]:
+    """All records behind a position. Raises `JournalRefused`, or `Fenced` for a reader with an epoch."""
+    folder = folder_of(run)
+    names = [name for name in store.list_after(folder, name_of(after.sequence)) if NAME.fullmatch(name)]
+    found = [find(data if data is not None else b"") for data in store.get_many(folder, names)]
+    return _judge_all(store, run, codec, names, found, after, own_epoch)
+
+
+def _judge_all(
+    store: Store,
+    run: str,
+    codec: Codec[E],
+    names: Sequence[str],
+    found: Sequence[Found],
+    position: Position,
+    own_epoch: int | None,
+) -> History[E]:
+    records: list[Record[E]] = []
+    cut: list[int] = []
+    for index, (name, item) in enumerate(zip(names, found, strict=True)):
+        row = judge(_seen(name, item, islice(found, index + 1, None), position, cut, own_epoch))
+        match row.verdict:
+            case Verdict.KEEP:
+                assert isinstance(item, Whole)
+                records.append(_record(item.frame, codec))
+                position = follow(position, item)
+            case Verdict.CUT:
+                cut.append(int(name))
+                position = msgspec.structs.replace(position, sequence=int(name))
+            case Verdict.REFUSE:
+                raise _refused(store, run, name, item, row.because)
+            case Verdict.FENCED:
+                assert isinstance(item, Whole)
+                raise fenced(run, item.frame)
+    return History(tuple(records), position, tuple(cut))
+
+
+def _seen(
+    name: str,
+    item: Found,
+    later: Iterator[Found],
+    position: Position,
+    cut: Sequence[int],
+    own_epoch: int | None,
+) -> Seen:
+    if isinstance(item, Whole):
+        after_cut = bool(cut) and cut[-1] == position.sequence
+        newer = own_epoch is not None and item.frame.epoch > own_epoch
+        return Seen(True, True, is_chained(name, item.frame, position, after_cut), False, newer)
+    next_whole = next((other for other in later if isinstance(other, Whole)), None)
+    nothing_stands_on_it = next_whole is None or next_whole.frame.previous == position.checksum
+    is_last = nothing_stands_on_it and int(name) == position.sequence + 1
+    return Seen(isinstance(item, Damaged), False, False, is_last, False)
+
+
+def is_chained(name: str, frame: Frame, position: Position, after_cut: bool = False) -> bool:
+    """Whether a record under this name is the one that may follow a position."""
+    if position.is_closed or frame.previous != position.checksum:
+        return False
+    if not int(name) == frame.sequence == position.sequence + 1:
+        return False
+    if frame.owner is not None:
+        return frame.epoch == position.epoch + 1
+    return frame.epoch == position.epoch and position.epoch > 0 and not after_cut
+
+
+def follow(position: Position, record: Whole) -> Position:
+    """The position behind a record that was kept."""
+    frame = record.frame
+    owner = frame.owner if frame.owner is not None else position.owner
+    return Position(frame.sequence, frame.epoch, record.checksum, owner, frame.is_closed)
+
+
+def confirm(store: Store, run: str, position: Position) -> bool:
+    """Whether the record at a position is still the one that the position names."""
+    if position.sequence == 0:
+        return True
+    name = name_of(position.sequence)
+    data = store.get(folder_of(run) + name)
+    return data is not None and whole(data, name).checksum == position.checksum
+
+
+def fenced(run: str, frame: Frame) -> Fenced:
+    who = f" ({frame.owner})" if frame.owner is not None else ""
+    return Fenced(
+        f"run {run} was taken over: record {frame.sequence} belongs to epoch {frame.epoch}{who}",
+        f"rekindle show {run.rsplit('/', 1)[-1]}",
+    )
+
+
+def _record(frame: Frame, codec: Codec[E]) -> Record[E]:
+    events = tuple(map(codec.decode, frame.types, frame.events))
+    return Record(frame.sequence, frame.epoch, frame.writer, events)
+
+
+def _refused(store: Store, run: str, name: str, item: Found, because: str) -> JournalRefused:
+    match item:
+        case Damaged(reason):
+            what = reason
+        case Torn() | Whole():
+            what = because
+    return JournalRefused(
+        f"record {int(name)} of {store.name}/{folder_of(run)} cannot be used: {what}. Nothing was changed.",
+        "restore that object from a backup or an older version, or start over with `rekindle run --new`",
+    )

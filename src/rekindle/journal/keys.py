@@ -1,0 +1,79 @@
+"""Run keys: two starts of the same work find each other.
+
+The key of a run is its pipeline and parameters. `<pipeline>/_keys/<hash>/<number>` names the run that holds
+it, claimed by put-if-absent. `--new` claims the next number; the highest number holds the key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import msgspec
+
+from rekindle.errors import AppendUnknown
+from rekindle.journal.journal import PAUSES_SECONDS, Pause
+from rekindle.journal.store import Put, Store
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Which run holds a key. `is_ours` tells whether this call made it so."""
+
+    run: str
+    number: int
+    is_ours: bool = False
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    run: str
+    key: str
+
+
+def key_of(parameters: Mapping[str, str]) -> str:
+    """The text of a key: equal parameters give equal text, in whatever order they were given."""
+    return msgspec.json.encode(dict(sorted(parameters.items()))).decode()
+
+
+def find_claim(store: Store, pipeline: str, parameters: Mapping[str, str]) -> Claim | None:
+    """The run that holds a key now."""
+    folder = _folder(pipeline, parameters)
+    names = [name for name in store.list_after(folder) if name.isdecimal()]
+    if not names:
+        return None
+    data = store.get(folder + names[-1])
+    return None if data is None else Claim(_decode(data).run, int(names[-1]))
+
+
+def claim(
+    store: Store,
+    pipeline: str,
+    parameters: Mapping[str, str],
+    run: str,
+    *,
+    is_new: bool = False,
+    pause: Pause = time.sleep,
+) -> Claim:
+    """Claim a key for a run, or learn who holds it. `run` must be a fresh, unique name."""
+    held = find_claim(store, pipeline, parameters)
+    if held is not None and not is_new:
+        return held
+    number = 1 if held is None else held.number + 1
+    key = f"{_folder(pipeline, parameters)}{number:08d}"
+    body = msgspec.json.encode(_Stored(run, key_of(parameters)))
+    for seconds in PAUSES_SECONDS:
+        answer = store.put_if_absent(key, body)
+        found = body if answer is Put.CREATED else store.get(key)
+        if answer is not Put.UNKNOWN and found is not None:
+            return Claim(_decode(found).run, number, found == body)
+        pause(seconds)
+    raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
+
+
+def _folder(pipeline: str, parameters: Mapping[str, str]) -> str:
+    digest = blake2b(key_of(parameters).encode(), digest_size=16).hexdigest()
+    return f"{pipeline}/_keys/{digest}/"
+
+
+def _decode(data: bytes) -> _Stored:
+    return msgspec.json.decode(data, type=_Stored)

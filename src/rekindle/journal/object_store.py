@@ -1,0 +1,136 @@
+"""S3, Google Cloud Storage and Azure as a store, through obstore (extra `cloud`).
+
+- Put-if-absent is one conditional request. "Already there" and "precondition failed" are `EXISTS`.
+- 409, 5xx, timeouts and dropped connections are `UNKNOWN`: the write may have landed, or may still land.
+- Only an answer that names a cause no write can survive (no rights, no bucket, a bad name) is `StoreFailed`.
+- The client may send a request twice by itself, so that `EXISTS` can also mean our own first try. The
+  journal compares bytes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import obstore
+from obstore import exceptions
+from obstore.store import ObjectStore, from_url
+
+from rekindle.errors import StoreFailed
+from rekindle.journal.store import Put
+
+PARALLEL_READS = 32
+CERTAIN = (
+    exceptions.PermissionDeniedError,
+    exceptions.UnauthenticatedError,
+    exceptions.NotFoundError,
+    exceptions.InvalidPathError,
+    exceptions.NotSupportedError,
+)
+THERE = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
+
+
+class ObjectStorage:
+    """One prefix of a bucket as a store."""
+
+    def __init__(
+        self, url: str, options: Mapping[str, str] | None = None, timeout_seconds: float = 20.0
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._store = _connect(self._url, dict(options or {}), timeout_seconds)
+
+    @property
+    def name(self) -> str:
+        return self._url
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        try:
+            obstore.put(self._store, key, body, mode="create", use_multipart=False)
+        except THERE:
+            return Put.EXISTS
+        except CERTAIN as error:
+            raise self._failed("write", key, error) from error
+        except exceptions.BaseError:
+            return Put.UNKNOWN
+        return Put.CREATED
+
+    def put(self, key: str, body: bytes) -> None:
+        try:
+            obstore.put(self._store, key, body, use_multipart=False)
+        except exceptions.BaseError as error:
+            raise self._failed("write", key, error) from error
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            return bytes(obstore.get(self._store, key).bytes())
+        except (exceptions.NotFoundError, FileNotFoundError):
+            return None
+        except exceptions.BaseError as error:
+            raise self._failed("read", key, error) from error
+
+    def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        if not names:
+            return
+        with ThreadPoolExecutor(min(PARALLEL_READS, len(names)), "rekindle-read") as pool:
+            yield from pool.map(lambda name: self.get(folder + name), names)
+
+    def list_after(self, folder: str, after: str = "") -> list[str]:
+        offset = folder + after if after else None
+        try:
+            pages = obstore.list(self._store, prefix=folder, offset=offset, chunk_size=1000)
+            names = [entry["path"].removeprefix(folder) for page in pages for entry in page]
+        except exceptions.BaseError as error:
+            raise self._failed("list", folder, error) from error
+        return sorted(name for name in names if name > after and "/" not in name)
+
+    def list_folders(self, folder: str) -> list[str]:
+        try:
+            found = obstore.list_with_delimiter(self._store, prefix=folder or None)["common_prefixes"]
+        except exceptions.BaseError as error:
+            raise self._failed("list", folder, error) from error
+        return sorted(prefix.rstrip("/").rsplit("/", 1)[-1] for prefix in found)
+
+    def delete(self, key: str) -> None:
+        try:
+            obstore.delete(self._store, key)
+        except (exceptions.NotFoundError, FileNotFoundError):
+            return
+        except exceptions.BaseError as error:
+            raise self._failed("delete", key, error) from error
+
+    def modified(self, key: str) -> float | None:
+        try:
+            return obstore.head(self._store, key)["last_modified"].timestamp()
+        except (exceptions.NotFoundError, FileNotFoundError):
+            return None
+        except exceptions.BaseError as error:
+            raise self._failed("read the time of", key, error) from error
+
+    def now(self) -> float:
+        key = f"_clock/{uuid.uuid4().hex}"
+        self.put(key, b"now")
+        try:
+            found = self.modified(key)
+        finally:
+            self.delete(key)
+        if found is None:
+            raise StoreFailed(f"{self.name} does not show an object that was just written ({key})")
+        return found
+
+    def _failed(self, act: str, key: str, error: Exception) -> StoreFailed:
+        cause = str(error).split("\n")[0][:300]
+        return StoreFailed(f"{self.name} did not {act} {key}: {cause}")
+
+
+def _connect(url: str, options: dict[str, str], timeout_seconds: float) -> ObjectStore:
+    client: dict[str, Any] = {"timeout": f"{timeout_seconds}s", "connect_timeout": "5s"}
+    is_plain = options.get("endpoint", "").startswith("http://")
+    client["allow_http"] = is_plain or options.pop("allow_http", "false") == "true"
+    options.pop("allow_http", None)
+    retry = {"max_retries": 3, "retry_timeout": timedelta(seconds=timeout_seconds)}
+    connect: Any = from_url
+    store: ObjectStore = connect(url, client_options=client, retry_config=retry, **options)
+    return store

@@ -1,0 +1,80 @@
+"""Become the master of a run: read it, see that nobody else is, open the next epoch.
+
+- The opening record is put under the next number. Whoever gets it is the master; the others read again and
+  find a living owner. No lock is needed, and nothing is ever waited for that a dead process would have to
+  do.
+- `force` skips only the question whether the master seen first lives, not one that came in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rekindle.errors import AppendRejected, Fenced, RunClosed, StillOwned
+from rekindle.journal.codec import Codec
+from rekindle.journal.history import START, History, Position, read
+from rekindle.journal.journal import Journal, Pause
+from rekindle.journal.lease import STALE_SECONDS, Sign, sign_of_life
+from rekindle.journal.owner import Owner, is_seen_dead, this_process
+from rekindle.journal.store import Store
+
+E = TypeVar("E")
+TRIES = 20
+
+# The events that open an epoch, from the history so far and the number of the new epoch.
+Opening = Callable[[History[E], int], Sequence[E]]
+
+
+def take_over(
+    store: Store,
+    run: str,
+    codec: Codec[E],
+    opening: Opening[E],
+    *,
+    after: Position = START,
+    force: bool = False,
+    stale_seconds: float = STALE_SECONDS,
+    owner: Owner | None = None,
+    is_dead: Callable[[Owner], bool] = is_seen_dead,
+    pause: Pause = time.sleep,
+) -> tuple[Journal[E], History[E]]:
+    """Open the next epoch of a run, new or old. The history returned ends with the opening record."""
+    me = owner if owner is not None else this_process()
+    forced: int | None = None
+    for _ in range(TRIES):
+        history = read(store, run, codec, after)
+        _refuse_closed(run, history.position)
+        sign = sign_of_life(store, run, history.position, stale_seconds, is_dead)
+        forced = history.position.epoch if force and forced is None else forced
+        if not (sign.life.may_be_taken_over or forced == history.position.epoch):
+            raise _still_owned(run, sign, stale_seconds)
+        journal = Journal(store, run, codec, history.position, pause)
+        try:
+            record = journal.open_epoch(me, opening(history, history.position.epoch + 1))
+        except (Fenced, AppendRejected):
+            continue
+        return journal, History((*history.records, record), journal.position, history.cut)
+    raise StillOwned(
+        f"run {run} was taken over by others {TRIES} times in a row", f"rekindle show {_short(run)}"
+    )
+
+
+def _refuse_closed(run: str, position: Position) -> None:
+    if position.is_closed:
+        raise RunClosed(
+            f"run {_short(run)} is closed, nothing can follow its tombstone", "rekindle run --new"
+        )
+
+
+def _still_owned(run: str, sign: Sign, stale_seconds: float) -> StillOwned:
+    age = 0.0 if sign.age_seconds is None else sign.age_seconds
+    return StillOwned(
+        f"run {_short(run)} belongs to {sign.owner}, which showed life {age:.0f} s ago",
+        f"wait until it is silent for {stale_seconds:.0f} s, or take it over now with `--force`",
+    )
+
+
+def _short(run: str) -> str:
+    return run.rstrip("/").rsplit("/", 1)[-1]

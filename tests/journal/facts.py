@@ -1,0 +1,45 @@
+"""A small union of events for tests: the journal must carry any union."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.journal.codec import Codec
+from rekindle.journal.history import History, Position
+from rekindle.journal.journal import Journal
+from rekindle.journal.store import Store
+from rekindle.journal.takeover import take_over
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    epoch: int
+
+
+class Noted(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+Fact = Opened | Noted
+CODEC: Codec[Fact] = Codec(Fact)
+RUN = "daily/run-1"
+
+
+def opening(history: History[Fact], epoch: int) -> list[Fact]:
+    return [Opened(epoch)]
+
+
+def no_pause(seconds: float) -> None:
+    """Tests of unknown answers do not wait."""
+
+
+def open_run(store: Store, run: str = RUN, force: bool = True) -> tuple[Journal[Fact], History[Fact]]:
+    """Take a run over, by default without asking whether its master lives."""
+    return take_over(store, run, CODEC, opening, force=force, pause=no_pause)
+
+
+def texts(history: History[Fact]) -> list[str]:
+    return [event.text for event in history.events if isinstance(event, Noted)]
+
+
+def journal_at(store: Store, position: Position) -> Journal[Fact]:
+    return Journal(store, RUN, CODEC, position, no_pause)

@@ -1,0 +1,68 @@
+"""The conformance suite: the same rows for every backend. `make stores` runs it at full size."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journal.broken_s3 import BrokenS3
+from rekindle.errors import Refused, StoreRefused
+from rekindle.journal.memory import MemoryStore
+from rekindle.journal.probe import probe
+from rekindle.journal.store import Put, Store
+from rekindle.journal.stores import open_store
+from store_checks import CHECKS, races
+from support.s3 import S3Server
+
+
+@pytest.fixture(params=["memory", "disk", pytest.param("s3", marks=pytest.mark.s3)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "disk":
+        return open_store(str(tmp_path / "store"))
+    server: S3Server = request.getfixturevalue("s3")
+    return open_store(server.url(uuid.uuid4().hex), server.store_settings)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.replace("_", " "))
+def test_a_store_keeps_its_word(store: Store, check: Callable[[Store], None]) -> None:
+    check(store)
+
+
+def test_one_of_24_racing_writers_wins(store: Store) -> None:
+    assert races(store, writers=24, count=10) == (10, 10)
+
+
+def test_the_probe_accepts_it_and_leaves_nothing(store: Store) -> None:
+    probe(store)
+    assert store.list_after("_probe/") == []
+
+
+class IgnoresConditions(MemoryStore):
+    """A store that accepts a condition and ignores it."""
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        self.put(key, body)
+        return Put.CREATED
+
+
+def test_a_store_that_ignores_conditions_is_refused_by_name() -> None:
+    with pytest.raises(StoreRefused, match="the store memory:bad let a second writer"):
+        probe(IgnoresConditions(name="memory:bad"))
+
+
+@pytest.mark.s3
+def test_rclone_is_refused_by_name() -> None:
+    with BrokenS3() as server:
+        store = open_store(server.url("location"), server.store_settings)
+        with pytest.raises(StoreRefused, match=f"{server.bucket}/location"):
+            probe(store)
+
+
+def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(Refused, match="abfss, az, file, gs, s3"):
+        open_store("ftp://host/path")
