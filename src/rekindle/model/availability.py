@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-from rekindle.model.failures import Losses
 from rekindle.model.graph import Graph
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain, ResultKind
-from rekindle.model.partitions import EMPTY, Partitions
-
-_K = TypeVar("_K", str, ExchangeId)
+from rekindle.model.partitions import Partitions
+from rekindle.model.parts import Parts, less
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +39,19 @@ class Availability:
             exchanges={x.id: Partitions.first(x.partitions) for x in graph.exchanges.values()},
         )
 
-    def without(self, lost: Losses) -> Availability:
+    def without(self, lost: Parts) -> Availability:
         """After these results are gone."""
         return replace(
             self,
-            results=_less(self.results, lost.results),
-            exchanges=_less(self.exchanges, lost.exchanges),
+            results=less(self.results, lost.results),
+            exchanges=less(self.exchanges, lost.exchanges),
         )
 
     def after(self, graph: Graph, domain: FailureDomain) -> Availability:
         """After a failure took everything that does not survive `domain`, and all that was in flight."""
         return replace(
             self,
-            results={
-                name: at for name, at in self.results.items() if graph.steps[name].kind.survives(domain)
-            },
+            results={name: at for name, at in self.results.items() if graph.steps[name].kind.survives(domain)},
             running={},
             exchanges=self.exchanges if ResultKind.CACHING.survives(domain) else {},
         )
-
-
-def _less(have: Mapping[_K, Partitions], lost: Mapping[_K, Partitions]) -> dict[_K, Partitions]:
-    return {key: at - lost.get(key, EMPTY) for key, at in have.items()}

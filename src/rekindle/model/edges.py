@@ -74,9 +74,7 @@ class Interval:
         return _stretch(starts, producers // consumers) | lasts
 
     def mismatch(self, producers: int, consumers: int) -> str:
-        return (
-            "" if producers >= consumers else f"{producers} partitions cannot be coalesced into {consumers}"
-        )
+        return "" if producers >= consumers else f"{producers} partitions cannot be coalesced into {consumers}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from enum import Enum
 
 import msgspec
 
-from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain
-from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.partitions import Partitions
 
 
 class FailureKind(Enum):
@@ -92,22 +91,3 @@ class Failure(msgspec.Struct, frozen=True):
     partitions: Partitions
     cause: Cause
     signature: str = ""
-
-
-class Losses(msgspec.Struct, frozen=True):
-    """Results that are gone, from any number of reports: partitions of steps, map parts of exchanges."""
-
-    results: dict[str, Partitions] = msgspec.field(default_factory=dict)
-    exchanges: dict[ExchangeId, Partitions] = msgspec.field(default_factory=dict)
-
-    def __or__(self, other: Losses) -> Losses:
-        results = dict(self.results)
-        for step, partitions in other.results.items():
-            results[step] = results.get(step, EMPTY) | partitions
-        exchanges = dict(self.exchanges)
-        for exchange, partitions in other.exchanges.items():
-            exchanges[exchange] = exchanges.get(exchange, EMPTY) | partitions
-        return Losses(results, exchanges)
-
-    def __bool__(self) -> bool:
-        return any(self.results.values()) or any(self.exchanges.values())

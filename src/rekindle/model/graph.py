@@ -145,9 +145,7 @@ class Graph:
         return Group(root, frozenset(members), tuple(x for x in self.exchanges if x.consumer in members))
 
 
-def promoted(
-    steps: Iterable[Step], edges: Iterable[Edge], kind: ResultKind
-) -> tuple[list[Step], tuple[str, ...]]:
+def promoted(steps: Iterable[Step], edges: Iterable[Edge], kind: ResultKind) -> tuple[list[Step], tuple[str, ...]]:
     """The steps with every torn pipelined one kept as `kind`, and the names of those that changed."""
     listed, wires = list(steps), tuple(edges)
     names = tuple(
@@ -186,9 +184,7 @@ def _check_edges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> None:
     read = {edge.producer for edge in edges}
     for name, step in steps.items():
         if step.kind.joins_region and name not in read:
-            raise Refused(
-                f"{name} is pipelined, but nothing reads it", hint=f"keep it: result='blocking' for {name}"
-            )
+            raise Refused(f"{name} is pipelined, but nothing reads it", hint=f"keep it: result='blocking' for {name}")
 
 
 def _topological(inputs: dict[str, tuple[Edge, ...]], outputs: dict[str, tuple[Edge, ...]]) -> list[str]:
@@ -216,9 +212,7 @@ def _exchanges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> list[Exchange
         if edge.has_exchange
     ]
     constants = [
-        Exchange(ExchangeId(name), 1, step.determinism)
-        for name, step in steps.items()
-        if step.has_query_constants
+        Exchange(ExchangeId(name), 1, step.determinism) for name, step in steps.items() if step.has_query_constants
     ]
     return found + constants
 

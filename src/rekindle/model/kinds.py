@@ -67,9 +67,27 @@ class KeepUntil(Enum):
 
 
 class Proof(Enum):
-    """Why a partition of an older generation may stand in the new one (rule 4)."""
+    """Why a partition of an older generation may stand in the new one (rule 4, a to d).
+
+    UNTOUCHED is the argument of (a) for a partition below which no exchange and no input was recomputed.
+    """
+
+    UNTOUCHED = "untouched"
 
     NARROW = "narrow"
     DETERMINATE = "determinate"
     CHECKSUMS = "checksums"
     DECLARED = "declared"
+
+
+class Outcome(Enum):
+    """How one vertex of an attempt ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def keeps_result(self) -> bool:
+        """Only what finished may ever count; anything else it wrote is released at once."""
+        return self is Outcome.FINISHED

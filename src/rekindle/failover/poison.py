@@ -1,0 +1,84 @@
+"""Partitions that break whatever runs them.
+
+Rules
+- A partition that failed with a cause of its own is a suspect. Suspects are tried last, so that everything healthy is
+  committed before they fail again.
+- A partition that fails `tries_max` times with the same signature is poison and stops its step. So does a signature
+  that was seen `step_max` times in all: then the step is wrong and not one partition.
+- Only counts are kept: per signature one bitmap for "at least once", one for "at least twice", and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rekindle.model.failures import Failure
+from rekindle.model.partitions import EMPTY, Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonLimits:
+    tries_max: int = 3
+    step_max: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Of one step: signature to (failed at least once, at least twice, …) and to how often it was seen."""
+
+    levels: Mapping[str, tuple[Partitions, ...]] = field(default_factory=dict)
+    seen: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> Partitions:
+        found = EMPTY
+        for levels in self.levels.values():
+            found = found | levels[0]
+        return found
+
+    def after(self, failure: Failure) -> Suspects:
+        """With one more failure counted, if it blames the partition and not the world around it."""
+        if not failure.cause.root.kind.blames_partition:
+            return self
+        rising, levels = failure.partitions, []
+        for level in self.levels.get(failure.signature, ()):
+            levels.append(level | rising)
+            rising = rising & level
+        if rising:
+            levels.append(rising)
+        count = self.seen.get(failure.signature, 0) + len(failure.partitions)
+        return Suspects({**self.levels, failure.signature: tuple(levels)}, {**self.seen, failure.signature: count})
+
+    def without(self, healthy: Partitions) -> Suspects:
+        """After these partitions finished: they are suspects no longer. What was seen stays seen."""
+        kept = {
+            signature: tuple(left for left in (level - healthy for level in levels) if left)
+            for signature, levels in self.levels.items()
+        }
+        return Suspects({signature: levels for signature, levels in kept.items() if levels}, self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The step must stop: these partitions failed with this signature, `times` at most each."""
+
+    signature: str
+    partitions: Partitions
+    times: int
+
+
+def stop(limits: PoisonLimits, suspects: Suspects) -> Stop | None:
+    """The reason to stop the step, if there is one."""
+    for signature, levels in suspects.levels.items():
+        if len(levels) >= limits.tries_max:
+            return Stop(signature, levels[limits.tries_max - 1], limits.tries_max)
+        if suspects.seen[signature] >= limits.step_max:
+            return Stop(signature, levels[0], len(levels))
+    return None
+
+
+def tried_last(suspects: Suspects, ready: Partitions) -> tuple[Partitions, Partitions]:
+    """`ready` as (what may run now, what waits for that to end). If only suspects are left, they run."""
+    healthy = ready - suspects.partitions
+    return (healthy, ready - healthy) if healthy else (ready, EMPTY)
