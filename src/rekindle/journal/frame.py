@@ -22,9 +22,9 @@ from rekindle.journal.owner import Owner
 FORMAT = 1
 DIGITS = 20
 NAME = re.compile(r"[0-9]{20}")
-HEADER = re.compile(rb"RK([0-9]{1,4}) ([0-9]{1,12}) ([0-9a-f]{32})\n")
+HEADER = re.compile(rb"RK([1-9][0-9]{0,3}) ([1-9][0-9]{0,11}) ([0-9a-f]{32})\n")
 # Every beginning of a header: what a torn first line can look like.
-HEADER_BEGINNING = re.compile(rb"(R(K([0-9]{1,4}( ([0-9]{1,12}( ([0-9a-f]{1,32})?)?)?)?)?)?)?")
+HEADER_BEGINNING = re.compile(rb"(R(K([1-9][0-9]{0,3}( ([1-9][0-9]{0,11}( ([0-9a-f]{1,32})?)?)?)?)?)?)?")
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,9 +24,10 @@ E = TypeVar("E")
 
 
 class Position(msgspec.Struct, frozen=True):
-    """The end of what was kept. `sequence` is the last number in use, also by a record that was cut."""
+    """The end of what was kept. `sequence` is the last number in use; it is behind `kept` where one was cut."""
 
     sequence: int = 0
+    kept: int = 0
     epoch: int = 0
     checksum: str = ""
     owner: Owner | None = None
@@ -62,9 +63,7 @@ def folder_of(run: str) -> str:
     return f"{run.rstrip('/')}/journal/"
 
 
-def read(
-    store: Store, run: str, codec: Codec[E], after: Position = START, own_epoch: int | None = None
-) -> History[E]:
+def read(store: Store, run: str, codec: Codec[E], after: Position = START, own_epoch: int | None = None) -> History[E]:
     """All records behind a position. Raises `JournalRefused`, or `Fenced` for a reader with an epoch."""
     folder = folder_of(run)
     names = [name for name in store.list_after(folder, name_of(after.sequence)) if NAME.fullmatch(name)]
@@ -134,7 +133,7 @@ def follow(position: Position, record: Whole) -> Position:
     """The position behind a record that was kept."""
     frame = record.frame
     owner = frame.owner if frame.owner is not None else position.owner
-    return Position(frame.sequence, frame.epoch, record.checksum, owner, frame.is_closed)
+    return Position(frame.sequence, frame.sequence, frame.epoch, record.checksum, owner, frame.is_closed)
 
 
 def confirm(store: Store, run: str, position: Position) -> bool:

@@ -39,11 +39,17 @@ class Journal(Generic[E]):
     """Appends records behind a position. One thread appends; any thread may look."""
 
     def __init__(
-        self, store: Store, run: str, codec: Codec[E], position: Position, pause: Pause = time.sleep
+        self,
+        store: Store,
+        run: str,
+        codec: Codec[E],
+        position: Position,
+        pause: Pause = time.sleep,
+        writer: str = "",
     ) -> None:
         self.store = store
         self.run = run
-        self.writer = uuid.uuid4().hex[:16]
+        self.writer = writer or uuid.uuid4().hex[:16]
         self._codec = codec
         self._position = position
         self._pause = pause
@@ -95,9 +101,7 @@ class Journal(Generic[E]):
             raise self._ended
         if self._pending is not None:
             number = self._pending.record.frame.sequence
-            raise AppendUnknown(
-                f"record {number} of run {self.run} is still unknown, nothing can follow it yet"
-            )
+            raise AppendUnknown(f"record {number} of run {self.run} is still unknown, nothing can follow it yet")
         if self._position.is_closed:
             raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
         named = [self._codec.encode(event) for event in events]

@@ -77,9 +77,9 @@ def sign_of_life(
         return Sign(Life.NOBODY, None, None)
     key = heartbeat_key(run, position.epoch)
     beat = _read(store, key)
-    if beat is not None and beat.sequence > position.sequence:
+    if beat is not None and beat.sequence > position.kept:
         raise JournalRefused(
-            f"run {run} had {beat.sequence} records and now has {position.sequence}: the storage lost facts",
+            f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost facts",
             "restore the objects of its journal folder, or start over with `rekindle run --new`",
         )
     if beat is not None and beat.has_left:

@@ -36,9 +36,7 @@ THERE = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 class ObjectStorage:
     """One prefix of a bucket as a store."""
 
-    def __init__(
-        self, url: str, options: Mapping[str, str] | None = None, timeout_seconds: float = 20.0
-    ) -> None:
+    def __init__(self, url: str, options: Mapping[str, str] | None = None, timeout_seconds: float = 20.0) -> None:
         self._url = url.rstrip("/")
         self._store = _connect(self._url, dict(options or {}), timeout_seconds)
 

@@ -39,8 +39,11 @@ def take_over(
     owner: Owner | None = None,
     is_dead: Callable[[Owner], bool] = is_seen_dead,
     pause: Pause = time.sleep,
+    writer: str = "",
 ) -> tuple[Journal[E], History[E]]:
-    """Open the next epoch of a run, new or old. The history returned ends with the opening record."""
+    """Open the next epoch of a run, new or old. The history returned ends with the opening record.
+
+    `writer` must be unique among all masters there will ever be; a simulator names its own."""
     me = owner if owner is not None else this_process()
     forced: int | None = None
     for _ in range(TRIES):
@@ -50,22 +53,18 @@ def take_over(
         forced = history.position.epoch if force and forced is None else forced
         if not (sign.life.may_be_taken_over or forced == history.position.epoch):
             raise _still_owned(run, sign, stale_seconds)
-        journal = Journal(store, run, codec, history.position, pause)
+        journal = Journal(store, run, codec, history.position, pause, writer)
         try:
             record = journal.open_epoch(me, opening(history, history.position.epoch + 1))
         except (Fenced, AppendRejected):
             continue
         return journal, History((*history.records, record), journal.position, history.cut)
-    raise StillOwned(
-        f"run {run} was taken over by others {TRIES} times in a row", f"rekindle show {_short(run)}"
-    )
+    raise StillOwned(f"run {run} was taken over by others {TRIES} times in a row", f"rekindle show {_short(run)}")
 
 
 def _refuse_closed(run: str, position: Position) -> None:
     if position.is_closed:
-        raise RunClosed(
-            f"run {_short(run)} is closed, nothing can follow its tombstone", "rekindle run --new"
-        )
+        raise RunClosed(f"run {_short(run)} is closed, nothing can follow its tombstone", "rekindle run --new")
 
 
 def _still_owned(run: str, sign: Sign, stale_seconds: float) -> StillOwned:

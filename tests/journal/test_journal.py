@@ -1,0 +1,151 @@
+"""Appending under every fault a store can have: unknown stays unknown, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from journal.facts import CODEC, RUN, Noted, journal_at, open_run, texts
+from rekindle.errors import AppendRejected, AppendUnknown, Fenced, RunClosed, StoreFailed
+from rekindle.journal.frame import name_of
+from rekindle.journal.history import folder_of, read
+from rekindle.journal.memory import Fault, MemoryStore
+
+
+def faulty(*faults: Fault) -> MemoryStore:
+    """A store with one opened epoch whose next put-if-absents meet these faults, and then none."""
+    store = MemoryStore()
+    open_run(store)
+    queue: Iterator[Fault] = iter(faults)
+    store.plan = lambda key: next(queue, Fault.NONE)
+    return store
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Fault.LOST],
+        [Fault.UNACKNOWLEDGED],
+        [Fault.DUPLICATED],
+        [Fault.DELAYED],
+        [Fault.LOST, Fault.LOST, Fault.UNACKNOWLEDGED],
+        [Fault.UNACKNOWLEDGED, Fault.LOST],
+        [Fault.LOST, Fault.REFUSED],
+        [Fault.DELAYED, Fault.DUPLICATED],
+    ],
+)
+def test_an_unknown_answer_is_settled_by_the_same_bytes(faults: list[Fault]) -> None:
+    store = faulty(*faults)
+    journal = journal_at(store, read(store, RUN, CODEC).position)
+    journal.append(Noted("a"))
+    while store.delayed:
+        store.deliver()
+    journal.append(Noted("b"))
+    assert texts(read(store, RUN, CODEC)) == ["a", "b"]
+
+
+def test_nothing_follows_a_record_that_is_still_unknown() -> None:
+    store = faulty(*[Fault.LOST] * 6)
+    journal = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendUnknown, match="record 2 "):
+        journal.append(Noted("a"))
+    assert journal.is_pending
+    with pytest.raises(AppendUnknown, match="nothing can follow"):
+        journal.append(Noted("b"))
+    record = journal.settle()
+    assert record is not None and record.events == (Noted("a"),)
+    journal.append(Noted("b"))
+    assert texts(read(store, RUN, CODEC)) == ["a", "b"]
+    assert journal.settle() is None
+
+
+def test_a_certain_no_leaves_the_number_free() -> None:
+    store = faulty(Fault.REFUSED)
+    journal = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(StoreFailed):
+        journal.append(Noted("a"))
+    assert not journal.is_pending
+    journal.append(Noted("b"))
+    assert texts(read(store, RUN, CODEC)) == ["b"]
+
+
+def test_a_certain_no_after_an_unknown_is_still_unknown() -> None:
+    store = faulty(Fault.DELAYED, *[Fault.REFUSED] * 5)
+    journal = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendUnknown):
+        journal.append(Noted("a"))
+    store.deliver()
+    journal.settle()
+    assert texts(read(store, RUN, CODEC)) == ["a"]
+
+
+def test_an_unknown_append_that_lands_late_meets_the_next_master() -> None:
+    store = faulty(*[Fault.DELAYED] * 6)
+    old = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendUnknown):
+        old.append(Noted("late"))
+    new, _ = open_run(store)
+    while store.delayed:
+        store.deliver()
+    new.append(Noted("after"))
+    assert texts(read(store, RUN, CODEC)) == ["after"]
+    with pytest.raises(Fenced, match="epoch 2"):
+        old.settle()
+    with pytest.raises(Fenced):
+        old.append(Noted("zombie"))
+
+
+def test_an_unknown_append_that_landed_first_is_part_of_the_takeover() -> None:
+    store = faulty(Fault.UNACKNOWLEDGED, *[Fault.LOST] * 5)
+    old = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendUnknown):
+        old.append(Noted("landed"))
+    _, history = open_run(store)
+    assert texts(history) == ["landed"]
+    assert history.position.sequence == 3
+
+
+def test_a_torn_write_ends_the_master_and_the_next_one_goes_on() -> None:
+    store = faulty(Fault.TORN)
+    old = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendRejected, match=r"record 2 .* holds something else"):
+        old.append(Noted("torn"))
+    new, history = open_run(store)
+    assert history.cut == (2,)
+    new.append(Noted("next"))
+    assert texts(read(store, RUN, CODEC)) == ["next"]
+
+
+def test_the_heartbeats_look_sees_a_successor_but_not_itself() -> None:
+    store = MemoryStore()
+    old, _ = open_run(store)
+    old.look()
+    old.append(Noted("a"))
+    old.look()
+    open_run(store)
+    with pytest.raises(Fenced):
+        old.look()
+    with pytest.raises(Fenced):
+        old.append(Noted("b"))
+
+
+def test_a_closed_run_takes_nothing_more() -> None:
+    store = MemoryStore()
+    journal, _ = open_run(store)
+    journal.close(Noted("gone"))
+    with pytest.raises(RunClosed):
+        journal.append(Noted("more"))
+    with pytest.raises(RunClosed, match="tombstone"):
+        open_run(store)
+    assert read(store, RUN, CODEC).position.is_closed
+
+
+def test_the_events_of_one_record_become_true_together() -> None:
+    store = MemoryStore()
+    journal, _ = open_run(store)
+    record = journal.append(Noted("a"), Noted("b"))
+    assert record.sequence == 2
+    assert [len(found.events) for found in read(store, RUN, CODEC).records] == [1, 2]
+    store.delete(folder_of(RUN) + name_of(2))
+    assert texts(read(store, RUN, CODEC)) == []
