@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.internal.io.FileCommitProtocol;
+import org.apache.spark.internal.io.FileNameSpec;
+
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * How the tasks of one attempt write and commit. One instance per Spark job.
+ *
+ * Rules:
+ * 1. Names are unique per task attempt and files are written in place: no task can reach what another one wrote,
+ *    however late it wakes up. There is no rename, because object stores have none.
+ * 2. A task has committed if and only if its marker exists. A complete Parquet file is no proof: when a task fails,
+ *    Spark closes its writer, and the closed file has a valid footer over half of the rows.
+ * 3. The marker's name says everything (Spark task index, task attempt, number of files, bytes), so that a new driver
+ *    learns what a dead one finished from one listing. Empty partitions have a marker too.
+ * 4. Nothing is removed when the job aborts. A failed task removes only the files it did not commit itself.
+ * 5. The driver sees each commit as it happens, in a queue per attempt directory that Python drains in one call.
+ */
+public final class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final String MARKERS = "_committed";
+  private static final ConcurrentHashMap<String, Queue<String>> SEEN = new ConcurrentHashMap<>();
+
+  private final String directory;
+  private transient List<Path> files;
+  private transient boolean committing;
+
+  public AttemptCommitProtocol(String jobId, String path) {
+    this.directory = path;
+  }
+
+  /** All commits of this attempt directory since the last call, one per line: index, task attempt, (name, bytes)*. */
+  public static String drain(String directory) {
+    Queue<String> queue = SEEN.get(directory);
+    if (queue == null) {
+      return "";
+    }
+    StringBuilder lines = new StringBuilder();
+    for (String line = queue.poll(); line != null; line = queue.poll()) {
+      lines.append(line).append('\n');
+    }
+    return lines.toString();
+  }
+
+  /** Forget an attempt that has ended. */
+  public static void forget(String directory) {
+    SEEN.remove(directory);
+  }
+
+  @Override
+  public void setupJob(JobContext context) {
+    SEEN.put(directory, new ConcurrentLinkedQueue<>());
+  }
+
+  @Override
+  public void commitJob(JobContext context, Seq<TaskCommitMessage> messages) {
+    // The journal, not the end of a Spark job, decides what counts.
+  }
+
+  @Override
+  public void abortJob(JobContext context) {
+    // What has committed stays: rule 4.
+  }
+
+  @Override
+  public void setupTask(TaskAttemptContext context) {
+    files = new ArrayList<>();
+    committing = false;
+  }
+
+  @Override
+  public String newTaskTempFile(TaskAttemptContext context, Option<String> dir, FileNameSpec spec) {
+    String name = String.format("%spart-%05d-%d%s", spec.prefix(), index(context), attempt(), spec.suffix());
+    Path path = new Path(dir.isDefined() ? new Path(directory, dir.get()) : new Path(directory), name);
+    files.add(path);
+    return path.toString();
+  }
+
+  @Override
+  public String newTaskTempFileAbsPath(TaskAttemptContext context, String absoluteDir, FileNameSpec spec) {
+    throw new UnsupportedOperationException("a kept result has no custom partition locations");
+  }
+
+  @Override
+  public TaskCommitMessage commitTask(TaskAttemptContext context) {
+    try {
+      FileSystem fs = new Path(directory).getFileSystem(context.getConfiguration());
+      StringBuilder line = new StringBuilder().append(index(context)).append('\t').append(attempt());
+      long bytes = 0;
+      for (Path file : files) {
+        long length = fs.getFileStatus(file).getLen();
+        bytes += length;
+        line.append('\t').append(file.getName()).append('\t').append(length);
+      }
+      committing = true;
+      String name = String.format("%05d-%d-%d-%d", index(context), attempt(), files.size(), bytes);
+      mark(fs, new Path(new Path(directory, MARKERS), name));
+      return new TaskCommitMessage(line.toString());
+    } catch (IOException e) {
+      throw new java.io.UncheckedIOException(e);
+    }
+  }
+
+  @Override
+  public void abortTask(TaskAttemptContext context) {
+    if (committing) {
+      return; // The marker may have been written: "maybe" is not "no", so nothing is removed.
+    }
+    for (Path file : files) {
+      try {
+        file.getFileSystem(context.getConfiguration()).delete(file, false);
+      } catch (IOException e) {
+        // Garbage collection finds what could not be removed now: no marker names it.
+        logWarning(() -> "could not remove " + file + ": " + e);
+      }
+    }
+  }
+
+  @Override
+  public void onTaskCommit(TaskCommitMessage message) {
+    Queue<String> queue = SEEN.get(directory);
+    if (queue != null) {
+      queue.add((String) message.obj());
+    }
+  }
+
+  private static void mark(FileSystem fs, Path path) throws IOException {
+    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path).overwrite(true).recursive();
+    builder.opt("fs.s3a.create.performance", true); // The name is unique: no probe for an older object is needed.
+    ((FSDataOutputStream) builder.build()).close();
+  }
+
+  private static int index(TaskAttemptContext context) {
+    return context.getTaskAttemptID().getTaskID().getId();
+  }
+
+  private static long attempt() {
+    return TaskContext.get().taskAttemptId();
+  }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.spark.MapOutputTrackerMaster;
+import org.apache.spark.ShuffleStatus;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.rdd.PartitionPruningRDD;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.command.DataWritingCommand;
+
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+
+/** What Python asks of the JVM in one call instead of one call per partition. */
+public final class Bridge {
+  private Bridge() {}
+
+  /** Write the plan of a held query execution, with an execution of its own in Spark's UI and event log. */
+  public static void write(
+      DataWritingCommand command, SparkSession session, QueryExecution shown, SparkPlan held, String name) {
+    SQLExecution.withNewExecutionId(shown, Option.apply(name), () -> command.run(session, held));
+  }
+
+  /** Only the partitions in `chosen` (little-endian ints, ascending). Partition i is the i-th chosen one. */
+  public static RDD<InternalRow> prune(RDD<InternalRow> rdd, byte[] chosen) {
+    int[] sorted = new int[chosen.length / Integer.BYTES];
+    ByteBuffer.wrap(chosen).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(sorted);
+    Function1<Object, Object> isChosen =
+        (Function1<Object, Object> & Serializable) index -> Arrays.binarySearch(sorted, (Integer) index) >= 0;
+    return PartitionPruningRDD.create(rdd, isChosen);
+  }
+
+  /** Every file below a directory, one per line: path below it, tab, length. Empty if there is no such directory. */
+  public static String list(SparkSession session, String directory) throws IOException {
+    Path root = new Path(directory);
+    FileSystem fs = root.getFileSystem(session.sessionState().newHadoopConf());
+    StringBuilder lines = new StringBuilder();
+    try {
+      String prefix = fs.makeQualified(root).toUri().getPath() + "/";
+      for (RemoteIterator<LocatedFileStatus> it = fs.listFiles(root, true); it.hasNext(); ) {
+        LocatedFileStatus file = it.next();
+        String name = file.getPath().toUri().getPath().substring(prefix.length());
+        lines.append(name).append('\t').append(file.getLen()).append('\n');
+      }
+    } catch (FileNotFoundException e) {
+      return ""; // Nothing was written there, or not yet.
+    }
+    return lines.toString();
+  }
+
+  /** Write a small file, replacing it. */
+  public static void put(SparkSession session, String file, byte[] body) throws IOException {
+    Path path = new Path(file);
+    try (FSDataOutputStream out = path.getFileSystem(session.sessionState().newHadoopConf()).create(path, true)) {
+      out.write(body);
+    }
+  }
+
+  /** A small file's bytes; none if there is no such file. */
+  public static byte[] get(SparkSession session, String file) throws IOException {
+    Path path = new Path(file);
+    try (FSDataInputStream in = path.getFileSystem(session.sessionState().newHadoopConf()).open(path)) {
+      return in.readAllBytes();
+    } catch (FileNotFoundException e) {
+      return new byte[0];
+    }
+  }
+
+  /** Remove a directory and all below it. Removing what is not there is no error. */
+  public static void delete(SparkSession session, String directory) throws IOException {
+    Path root = new Path(directory);
+    root.getFileSystem(session.sessionState().newHadoopConf()).delete(root, true);
+  }
+
+  /**
+   * The map outputs of one exchange as Spark knows them now, as big-endian longs: the number of maps; for each its map
+   * task attempt (-1 if there is no output) and its order-independent checksum; the indices whose checksum ever changed.
+   */
+  public static byte[] exchange(int shuffleId) {
+    MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
+    Option<ShuffleStatus> found = tracker.shuffleStatuses().get(shuffleId);
+    if (found.isEmpty()) {
+      return new byte[0];
+    }
+    ShuffleStatus status = found.get();
+    MapStatus[] maps = status.mapStatuses();
+    ByteBuffer out = ByteBuffer.allocate((1 + 2 * maps.length + status.checksumMismatchIndices().size()) * Long.BYTES);
+    out.putLong(maps.length);
+    for (MapStatus map : maps) {
+      out.putLong(map == null ? -1L : map.mapId());
+      out.putLong(map == null ? 0L : map.checksumValue());
+    }
+    for (Iterator<Object> it = status.checksumMismatchIndices().iterator(); it.hasNext(); ) {
+      out.putLong((Integer) it.next());
+    }
+    return out.array();
+  }
+}

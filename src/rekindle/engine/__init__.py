@@ -1,0 +1,1 @@
+"""The world: what runs the commands of the master and reports back."""

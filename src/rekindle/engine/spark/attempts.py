@@ -1,0 +1,199 @@
+"""One attempt on Spark: a thread that runs one write job, and what may be reported of it, when.
+
+Rules
+- A commit is reported only after a look at the exchanges that was made *after* it was drained: whatever the task
+  read had been registered by then.
+- The end is reported when the stage is quiet or the wait is over. What finished without being reported is found by
+  one listing. What appears later counts for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from rekindle.engine.spark import manifest, plans, results, tasks
+from rekindle.engine.spark.exchanges import Watch
+from rekindle.engine.spark.failures import cause_of, signature, text_of
+from rekindle.engine.spark.layout import Held
+from rekindle.engine.spark.session import jvm
+from rekindle.master.commands import StartAttempt
+from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
+from rekindle.model.failures import Failure, FailureKind
+from rekindle.model.partitions import Partitions
+
+REPORT_SECONDS = 2.0
+REPORT_SHARE = 0.05
+QUIET_SECONDS_MAX = 10.0
+
+
+class Generation:
+    """The held query execution of one generation in this application, with its exchanges and their version."""
+
+    def __init__(self, held: Held, version: int, checksum: str | None) -> None:
+        self.held = held
+        self.version = version
+        self.has_run = False
+        self._expected = checksum
+        self._watch: Watch | None = None
+        self._is_spoiled = False
+
+    def look(self) -> None:
+        """Raise the version if a map output came back different, or not known to be equal. Once that happened no two
+        looks give the same version: what was computed in between is one of a kind."""
+        if self.held.shape.is_narrow:
+            return
+        if self._watch is None:
+            self._watch = Watch(self.held.session, plans.shuffle_ids(self.held.rdd()))
+            self._is_spoiled = self._expected is not None and self.checksum() != self._expected
+            self.version += self._is_spoiled
+        if not self._watch.is_as_before():
+            self._is_spoiled = True
+            self.version += 1
+
+    def checksum(self) -> str | None:
+        """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum."""
+        shape, verdict = self.held.shape, self.held.verdict
+        if (
+            self._watch is None
+            or self._is_spoiled
+            or shape.broadcasts
+            or shape.subqueries
+            or verdict.has_query_constants
+        ):
+            return None
+        return self._watch.digest()
+
+
+class Attempt:
+    """A running attempt. `reports` is called from the loop, the end comes from the attempt's own thread."""
+
+    def __init__(
+        self,
+        command: StartAttempt,
+        directory: str,
+        tag: str,
+        generation: Callable[[], Generation],
+        report: Callable[[Stimulus], None],
+    ) -> None:
+        self._command = command
+        self._directory = directory
+        self._tag = tag
+        self._make = generation
+        self._report = report
+        self._generation: Generation | None = None
+        self._lock = threading.Lock()
+        self._seen: set[int] = set()
+        self._unreported: list[manifest.Commit] = []
+        self._reported_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=tag, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def drain(self) -> None:
+        """Report what has committed since the last report, if it is worth a record."""
+        with self._lock:
+            if self._generation is None or self.is_over():
+                return
+            self._take()
+            age = time.monotonic() - self._reported_at
+            if len(self._unreported) >= REPORT_SHARE * len(self._command.partitions) or age >= REPORT_SECONDS:
+                self._flush()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            generation = self._make()
+            generation.held.session.sparkContext.addJobTag(self._tag)
+            with self._lock:
+                self._generation = generation
+            is_first, generation.has_run = not generation.has_run, True
+            results.write(generation.held, self._directory, self._command.partitions, self._tag, is_first=is_first)
+        except BaseException as caught:
+            error = caught
+        try:
+            self._end(error)
+        except BaseException as caught:
+            self._report(
+                AttemptEnded(
+                    self._command.attempt, failures=(self._failure(self._command.partitions, text_of(caught)),)
+                )
+            )
+
+    def _label(self, held: Held) -> None:
+        label = manifest.Label(str(self._command.partitions), held.schema.json())
+        put = jvm(held.session).rekindle.spark.Bridge.put
+        put(held.session._jsparkSession, f"{self._directory}/{manifest.LABEL}", msgspec.json.encode(label))
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._lock:
+            if self._generation is None:
+                assert error is not None
+                failure = self._failure(self._command.partitions, text_of(error))
+                self._report(AttemptEnded(self._command.attempt, failures=(failure,)))
+                return
+            session = self._generation.held.session
+            if error is not None:
+                tasks.wait_until_quiet(session.sparkContext, self._tag, QUIET_SECONDS_MAX)
+            self._take()
+            if error is not None:
+                listing = jvm(session).rekindle.spark.Bridge.list(session._jsparkSession, self._directory)
+                self._add(manifest.from_listing(listing, self._command.partitions))
+            jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
+            self._flush()
+            failures = self._failures(text_of(error)) if error is not None else ()
+        was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
+        self._report(AttemptEnded(self._command.attempt, () if was_cancelled else failures, was_cancelled))
+
+    def _take(self) -> None:
+        assert self._generation is not None
+        lines = jvm(self._generation.held.session).rekindle.spark.AttemptCommitProtocol.drain(self._directory)
+        self._add(manifest.from_driver(lines, self._command.partitions))
+
+    def _add(self, commits: list[manifest.Commit]) -> None:
+        for commit in commits:
+            if commit.partition not in self._seen:
+                self._seen.add(commit.partition)
+                self._unreported.append(commit)
+
+    def _flush(self) -> None:
+        self._reported_at = time.monotonic()
+        if not self._unreported:
+            return
+        assert self._generation is not None
+        self._generation.look()
+        self._report(
+            CommitsSeen(
+                self._command.attempt,
+                Partitions(commit.partition for commit in self._unreported),
+                manifest.pack(self._unreported, self._generation.held.schema.json()),
+                exchange_version=self._generation.version,
+                exchange_checksum=self._generation.checksum(),
+            )
+        )
+        self._unreported = []
+
+    def _failures(self, error: str) -> tuple[Failure, ...]:
+        """One failure per signature, with the partitions that met it; all that is missing if no task can be named."""
+        assert self._generation is not None
+        numbers = list(self._command.partitions)
+        missing = self._command.partitions - Partitions(self._seen)
+        found: dict[str, Failure] = {}
+        for task in tasks.failed_tasks(self._generation.held.session.sparkContext, self._tag):
+            blamed = Partitions((numbers[task.index],)) & missing if task.is_final else missing
+            failure = self._failure(blamed, task.error or error)
+            if blamed:
+                known = found.setdefault(failure.signature, failure)
+                found[failure.signature] = Failure(known.step, known.partitions | blamed, known.cause, known.signature)
+        return tuple(found.values()) or (self._failure(missing, error),)
+
+    def _failure(self, partitions: Partitions, error: str) -> Failure:
+        cause = cause_of(error)
+        return Failure(self._command.attempt.step, partitions, cause, signature(cause))

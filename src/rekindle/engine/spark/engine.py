@@ -1,0 +1,160 @@
+"""The engine port on a classic Spark session: commands in, stimuli out, one thread per running attempt.
+
+`dispatch` never waits for Spark. `poll` drains what has happened; it is called by the one loop.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark import manifest, results
+from rekindle.engine.spark.attempts import Attempt, Generation
+from rekindle.engine.spark.layout import Held, hold
+from rekindle.engine.spark.session import attach, clone, jvm
+from rekindle.master.commands import (
+    CancelAttempt,
+    Command,
+    DeleteAttempt,
+    Input,
+    SealAttempt,
+    StartAttempt,
+)
+from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies."""
+
+    step: str
+    build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
+    inputs: tuple[str, ...]
+    keys: tuple[str, ...]
+    partitions: int
+
+
+def directory_of(attempt: AttemptId) -> str:
+    """Below the run: the epoch is in the name, so that no later master can be given the same one."""
+    return f"results/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
+
+
+class SparkEngine:
+    """Runs the attempts of one run in one Spark application."""
+
+    def __init__(self, spark: SparkSession, root: str, groups: Mapping[str, GroupSpec]) -> None:
+        attach(spark)
+        self._spark = spark
+        self._root = root.rstrip("/")
+        self._groups = dict(groups)
+        self._generations: dict[tuple[str, int], Generation] = {}
+        self._running: dict[AttemptId, Attempt] = {}
+        self._reports: queue.SimpleQueue[Stimulus] = queue.SimpleQueue()
+
+    @property
+    def application(self) -> str:
+        return str(self._spark.sparkContext.applicationId)
+
+    def dispatch(self, command: Command) -> None:
+        match command:
+            case StartAttempt():
+                self._start(command)
+            case CancelAttempt():
+                self._spark.sparkContext.cancelJobsWithTag(self._tag(command.attempt))
+            case SealAttempt():
+                self._apart(lambda: self._seal(command.attempt))
+            case DeleteAttempt():
+                self._apart(lambda: self._delete(command.attempt))
+            case _:
+                raise AssertionError(f"not a command for the engine: {command}")
+
+    def poll(self) -> list[Stimulus]:
+        """Everything reported since the last call."""
+        for attempt, running in list(self._running.items()):
+            running.drain()
+            if running.is_over():
+                del self._running[attempt]
+        found = []
+        while not self._reports.empty():
+            found.append(self._reports.get())
+        return found
+
+    def cancel_all(self) -> None:
+        """This process is not the master any more: nothing it started may go on."""
+        for attempt in self._running:
+            self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
+
+    def plan(self, group: GroupSpec, inputs: Mapping[str, DataFrame]) -> Held:
+        session = clone(self._spark, {})
+        return hold(group.build(session, inputs), session, group.keys, group.partitions)
+
+    def read(self, step: str, segments: Input, session: SparkSession) -> DataFrame:
+        """The committed files of a kept step, whatever attempts they come from."""
+        group = self._groups[step]
+        files = [
+            (f"{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
+            for segment in segments.segments
+            for commit in manifest.unpack(segment.manifest)
+            if commit.partition in segment.partitions and commit.bytes >= 0
+        ]
+        schema = _schema(self._spark, manifest.schema_of(segments.segments[0].manifest))
+        return results.read(session, self._root, files, schema, group.keys, group.partitions)
+
+    def _start(self, command: StartAttempt) -> None:
+        attempt = Attempt(
+            command,
+            f"{self._root}/{directory_of(command.attempt)}",
+            self._tag(command.attempt),
+            lambda: self._generation(command),
+            self._reports.put,
+        )
+        self._running[command.attempt] = attempt
+        attempt.start()
+
+    def _generation(self, command: StartAttempt) -> Generation:
+        key = command.attempt.step, command.attempt.generation
+        if key not in self._generations:
+            session = clone(self._spark, {})
+            inputs = {one.step: self.read(one.step, one, session) for one in command.inputs}
+            group = self._groups[command.attempt.step]
+            held = hold(group.build(session, inputs), session, group.keys, group.partitions)
+            self._generations[key] = Generation(held, command.exchange_version, command.exchange_checksum)
+        return self._generations[key]
+
+    def _seal(self, attempt: AttemptId) -> None:
+        """Names are unique per attempt and only what is listed here will be journaled: that is the seal."""
+        directory = f"{self._root}/{directory_of(attempt)}"
+        packed = bytes(self._bridge().get(self._spark._jsparkSession, f"{directory}/{manifest.LABEL}"))
+        if not packed:
+            self._reports.put(AttemptSealed(attempt))
+            return
+        label = msgspec.json.decode(packed, type=manifest.Label)
+        listing = self._bridge().list(self._spark._jsparkSession, directory)
+        commits = manifest.from_listing(listing, Partitions.parse(label.partitions))
+        found = Partitions(commit.partition for commit in commits)
+        self._reports.put(AttemptSealed(attempt, found, manifest.pack(commits, label.schema)))
+
+    def _delete(self, attempt: AttemptId) -> None:
+        self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}")
+        self._reports.put(DeletionDone(attempt))
+
+    def _apart(self, action: Callable[[], None]) -> None:
+        threading.Thread(target=action, daemon=True).start()
+
+    def _bridge(self) -> Any:
+        return jvm(self._spark).rekindle.spark.Bridge
+
+    def _tag(self, attempt: AttemptId) -> str:
+        return f"rekindle-{attempt.step}-g{attempt.generation}-e{attempt.epoch}-a{attempt.number}"
+
+
+def _schema(spark: SparkSession, text: str) -> Any:
+    return jvm(spark).org.apache.spark.sql.types.DataType.fromJson(text)

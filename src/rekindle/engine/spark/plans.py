@@ -1,0 +1,129 @@
+"""Spark's own plans, read: exchanges, broadcasts, subqueries, barriers, and where the rows of a key lie.
+
+One py4j call per plan node or RDD, never one per partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+# Operators that leave every row in its partition. Their own outputPartitioning may not say so (Python evaluation).
+STAYS = frozenset(
+    "ProjectExec FilterExec ArrowEvalPythonExec BatchEvalPythonExec ColumnarToRowExec WholeStageCodegenExec "
+    "InputAdapter SortExec".split()
+)
+BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
+EXCHANGES = frozenset({"ShuffleExchangeExec", "ShuffleQueryStageExec", "CollectLimitExec", "TakeOrderedAndProjectExec"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a physical plan contains that a retry must know of."""
+
+    exchanges: int
+    broadcasts: int
+    subqueries: int
+    is_barrier: bool
+
+    @property
+    def is_narrow(self) -> bool:
+        return not (self.exchanges or self.broadcasts or self.subqueries)
+
+
+def class_name(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def items(seq: Any) -> Iterator[Any]:
+    iterator = seq.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def below(plan: Any) -> Iterator[Any]:
+    """Every node of a physical plan, without the plans of its subqueries."""
+    yield plan
+    name = class_name(plan)
+    if name == "AdaptiveSparkPlanExec":
+        yield from below(plan.executedPlan())
+    elif name.endswith("QueryStageExec"):
+        yield from below(plan.plan())
+    else:
+        for child in items(plan.children()):
+            yield from below(child)
+
+
+def shape(plan: Any) -> Shape:
+    nodes = list(below(plan))
+    names = [class_name(node) for node in nodes]
+    return Shape(
+        exchanges=sum(name in EXCHANGES for name in names),
+        broadcasts=sum(name in BROADCASTS for name in names),
+        subqueries=sum(len(list(items(node.subqueries()))) for node in nodes),
+        is_barrier=any(_is_barrier(node, name) for node, name in zip(nodes, names, strict=True)),
+    )
+
+
+def _is_barrier(node: Any, name: str) -> bool:
+    return name in {"MapInPandasExec", "MapInArrowExec"} and bool(node.isBarrier())
+
+
+def shuffle_ids(rdd: Any) -> tuple[int, ...]:
+    """The engine-owned exchanges that one RDD reads, directly or through narrow steps, nearest first."""
+    found: dict[int, None] = {}
+    seen: set[int] = set()
+    todo = [rdd]
+    while todo:
+        current = todo.pop()
+        if current.id() in seen:
+            continue
+        seen.add(current.id())
+        for dependency in items(current.dependencies()):
+            if class_name(dependency) == "ShuffleDependency":
+                found[int(dependency.shuffleId())] = None
+            todo.append(dependency.rdd())
+    return tuple(found)
+
+
+def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
+    """Do the rows already lie as `hash(keys) mod partitions` says, and will adaptive execution leave them there?
+
+    True only over a bucketed read of ours, an exchange the user asked for by number, or an aggregation's exchange
+    (its coalescing is switched off in the session this is asked for). Anything else gets an exchange of its own.
+    """
+    plan = frame._jdf.queryExecution().executedPlan()
+    if class_name(plan) == "AdaptiveSparkPlanExec":
+        plan = plan.initialPlan()
+    wanted = [_expr_id(plan, key) for key in keys]
+    while class_name(plan) in STAYS and not _is_barrier(plan, class_name(plan)):
+        plan = next(items(plan.children()))
+    partitioning = plan.outputPartitioning()
+    if class_name(partitioning) != "HashPartitioning" or int(partitioning.numPartitions()) != partitions:
+        return False
+    found = [_attribute_id(expression) for expression in items(partitioning.expressions())]
+    return None not in wanted and found == wanted and _is_left_alone(plan)
+
+
+def _is_left_alone(plan: Any) -> bool:
+    """Down to what decided the partitioning there is no join: adaptive execution rewrites only those here."""
+    name = class_name(plan)
+    if name in {"FileSourceScanExec", "ShuffleExchangeExec"}:
+        return True
+    children = list(items(plan.children()))
+    if name in STAYS or name in {"HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"}:
+        return _is_left_alone(children[0])
+    # A join of results that lie together reads no exchange at all: nothing can be rewritten.
+    return bool(children) and not any(class_name(node) in EXCHANGES | BROADCASTS for node in below(plan))
+
+
+def _expr_id(plan: Any, key: str) -> int | None:
+    ids = [int(a.exprId().id()) for a in items(plan.output()) if str(a.name()).lower() == key.lower()]
+    return ids[0] if len(ids) == 1 else None
+
+
+def _attribute_id(expression: Any) -> int | None:
+    return int(expression.exprId().id()) if class_name(expression) == "AttributeReference" else None

@@ -1,0 +1,80 @@
+"""Kept results in Spark's own bucketed layout: written from a held plan, read back from what the journal names."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.layout import Held
+from rekindle.engine.spark.session import jvm, scala_map, scala_option, scala_seq
+from rekindle.model.partitions import Partitions
+
+
+def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool) -> None:
+    """One Spark job that computes and commits `wanted`. The first attempt at all of them runs the held plan itself, at
+    the cost of a plain write. Any other prunes the same RDD; finished map stages are skipped."""
+    session = held.session
+    if is_first and len(wanted) == held.partitions:
+        _run(held, held.execution, held.plan, directory, name)
+        return
+    packed = struct.pack(f"<{len(wanted)}i", *wanted)
+    pruned = jvm(session).rekindle.spark.Bridge.prune(held.rdd(), packed)
+    rows = session._jsparkSession.internalCreateDataFrame(pruned, held.schema, False)
+    execution = rows.queryExecution()
+    _run(held, execution, execution.executedPlan(), directory, name)
+
+
+def _run(held: Held, execution: Any, plan: Any, directory: str, name: str) -> None:
+    spark = held.session
+    java = jvm(spark)
+    nothing = scala_seq(spark, [])
+    command = java.org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand(
+        java.org.apache.hadoop.fs.Path(directory),
+        scala_map(spark, {}),
+        False,
+        nothing,
+        scala_option(spark, _buckets(spark, held.keys, held.partitions)),
+        _parquet(spark),
+        scala_map(spark, {}),
+        execution.optimizedPlan(),
+        java.org.apache.spark.sql.SaveMode.Append,
+        scala_option(spark, None),
+        scala_option(spark, None),
+        scala_seq(spark, held.frame.columns),
+    )
+    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, plan, name)
+
+
+def read(
+    session: SparkSession,
+    root: str,
+    files: Iterable[tuple[str, int]],
+    schema: Any,
+    keys: tuple[str, ...],
+    partitions: int,
+) -> DataFrame:
+    """The committed files as a DataFrame whose partition p is ours. `files` are (path below root, bytes)."""
+    java = jvm(session)
+    index = java.rekindle.spark.CommittedFiles(root, "\n".join(f"{path}\t{length}" for path, length in files))
+    relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
+        index,
+        index.partitionSchema(),
+        schema,
+        scala_option(session, _buckets(session, keys, partitions)),
+        _parquet(session),
+        scala_map(session, {}),
+        session._jsparkSession,
+    )
+    return DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
+
+
+def _buckets(spark: SparkSession, keys: tuple[str, ...], partitions: int) -> Any:
+    spec = jvm(spark).org.apache.spark.sql.catalyst.catalog.BucketSpec
+    return spec(partitions, scala_seq(spark, keys), scala_seq(spark, []))
+
+
+def _parquet(spark: SparkSession) -> Any:
+    return jvm(spark).org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()

@@ -1,0 +1,78 @@
+"""Sessions: the jar attached, one cloned session per group, and the settings a group is planned with.
+
+Settings count when a plan is made, so each group is built and planned in a session of its own; what one
+group needs never reaches another group or the user's session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.errors import Refused
+
+PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
+
+# What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
+GROUP_SETTINGS: dict[str, str] = {
+    "spark.sql.sources.commitProtocolClass": PROTOCOL,
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    # An exchange that turns out empty must keep its partitions: they are ours by number.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+}
+
+
+def jar_path() -> str:
+    """The jar inside the installed package, for `spark.jars` where the user starts the session."""
+    return str(files("rekindle.engine.spark") / "jars" / "rekindle-spark.jar")
+
+
+def attach(spark: SparkSession) -> None:
+    """Make our classes known to the driver and, with the next Spark task, to every executor."""
+    if not _has_classes(spark):
+        spark.sql(f"ADD JAR '{jar_path()}'")
+    if not _has_classes(spark):
+        raise Refused(
+            "the Spark session could not load Rekindle's jar",
+            hint=f"start the session with --conf spark.jars={jar_path()}",
+        )
+
+
+def _has_classes(spark: SparkSession) -> bool:
+    return str(jvm(spark).rekindle.spark.Bridge).startswith("<py4j.java_gateway.JavaClass")
+
+
+def jvm(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm
+
+
+def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session that shares catalog and context with `spark` and nothing that decides a plan."""
+    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for key, value in {**GROUP_SETTINGS, **settings}.items():
+        copy.conf.set(key, value)
+    return copy
+
+
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same logical plan, to be planned with the settings of another session."""
+    dataset = jvm(session).org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan()), session)
+
+
+def scala_seq(spark: SparkSession, items: Iterable[Any]) -> Any:
+    return jvm(spark).PythonUtils.toSeq(list(items))
+
+
+def scala_option(spark: SparkSession, value: Any) -> Any:
+    return jvm(spark).scala.Option.apply(value)
+
+
+def scala_map(spark: SparkSession, values: Mapping[str, str]) -> Any:
+    return jvm(spark).PythonUtils.toScalaMap(dict(values))
