@@ -19,9 +19,7 @@ HADOOP = "3.5.0"
 S3_JARS = {
     f"hadoop-aws-{HADOOP}.jar": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
     "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
-    "analyticsaccelerator-s3-1.3.1.jar": (
-        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"
-    ),
+    "analyticsaccelerator-s3-1.3.1.jar": ("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"),
 }
 
 
@@ -80,9 +78,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 def main() -> None:
     server, jars = s3_server(), s3_jars()
     size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
-    print(
-        f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={len(S3_JARS)} s3_jars_mb={size_mb}"
-    )
+    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={len(S3_JARS)} s3_jars_mb={size_mb}")
 
 
 if __name__ == "__main__":

@@ -159,9 +159,7 @@ class S3Server:
                     return
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
-        raise RuntimeError(
-            f"the S3 server did not start:\n{(self.folder / 'log').read_text(errors='replace')}"
-        )
+        raise RuntimeError(f"the S3 server did not start:\n{(self.folder / 'log').read_text(errors='replace')}")
 
 
 def _free_port() -> int:

@@ -250,9 +250,7 @@ class LocalCluster:
             if found := ready.search(daemon.log.read_text(errors="replace")):
                 return found.group(1)
             time.sleep(0.1)
-        raise RuntimeError(
-            f"{daemon.folder.name} did not start:\n{daemon.log.read_text(errors='replace')[-3000:]}"
-        )
+        raise RuntimeError(f"{daemon.folder.name} did not start:\n{daemon.log.read_text(errors='replace')[-3000:]}")
 
 
 def spark_home() -> Path:
