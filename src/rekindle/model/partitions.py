@@ -102,6 +102,10 @@ class Partitions:
         """Has no gap between its lowest and highest number. The empty set has none."""
         return not self._bits or self.highest - self.lowest + 1 == len(self._bits)
 
+    def rank(self, number: int) -> int:
+        """How many members lie below `number`: its place in ascending order, if it is one."""
+        return int(self._bits.rank(number)) - (number in self._bits)
+
     def is_disjoint(self, other: Partitions) -> bool:
         return bool(self._bits.isdisjoint(other._bits))
 

@@ -1,0 +1,152 @@
+"""What follows from the state, whatever led to it: start, publish, release, end.
+
+Rules
+- A vertex starts when it is in the work left, everything it reads is committed and not itself in the work left, and
+  no open attempt has it. First run, retry, loss and takeover are this one line.
+- A step whose older partitions could not stand beside new ones opens a new generation first.
+- Suspects run alone and last. A step that waits for its backoff or for a seal does not start.
+- Results are released when nobody can need them. Deletion is a command, never an event of ours.
+"""
+
+from __future__ import annotations
+
+from rekindle.failover.carry import carry_over
+from rekindle.failover.poison import tried_last
+from rekindle.failover.release import Holds, RunPhase, releasable
+from rekindle.failover.restart import Happened, Strategy, remaining_set
+from rekindle.failover.restart_set import RestartSet
+from rekindle.master.draft import Draft
+from rekindle.master.events import AttemptOpened, PartitionsReleased, RunClosed, RunFailed, Why
+from rekindle.master.failures import give_up
+from rekindle.master.publishing import publish
+from rekindle.master.state import AttemptStatus, Phase, RunState
+from rekindle.model.ids import AttemptId, Epoch, Generation
+from rekindle.model.partitions import Partitions
+
+
+def advance(draft: Draft) -> None:
+    """Decide everything that is due now."""
+    match draft.state.phase:
+        case Phase.RUNNING:
+            _run(draft)
+        case Phase.FAILING:
+            if not draft.state.attempts:
+                draft.add(RunFailed(draft.now_ms))
+        case Phase.CLOSING:
+            _close(draft)
+        case Phase.SUCCEEDED | Phase.FAILED | Phase.CLOSED:
+            pass
+
+
+def work_left(state: RunState) -> RestartSet:
+    """The same value that `plan` prints and `_run` executes."""
+    strategy = Strategy.REGION if state.config.strategy is Strategy.FULL else state.config.strategy
+    happened = Happened(failed=state.failed(), outdated=state.forced())
+    return remaining_set(state.layout.graph, state.tracker(), happened, strategy)
+
+
+def _run(draft: Draft) -> None:
+    plan = work_left(draft.state)
+    for name in draft.state.layout.kept:
+        if name in plan.steps and draft.state.phase is Phase.RUNNING:
+            _start(draft, plan, name)
+    if not plan.steps and not draft.state.attempts:
+        publish(draft)
+    if draft.state.phase is Phase.SUCCEEDED:
+        _release(draft, RunPhase.SUCCEEDED)
+    elif draft.state.config.is_released_early and draft.has_completed():
+        _release(draft, RunPhase.ACTIVE)
+
+
+def _start(draft: Draft, plan: RestartSet, name: str) -> None:
+    state, step, wanted = draft.state, draft.step(name), plan.partitions(name)
+    running = state.running(name)
+    ready = wanted - step.committed - running
+    if not ready or draft.now_ms < step.due_ms or not _is_settled(state, plan, name, wanted):
+        return
+    if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
+        return
+    stale = wanted & step.committed
+    if stale and not _has_checksums(state, name):
+        if running:
+            return
+        _open_generation(draft, plan, name, wanted)
+        ready = wanted
+    elif not ready.is_disjoint(step.released):
+        _open_generation(draft, plan, name, ready & step.released)
+    now, _ = tried_last(step.suspects, ready)
+    if running and not now.is_disjoint(step.suspects.partitions):
+        return
+    if step.attempts >= state.config.attempts_per_step_max:
+        give_up(draft, f"{name} was attempted {step.attempts} times")
+        return
+    _open_attempt(draft, plan, name, now)
+
+
+def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:
+    """Nothing that these vertices read is still to be made, or in doubt."""
+    reads = state.layout.read_by(name, wanted)
+    return all(
+        read.is_disjoint(plan.partitions(producer)) and read.is_disjoint(state.running(producer))
+        for producer, read in reads.items()
+    )
+
+
+def _has_checksums(state: RunState, name: str) -> bool:
+    """The engine can tell by checksums whether a remade exchange is the one that was read (proof c)."""
+    graph = state.layout.graph
+    members = state.layout.members(name)
+    return state.steps[name].exchange_checksum is not None and not any(
+        graph.steps[member].is_order_sensitive or graph.steps[member].restarts_whole for member in members
+    )
+
+
+def _open_generation(draft: Draft, plan: RestartSet, name: str, dropped: Partitions) -> None:
+    committed = draft.step(name).committed
+    carried = carry_over(draft.state.layout.graph, name, committed, dropped & committed, {})
+    draft.open_generation(name, dropped, _cut(plan.steps[name].because, dropped), carried.proof)
+
+
+def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partitions) -> None:
+    state, step = draft.state, draft.step(name)
+    forced = partitions & step.forced
+    why = _cut(step.why, forced) + _cut(plan.steps[name].because, partitions - forced)
+    draft.add(
+        AttemptOpened(
+            attempt=AttemptId(name, Generation(step.generation), Epoch(state.epoch), state.attempt_number + 1),
+            partitions=partitions,
+            because=why,
+            at_ms=draft.now_ms,
+            reads=_files_read(state, name, partitions),
+        )
+    )
+
+
+def _cut(why: Why, partitions: Partitions) -> Why:
+    return tuple((reason, at & partitions) for reason, at in why if not at.is_disjoint(partitions))
+
+
+def _files_read(state: RunState, name: str, partitions: Partitions) -> tuple[AttemptId, ...]:
+    found = {
+        segment.attempt
+        for producer, read in state.layout.read_by(name, partitions).items()
+        for segment in state.steps[producer].segments
+        if not segment.partitions.is_disjoint(read)
+    }
+    return tuple(sorted(found))
+
+
+def _release(draft: Draft, phase: RunPhase) -> None:
+    state = draft.state
+    holds = Holds(published=frozenset(state.published) if phase.is_over else frozenset())
+    free = releasable(state.layout.graph, state.tracker(), holds, phase)
+    for name, partitions in free.results.items():
+        draft.add(PartitionsReleased(name, partitions))
+
+
+def _close(draft: Draft) -> None:
+    for name, step in draft.state.steps.items():
+        if step.committed:
+            draft.add(PartitionsReleased(name, step.committed))
+    if not draft.state.attempts and not draft.state.undeleted:
+        draft.add(RunClosed(draft.now_ms))

@@ -1,0 +1,260 @@
+"""Fold one event into the state. Nothing here decides.
+
+Rules
+- It is total over the events a master can write, and asserts what `decide` checked before it wrote them.
+- It calls no policy and reads no clock, so that an old journal replays the same under new code.
+- One event costs a few bitmap operations, whatever the number of partitions in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.failover.poison import Suspects
+from rekindle.master import events as ev
+from rekindle.master.digests import Digests
+from rekindle.master.layout import Layout
+from rekindle.master.shrink import drop, remove
+from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
+from rekindle.model.partitions import Partitions
+
+
+def fold(state: RunState | None, events: Iterable[ev.Event]) -> RunState | None:
+    """The state after these events."""
+    for event in events:
+        state = apply(state, event)
+    return state
+
+
+def apply(state: RunState | None, event: ev.Event) -> RunState:
+    """The state after this event. A run begins with `RunStarted`, from nothing."""
+    if isinstance(event, ev.RunStarted):
+        assert state is None, "a run starts once"
+        return _started(event)
+    assert state is not None, "a run starts with RunStarted"
+    assert state.phase is not Phase.CLOSED, "nothing follows the tombstone"
+    match event:
+        case ev.EpochOpened():
+            return _epoch_opened(state, event)
+        case ev.ChangeAccepted() | ev.CodeReplaced():
+            assert event.parts, "a change has a name"
+            return replace(state, fingerprints=state.fingerprints | {event.step: event.fingerprint})
+        case ev.GenerationOpened():
+            return _generation_opened(state, event)
+        case ev.AttemptOpened():
+            return _attempt_opened(state, event)
+        case ev.PartitionsCommitted():
+            return _committed(state, event)
+        case ev.ExchangeCarried():
+            return _exchange_carried(state, event)
+        case ev.AttemptClosed():
+            return _attempt_closed(state, event)
+        case ev.FailureHandled():
+            return _failure_handled(state, event)
+        case ev.PartitionsLost():
+            return _lost(state, event)
+        case ev.ExchangesLost():
+            return _exchanges_lost(state, event)
+        case ev.PartitionsReleased():
+            return _released(state, event)
+        case ev.AttemptDeleted():
+            assert event.attempt in state.undeleted, "deleted what was not there to delete"
+            return replace(state, undeleted=state.undeleted - {event.attempt})
+        case ev.PublicationOpened():
+            assert all(state.is_complete(sink) for sink in state.sinks), "publish together"
+            return replace(state, publication=event.fence, publication_number=event.fence.number)
+        case ev.SinkPublished():
+            assert event.fence == state.publication, "published under another fence"
+            return replace(state, published=state.published | {event.sink: event.fence})
+        case ev.RunFailing():
+            return _failing(state, event)
+        case ev.RunFailed():
+            assert state.phase is Phase.FAILING and not state.attempts, "failed while something runs"
+            return replace(state, phase=Phase.FAILED)
+        case ev.RunSucceeded():
+            assert set(state.sinks) <= state.published.keys(), "succeeded before it was published"
+            return replace(state, phase=Phase.SUCCEEDED, publication=None)
+        case ev.RunClosing():
+            sealing = (one.status is AttemptStatus.SEALING for one in state.attempts.values())
+            assert all(sealing), "closing while something runs"
+            return replace(state, phase=Phase.CLOSING, publication=None)
+        case ev.RunClosed():
+            assert state.phase is Phase.CLOSING and not state.undeleted, "closed with files left"
+            return replace(state, phase=Phase.CLOSED)
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+def _started(event: ev.RunStarted) -> RunState:
+    layout = Layout(event.graph)
+    return RunState(
+        run=event.run,
+        pipeline=event.pipeline,
+        order=event.order,
+        layout=layout,
+        sinks=event.sinks,
+        config=event.config,
+        run_time_ms=event.run_time_ms,
+        seed=event.seed,
+        steps=dict.fromkeys(layout.kept, StepState()),
+        memory=BackoffState(),
+        fingerprints=event.fingerprints,
+    )
+
+
+def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
+    assert event.epoch > state.epoch, "epochs only grow"
+    attempts = {key: replace(one, status=AttemptStatus.SEALING) for key, one in state.attempts.items()}
+    is_resumed = state.phase in (Phase.FAILING, Phase.FAILED)
+    is_new_application = event.application != state.application
+    steps = {
+        name: replace(
+            step,
+            due_ms=0,
+            held={} if is_new_application else step.held,
+            attempts=0 if is_resumed else step.attempts,
+            suspects=Suspects() if is_resumed else step.suspects,
+        )
+        for name, step in state.steps.items()
+    }
+    return replace(
+        state,
+        epoch=event.epoch,
+        application=event.application,
+        owner=event.owner,
+        layout=state.layout if event.graph is None else Layout(event.graph),
+        attempts=attempts,
+        steps=steps,
+        phase=Phase.RUNNING if is_resumed else state.phase,
+        memory=BackoffState() if is_resumed else state.memory,
+        publication=None,
+        failing=None,
+    )
+
+
+def _generation_opened(state: RunState, event: ev.GenerationOpened) -> RunState:
+    step = state.steps[event.step]
+    assert event.generation == step.generation + 1, "generations grow by one"
+    assert (step.committed - event.dropped) <= event.carried, "carried without being named"
+    assert not event.carried or event.proof is not None, "carried without a proof"
+    attempts = dict(state.attempts)
+    for one in state.attempts_of(event.step):
+        attempts[one.attempt] = _shrunk(one, event.dropped)
+    published = {sink: fence for sink, fence in state.published.items() if sink != event.step}
+    return replace(
+        _with_step(state, event.step, drop(step, event)),
+        attempts=attempts,
+        published=published,
+        publication=None,
+    )
+
+
+def _shrunk(one: AttemptState, dropped: Partitions) -> AttemptState:
+    """An attempt that can commit nothing any more is cancelled, unless it is being sealed anyway."""
+    left = one.partitions - dropped
+    if left or one.status is AttemptStatus.SEALING:
+        return replace(one, partitions=left)
+    return replace(one, partitions=left, status=AttemptStatus.CANCELLING)
+
+
+def _attempt_opened(state: RunState, event: ev.AttemptOpened) -> RunState:
+    attempt, step = event.attempt, state.steps[event.attempt.step]
+    assert state.phase is Phase.RUNNING, "only a running run starts attempts"
+    assert attempt.epoch == state.epoch and attempt.generation == step.generation, "of another time"
+    assert attempt.number == state.attempt_number + 1, "attempt numbers grow by one"
+    assert event.partitions and event.partitions.is_disjoint(step.committed), "computes what counts already"
+    assert event.partitions.is_disjoint(step.released), "computes what was released in this generation"
+    assert event.partitions.is_disjoint(state.running(attempt.step)), "computes what is in flight"
+    step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1)
+    opened = AttemptState(attempt, event.partitions, AttemptStatus.RUNNING, event.reads)
+    return replace(
+        _with_step(state, attempt.step, step),
+        attempts=state.attempts | {attempt: opened},
+        attempt_number=attempt.number,
+    )
+
+
+def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
+    attempt, name = state.attempts[event.attempt], event.attempt.step
+    step = state.steps[name]
+    assert event.partitions and event.partitions <= attempt.partitions, "committed what was not its own"
+    assert event.partitions.is_disjoint(step.committed), "committed twice"
+    assert event.changed <= event.partitions, "changed without being committed"
+    assert event.exchange_version == step.exchange_version, "committed over another exchange"
+    segment = Segment(event.attempt, event.partitions, event.manifest, Digests(event.of, event.digests))
+    seen = (replace(one, partitions=one.partitions - event.partitions) for one in step.seen)
+    held = step.held if event.is_adopted else state.layout.exchanges(name)
+    step = replace(
+        step,
+        committed=step.committed | event.partitions,
+        segments=(*step.segments, segment),
+        seen=tuple(one for one in seen if one.partitions),
+        forced=step.forced - event.partitions,
+        held=held,
+        exchange_checksum=event.exchange_checksum or step.exchange_checksum,
+    )
+    left = replace(attempt, partitions=attempt.partitions - event.partitions)
+    return replace(_with_step(state, name, step), attempts=state.attempts | {event.attempt: left})
+
+
+def _exchange_carried(state: RunState, event: ev.ExchangeCarried) -> RunState:
+    step = state.steps[event.step]
+    assert event.exchange_version > step.exchange_version, "exchange versions only grow"
+    return _with_step(state, event.step, replace(step, exchange_version=event.exchange_version, exchange_checksum=None))
+
+
+def _attempt_closed(state: RunState, event: ev.AttemptClosed) -> RunState:
+    assert event.attempt in state.attempts, "closed twice"
+    attempts = {key: one for key, one in state.attempts.items() if key != event.attempt}
+    return replace(state, attempts=attempts, undeleted=state.undeleted | {event.attempt})
+
+
+def _failure_handled(state: RunState, event: ev.FailureHandled) -> RunState:
+    steps = dict(state.steps)
+    for failure in event.failures:
+        steps[failure.step] = replace(steps[failure.step], due_ms=event.due_ms)
+    for name, suspects in event.suspects.items():
+        steps[name] = replace(steps[name], suspects=suspects)
+    publication = None if any(one.step in state.sinks for one in event.failures) else state.publication
+    return replace(state, steps=steps, memory=event.memory, publication=publication)
+
+
+def _lost(state: RunState, event: ev.PartitionsLost) -> RunState:
+    step = state.steps[event.step]
+    assert event.partitions <= step.committed, "lost what did not count"
+    lost = remove(step, event.partitions, are_inputs_equal=True)
+    publication = None if event.step in state.sinks else state.publication
+    return replace(_with_step(state, event.step, lost), publication=publication)
+
+
+def _exchanges_lost(state: RunState, event: ev.ExchangesLost) -> RunState:
+    steps = dict(state.steps)
+    for exchange, parts in event.lost:
+        for name, step in steps.items():
+            if exchange in step.held:
+                steps[name] = replace(step, held=step.held | {exchange: step.held[exchange] - parts})
+    return replace(state, steps=steps)
+
+
+def _released(state: RunState, event: ev.PartitionsReleased) -> RunState:
+    step = state.steps[event.step]
+    assert event.partitions <= step.committed, "released what did not count"
+    gone = remove(step, event.partitions, are_inputs_equal=True)
+    return _with_step(state, event.step, replace(gone, released=gone.released | event.partitions))
+
+
+def _failing(state: RunState, event: ev.RunFailing) -> RunState:
+    assert state.phase is Phase.RUNNING, "gives up once"
+    attempts = {
+        key: one if one.status is AttemptStatus.SEALING else replace(one, status=AttemptStatus.CANCELLING)
+        for key, one in state.attempts.items()
+    }
+    return replace(state, phase=Phase.FAILING, failing=event, attempts=attempts, publication=None)
+
+
+def _with_step(state: RunState, name: str, step: StepState) -> RunState:
+    return replace(state, steps=state.steps | {name: step})

@@ -1,0 +1,48 @@
+"""The limits and policies of one run, as recorded at its start. Everything has a bound and every bound is here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import msgspec
+
+from rekindle.failover.backoff import Backoff, Exponential, FailureRate, FixedDelay, NoRestart
+from rekindle.failover.poison import PoisonLimits
+from rekindle.failover.restart import Strategy
+
+_BACKOFFS: dict[str, type[NoRestart | FixedDelay | FailureRate | Exponential]] = {
+    "none": NoRestart,
+    "fixed": FixedDelay,
+    "rate": FailureRate,
+    "exponential": Exponential,
+}
+
+
+class BackoffSpec(msgspec.Struct, frozen=True):
+    """A restart backoff as it stands in the journal: its kind and its numbers."""
+
+    kind: str = "exponential"
+    values: dict[str, int | float] = {}
+
+    @classmethod
+    def of(cls, backoff: Backoff) -> BackoffSpec:
+        kind = next(word for word, made in _BACKOFFS.items() if isinstance(backoff, made))
+        return cls(kind, asdict(backoff))
+
+    def policy(self) -> Backoff:
+        return _BACKOFFS[self.kind](**self.values)  # type: ignore[arg-type]
+
+
+class MasterConfig(msgspec.Struct, frozen=True):
+    """What the master may do, and how often."""
+
+    strategy: Strategy = Strategy.REGION
+    backoff: BackoffSpec = BackoffSpec()
+    poison_tries_max: int = 3
+    poison_step_max: int = 20
+    attempts_per_step_max: int = 100
+    is_released_early: bool = True
+
+    @property
+    def poison(self) -> PoisonLimits:
+        return PoisonLimits(self.poison_tries_max, self.poison_step_max)

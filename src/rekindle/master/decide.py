@@ -1,0 +1,71 @@
+"""What the master decides when something reaches it.
+
+Rules
+- Pure: a state, a stimulus, the time and a jitter in; events out. Nothing is done and nothing is stored.
+- The events of one answer are appended as one record. Only then is the state folded and anything dispatched.
+- A stimulus that is late, doubled or foreign gives no event. `Refused` is raised where starting could be wrong.
+- `now_ms` never goes back within one process: its caller sees to that.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rekindle.master import opening, publishing, reports
+from rekindle.master import stimuli as st
+from rekindle.master.advance import advance
+from rekindle.master.apply import fold
+from rekindle.master.draft import Draft
+from rekindle.master.events import AttemptDeleted, Event
+from rekindle.master.failures import give_up
+from rekindle.master.state import Phase, RunState
+
+
+def decide(state: RunState | None, stimulus: st.Stimulus, now_ms: int, jitter: float = 0.0) -> tuple[Event, ...]:
+    """The events that follow from this stimulus. `jitter` is drawn by the caller from [-1, 1]."""
+    if isinstance(stimulus, st.StartRun):
+        assert state is None, "a run starts once"
+        first = opening.start_run(stimulus, now_ms)
+        begun = fold(None, first)
+        assert begun is not None
+        draft = Draft(begun, now_ms, jitter)
+        advance(draft)
+        return (*first, *draft.events)
+    assert state is not None, "nothing can reach a run that never started"
+    draft = Draft(state, now_ms, jitter)
+    _react(draft, stimulus)
+    if draft.events or isinstance(stimulus, st.Tick):
+        advance(draft)
+    return tuple(draft.events)
+
+
+def _react(draft: Draft, stimulus: st.Stimulus) -> None:
+    match stimulus:
+        case st.TakeOver():
+            opening.take_over(draft, stimulus)
+        case st.CommitsSeen():
+            reports.commits_seen(draft, stimulus)
+        case st.AttemptEnded():
+            reports.attempt_ended(draft, stimulus)
+        case st.AttemptSealed():
+            reports.attempt_sealed(draft, stimulus)
+        case st.PartsLost():
+            reports.parts_lost(draft, stimulus)
+        case st.SinkDone():
+            publishing.sink_done(draft, stimulus)
+        case st.SinkFailed():
+            publishing.sink_failed(draft, stimulus)
+        case st.SinkFenced():
+            publishing.sink_fenced(draft, stimulus)
+        case st.DeletionDone(attempt):
+            if attempt in draft.state.undeleted:
+                draft.add(AttemptDeleted(attempt))
+        case st.CancelRun(who):
+            if draft.state.phase is Phase.RUNNING:
+                give_up(draft, f"cancelled by {who}")
+        case st.CloseRun():
+            opening.close_run(draft, stimulus)
+        case st.Tick() | st.StartRun():
+            pass
+        case _:  # pragma: no cover
+            assert_never(stimulus)

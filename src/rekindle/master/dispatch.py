@@ -1,0 +1,113 @@
+"""The commands that follow from a state. Nothing else tells the world what to do.
+
+Rules
+- The answer is complete and may be asked for at any time: what was sent before is in it again, under the same key,
+  until an event says that it is done. The runtime sends what it has not sent.
+- Only attempts of the state's own epoch are started; those of older ones are sealed.
+- Files are deleted only where nothing in them counts and no open attempt was given them to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import assert_never
+
+from rekindle.master.commands import (
+    CancelAttempt,
+    Command,
+    DeleteAttempt,
+    Input,
+    Key,
+    PublishSink,
+    SealAttempt,
+    StartAttempt,
+    Stop,
+    WakeAt,
+)
+from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState, Segment
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import Partitions
+
+_WORDS = {AttemptStatus.RUNNING: "start", AttemptStatus.CANCELLING: "cancel", AttemptStatus.SEALING: "seal"}
+
+
+def commands(state: RunState, sent: Container[Key] = ()) -> list[Command]:
+    """Everything the world should be doing or have done, without what was sent, in a stable order."""
+    found: list[Command] = []
+    for one in state.attempts.values():
+        if (_WORDS[one.status], one.attempt) not in sent:
+            found.append(_for_attempt(state, one))
+    rest = (*_publications(state), *_deletions(state), *_alarms(state))
+    found.extend(command for command in rest if command.key not in sent)
+    if is_over(state):
+        found.append(Stop())
+    return found
+
+
+def deletable(state: RunState) -> set[AttemptId]:
+    """Closed attempts whose files are nothing but waste now."""
+    if state.phase in (Phase.FAILING, Phase.FAILED):
+        return set()
+    counted = {segment.attempt for step in state.steps.values() for segment in step.segments}
+    in_use = {read for one in state.attempts.values() for read in one.reads}
+    return set(state.undeleted - counted - in_use)
+
+
+def is_over(state: RunState) -> bool:
+    """This master has nothing left to do or to wait for."""
+    match state.phase:
+        case Phase.RUNNING | Phase.FAILING | Phase.CLOSING:
+            return False
+        case Phase.SUCCEEDED:
+            return not state.attempts and not deletable(state)
+        case Phase.FAILED | Phase.CLOSED:
+            return True
+        case _:  # pragma: no cover
+            assert_never(state.phase)
+
+
+def _for_attempt(state: RunState, one: AttemptState) -> Command:
+    match one.status:
+        case AttemptStatus.RUNNING:
+            return _start(state, one)
+        case AttemptStatus.CANCELLING:
+            return CancelAttempt(one.attempt)
+        case AttemptStatus.SEALING:
+            return SealAttempt(one.attempt)
+        case _:  # pragma: no cover
+            assert_never(one.status)
+
+
+def _publications(state: RunState) -> Iterator[Command]:
+    if state.publication is not None:
+        for sink in state.sinks:
+            if sink not in state.published:
+                yield PublishSink(sink, state.publication, state.steps[sink].segments)
+
+
+def _deletions(state: RunState) -> Iterator[Command]:
+    return (DeleteAttempt(attempt) for attempt in sorted(deletable(state)))
+
+
+def _alarms(state: RunState) -> Iterator[Command]:
+    if state.phase is Phase.RUNNING:
+        yield from (WakeAt(due) for due in sorted({step.due_ms for step in state.steps.values()} - {0}))
+
+
+def _start(state: RunState, one: AttemptState) -> StartAttempt:
+    name = one.attempt.step
+    step = state.steps[name]
+    reads = state.layout.read_by(name, one.partitions)
+    return StartAttempt(
+        attempt=one.attempt,
+        partitions=one.partitions,
+        inputs=tuple(Input(producer, _segments(state, producer, read)) for producer, read in reads.items()),
+        is_repeatable=state.layout.repeatable[name] is not None,
+        exchange_version=step.exchange_version,
+        exchange_checksum=step.exchange_checksum,
+    )
+
+
+def _segments(state: RunState, producer: str, read: Partitions) -> tuple[Segment, ...]:
+    segments = state.steps[producer].segments
+    return tuple(segment for segment in segments if not segment.partitions.is_disjoint(read))

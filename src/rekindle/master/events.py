@@ -1,0 +1,257 @@
+"""What was decided: the facts of a run, in the order they became true.
+
+Rules
+- An event is past tense, frozen, and complete: folding it needs nothing but the state before it, and no policy.
+- The events of one decision belong together: they are appended as one record, or none of them is. The
+  invariants hold between records.
+- Field names and meanings are for ever. A new field gets a default that reads an old record as it was meant.
+- Times are milliseconds given by whoever called; no event is made from a clock here.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.failover.poison import Suspects
+from rekindle.master.config import MasterConfig
+from rekindle.master.graph_spec import GraphSpec
+from rekindle.model.because import Reason
+from rekindle.model.failures import Failure
+from rekindle.model.ids import AttemptId, ExchangeId
+from rekindle.model.kinds import FailureDomain, Proof
+from rekindle.model.partitions import EMPTY, Partitions
+
+Fingerprint = dict[str, str]
+Why = tuple[tuple[Reason, Partitions], ...]
+
+
+class Outcome(Enum):
+    """How an attempt ended. Its partitions that were not committed are simply not there."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SEALED = "sealed"
+
+
+class Fence(msgspec.Struct, frozen=True, order=True):
+    """What a publication carries into its target: later runs and later epochs win, for ever."""
+
+    order: int
+    epoch: int
+    number: int
+
+
+class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Base: the tag on the wire is the class name."""
+
+
+class RunStarted(_Event, frozen=True, tag=True):
+    """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
+    constants, the same in every attempt and driver. `sinks` are published when all is committed."""
+
+    run: str
+    pipeline: str
+    order: int
+    graph: GraphSpec
+    sinks: tuple[str, ...]
+    fingerprints: dict[str, Fingerprint]
+    config: MasterConfig
+    run_time_ms: int
+    seed: int
+    at_ms: int
+
+
+class EpochOpened(_Event, frozen=True, tag=True):
+    """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
+    are gone. `graph` stands where the new code was analysed differently, in the same shape."""
+
+    epoch: int
+    application: str
+    owner: str
+    at_ms: int
+    graph: GraphSpec | None = None
+
+
+class ChangeAccepted(_Event, frozen=True, tag=True):
+    """The user's word: what is committed of this step counts although these parts of it changed."""
+
+    step: str
+    parts: tuple[str, ...]
+    fingerprint: Fingerprint
+
+
+class CodeReplaced(_Event, frozen=True, tag=True):
+    """These parts of the step changed. New generations follow in the same record."""
+
+    step: str
+    parts: tuple[str, ...]
+    fingerprint: Fingerprint
+
+
+class GenerationOpened(_Event, frozen=True, tag=True):
+    """A step's result starts a new version. `dropped` counts no more; `carried` still does, by `proof`."""
+
+    step: str
+    generation: int
+    dropped: Partitions
+    because: Why
+    carried: Partitions = EMPTY
+    proof: Proof | None = None
+    exchange_version: int = 0
+
+
+class AttemptOpened(_Event, frozen=True, tag=True):
+    """An attempt exists from here on and will be dispatched once. `reads` are the attempts whose files it reads."""
+
+    attempt: AttemptId
+    partitions: Partitions
+    because: Why
+    at_ms: int
+    reads: tuple[AttemptId, ...] = ()
+
+
+class PartitionsCommitted(_Event, frozen=True, tag=True):
+    """These partitions count from here on, with the files the manifest names. `changed` are those that had
+    counted before and came back different, or not known to be equal. Manifest and digests are those of `of`:
+    the engine's report, of which parts may have come too late to count."""
+
+    attempt: AttemptId
+    partitions: Partitions
+    of: Partitions
+    manifest: bytes
+    at_ms: int
+    digests: bytes | None = None
+    changed: Partitions = EMPTY
+    exchange_version: int = 0
+    exchange_checksum: str | None = None
+    is_adopted: bool = False
+
+
+class ExchangeCarried(_Event, frozen=True, tag=True):
+    """An exchange under the step was made again; what was committed over the old one stays, by `proof`."""
+
+    step: str
+    exchange_version: int
+    proof: Proof
+
+
+class AttemptClosed(_Event, frozen=True, tag=True):
+    """The attempt is over; whatever it reports from here on is late and counts for nothing."""
+
+    attempt: AttemptId
+    outcome: Outcome
+    at_ms: int
+
+
+class FailureHandled(_Event, frozen=True, tag=True):
+    """Failures that were seen together and count once. Their steps wait until `due_ms`. `memory` and `suspects`
+    are what the policies want to know next time."""
+
+    failures: tuple[Failure, ...]
+    due_ms: int
+    memory: BackoffState
+    at_ms: int
+    suspects: dict[str, Suspects] = {}
+
+
+class PartitionsLost(_Event, frozen=True, tag=True):
+    """Committed partitions that can no longer be read."""
+
+    step: str
+    partitions: Partitions
+    domain: FailureDomain
+
+
+class ExchangesLost(_Event, frozen=True, tag=True):
+    """Map parts that the engine no longer has."""
+
+    lost: tuple[tuple[ExchangeId, Partitions], ...]
+
+
+class PartitionsReleased(_Event, frozen=True, tag=True):
+    """Nobody can need these any more. Final: this generation never holds them again."""
+
+    step: str
+    partitions: Partitions
+
+
+class AttemptDeleted(_Event, frozen=True, tag=True):
+    """The files of an attempt in which nothing counted are gone."""
+
+    attempt: AttemptId
+
+
+class PublicationOpened(_Event, frozen=True, tag=True):
+    """Every sink is committed: from here on they are published, with this fence."""
+
+    fence: Fence
+    at_ms: int
+
+
+class SinkPublished(_Event, frozen=True, tag=True):
+    """The target of this sink holds this run's result."""
+
+    sink: str
+    fence: Fence
+
+
+class RunFailing(_Event, frozen=True, tag=True):
+    """The master gave up. Running attempts are cancelled; what they still commit is kept."""
+
+    gave_up: str
+    failures: tuple[Failure, ...]
+    is_resumable: bool
+    at_ms: int
+
+
+class RunFailed(_Event, frozen=True, tag=True):
+    """Nothing of this run is going on any more. A resumable one keeps all that is committed."""
+
+    at_ms: int
+
+
+class RunSucceeded(_Event, frozen=True, tag=True):
+    """Every sink is published."""
+
+    at_ms: int
+
+
+class RunClosing(_Event, frozen=True, tag=True):
+    """gc took the run: nothing of it is wanted any more, everything is released and then deleted."""
+
+    at_ms: int
+
+
+class RunClosed(_Event, frozen=True, tag=True):
+    """The tombstone: the last event there can be, after everything was deleted."""
+
+    at_ms: int
+
+
+Event = (
+    RunStarted
+    | EpochOpened
+    | ChangeAccepted
+    | CodeReplaced
+    | GenerationOpened
+    | AttemptOpened
+    | PartitionsCommitted
+    | ExchangeCarried
+    | AttemptClosed
+    | FailureHandled
+    | PartitionsLost
+    | ExchangesLost
+    | PartitionsReleased
+    | AttemptDeleted
+    | PublicationOpened
+    | SinkPublished
+    | RunFailing
+    | RunFailed
+    | RunSucceeded
+    | RunClosing
+    | RunClosed
+)

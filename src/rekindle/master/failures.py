@@ -1,0 +1,56 @@
+"""Whether and when the run goes on after failures, and when the master gives up.
+
+Rules
+- Failures of one report count once. The restart backoff, the poison rule and the bound on attempts each may end it;
+  the first that does is named.
+- A run that was given up keeps all that is committed and can be resumed.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from rekindle.failover.backoff import GiveUp, on_failure
+from rekindle.failover.poison import Suspects, stop
+from rekindle.failover.restart import Strategy
+from rekindle.master.draft import Draft
+from rekindle.master.events import FailureHandled, RunFailing
+from rekindle.model.because import EverythingRestarts
+from rekindle.model.failures import Failure
+
+
+def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
+    """Failures of one attempt at the group that ends in `name`, or of one try to publish it."""
+    own = tuple(replace(failure, step=name) for failure in failures)
+    config = draft.state.config
+    worst = next((one for one in own if not one.cause.is_recoverable), own[0])
+    memory, verdict = on_failure(config.backoff.policy(), draft.state.memory, worst.cause, draft.now_ms, draft.jitter)
+    suspects = _suspects(draft, name, own)
+    due_ms = draft.now_ms if isinstance(verdict, GiveUp) else verdict.at_ms
+    draft.add(FailureHandled(own, due_ms, memory, draft.now_ms, {name: suspects}))
+    poison = stop(config.poison, suspects)
+    if isinstance(verdict, GiveUp):
+        give_up(draft, f"{verdict.who}: {verdict.why}", own)
+    elif poison is not None:
+        text = f"{name}[{poison.partitions}] failed {poison.times} times in the same way: {poison.signature}"
+        give_up(draft, f"poison: {text}", own)
+    elif config.strategy is Strategy.FULL:
+        _restart_everything(draft)
+
+
+def give_up(draft: Draft, sentence: str, failures: tuple[Failure, ...] = (), *, is_resumable: bool = True) -> None:
+    draft.add(RunFailing(sentence, failures, is_resumable, draft.now_ms))
+
+
+def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspects:
+    step = draft.step(name)
+    suspects = step.suspects.without(step.committed)
+    for failure in failures:
+        suspects = suspects.after(failure)
+    return suspects
+
+
+def _restart_everything(draft: Draft) -> None:
+    for name, step in draft.state.steps.items():
+        if step.started:
+            draft.open_generation(name, step.started, ((EverythingRestarts(), step.started),), None)

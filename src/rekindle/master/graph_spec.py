@@ -1,0 +1,114 @@
+"""The graph as it stands in the journal: plain, closed, and independent of how `model` names its classes.
+
+A recorded graph must be readable for ever, so every word in it is fixed here.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Broadcast, Identity, Interval, Mapping, Offset
+from rekindle.model.edges import All as AllMapping
+from rekindle.model.graph import Edge, Graph, Step
+from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
+
+_WORDS: dict[str, Mapping] = {"identity": IDENTITY, "interval": INTERVAL, "all": ALL, "broadcast": BROADCAST}
+
+
+class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step. The defaults are those of the format, not those of `Step`."""
+
+    name: str
+    partitions: int
+    kind: ResultKind
+    determinism: Determinism
+    keep: KeepUntil = KeepUntil.CONSUMED
+    is_order_sensitive: bool = True
+    has_query_constants: bool = False
+    restarts_whole: bool = False
+
+
+class EdgeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One edge. `mapping` is identity, offset, interval, all or broadcast; `by` belongs to offset."""
+
+    producer: str
+    consumer: str
+    mapping: str
+    by: int = 0
+    determinism: Determinism | None = None
+
+
+class GraphSpec(msgspec.Struct, frozen=True):
+    """Steps in topological order, and edges."""
+
+    steps: tuple[StepSpec, ...]
+    edges: tuple[EdgeSpec, ...]
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphSpec:
+        return cls(
+            tuple(
+                StepSpec(
+                    step.name,
+                    step.partitions,
+                    step.kind,
+                    step.determinism,
+                    step.keep,
+                    step.is_order_sensitive,
+                    step.has_query_constants,
+                    step.restarts_whole,
+                )
+                for step in graph.steps.values()
+            ),
+            tuple(
+                EdgeSpec(edge.producer, edge.consumer, *_mapping_words(edge.mapping), determinism=edge.determinism)
+                for edge in graph.edges
+            ),
+        )
+
+    def graph(self) -> Graph:
+        return Graph.of(
+            (Step(**msgspec.structs.asdict(step)) for step in self.steps),
+            (Edge(edge.producer, edge.consumer, _mapping(edge), edge.determinism) for edge in self.edges),
+        )
+
+    def difference(self, other: GraphSpec) -> str:
+        """The first thing that differs, as a sentence; empty if nothing does. Determinism may change: it is
+        a finding about the code, and code has its own fingerprint."""
+        mine, theirs = ({step.name: step for step in spec.steps} for spec in (self, other))
+        for name in sorted(mine.keys() ^ theirs.keys()):
+            return f"step {name} is {'gone' if name in mine else 'new'}"
+        for name, step in mine.items():
+            new = theirs[name]
+            if step.partitions != new.partitions:
+                return f"step {name} had {step.partitions} partitions and now has {new.partitions}"
+            if step.kind is not new.kind:
+                return f"the result of {name} was {step.kind.value} and is now {new.kind.value}"
+        edges, new_edges = ({(e.producer, e.consumer, e.mapping, e.by) for e in s.edges} for s in (self, other))
+        for producer, consumer, mapping, _ in sorted(edges ^ new_edges):
+            return f"{consumer} reads {producer} ({mapping}) in only one of the two"
+        return ""
+
+
+def _mapping_words(mapping: Mapping) -> tuple[str, int]:
+    match mapping:
+        case Identity():
+            return "identity", 0
+        case Offset(by):
+            return "offset", by
+        case Interval():
+            return "interval", 0
+        case Broadcast():
+            return "broadcast", 0
+        case AllMapping():
+            return "all", 0
+        case _:  # pragma: no cover
+            assert_never(mapping)
+
+
+def _mapping(edge: EdgeSpec) -> Mapping:
+    if edge.mapping == "offset":
+        return Offset(edge.by)
+    return _WORDS[edge.mapping]

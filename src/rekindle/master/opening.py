@@ -1,0 +1,130 @@
+"""How a run begins, and how a new master takes it over.
+
+Rules
+- A run whose graph is not the recorded one is refused, with the difference named. Nothing is touched.
+- A changed step is not an error: it opens a new generation, or keeps what is committed on the user's word. A changed
+  input is refused unless the user names the step.
+- What does not survive the old application is lost, as a fact of its own.
+"""
+
+from __future__ import annotations
+
+from rekindle.errors import Refused
+from rekindle.errors import RunClosed as RunIsClosed
+from rekindle.master.draft import Draft
+from rekindle.master.events import (
+    ChangeAccepted,
+    CodeReplaced,
+    EpochOpened,
+    Event,
+    Fingerprint,
+    PartitionsLost,
+    RunClosing,
+    RunStarted,
+)
+from rekindle.master.graph_spec import GraphSpec
+from rekindle.master.state import Phase, RunState
+from rekindle.master.stimuli import CloseRun, StartRun, TakeOver
+from rekindle.model.because import CodeChanged
+from rekindle.model.kinds import FailureDomain
+
+INPUT_PART = "input"
+
+
+def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
+    """The first two facts of a run."""
+    stimulus.config.strategy.check(stimulus.graph)
+    for sink in stimulus.sinks:
+        if sink not in stimulus.graph.groups:
+            raise Refused(f"{sink} is to be published, but it is not a kept step of the graph")
+    return (
+        RunStarted(
+            run=stimulus.run,
+            pipeline=stimulus.pipeline,
+            order=stimulus.order,
+            graph=GraphSpec.of(stimulus.graph),
+            sinks=stimulus.sinks,
+            fingerprints=stimulus.fingerprints,
+            config=stimulus.config,
+            run_time_ms=stimulus.run_time_ms,
+            seed=stimulus.seed,
+            at_ms=now_ms,
+        ),
+        EpochOpened(1, stimulus.application, stimulus.owner, now_ms),
+    )
+
+
+def take_over(draft: Draft, stimulus: TakeOver) -> None:
+    """A new epoch, what died with the old application, and what the new code means for old results."""
+    state = draft.state
+    spec = GraphSpec.of(stimulus.graph)
+    changes = _check(state, stimulus, spec)
+    graph = None if spec == state.layout.spec else spec
+    draft.add(EpochOpened(state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph))
+    if stimulus.application != state.application:
+        _lose_application(draft)
+    for step, parts in changes.items():
+        fingerprint = stimulus.fingerprints[step]
+        if step in stimulus.accepted:
+            draft.add(ChangeAccepted(step, parts, fingerprint))
+        else:
+            draft.add(CodeReplaced(step, parts, fingerprint))
+            _restart_changed(draft, step)
+
+
+def close_run(draft: Draft, stimulus: CloseRun) -> None:
+    """gc is a master too: it takes the run over, and only then may anything go."""
+    _refuse_closed(draft.state)
+    draft.add(EpochOpened(draft.state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms))
+    if draft.state.phase is not Phase.CLOSING:
+        draft.add(RunClosing(draft.now_ms))
+
+
+def changed_parts(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:
+    """The names of the parts that differ, or stand in only one of the two."""
+    return tuple(sorted(part for part in old.keys() | new.keys() if old.get(part) != new.get(part)))
+
+
+def _refuse_closed(state: RunState) -> None:
+    if state.phase is Phase.CLOSED:
+        raise RunIsClosed(f"run {state.run} is closed", hint="start a new run with --new")
+
+
+def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tuple[str, ...]]:
+    """Refuse what could be wrong; the changed parts of each step otherwise."""
+    _refuse_closed(state)
+    if state.failing is not None and not state.failing.is_resumable:
+        raise Refused(f"run {state.run} cannot be resumed: {state.failing.gave_up}", hint="start a new run")
+    difference = state.layout.spec.difference(spec)
+    if difference:
+        raise Refused(
+            f"run {state.run} was started with another graph: {difference}",
+            hint="restore the graph, or start a new run with --new",
+        )
+    changes = {
+        step: parts
+        for step, old in state.fingerprints.items()
+        if (parts := changed_parts(old, stimulus.fingerprints.get(step, old)))
+    }
+    for step, parts in changes.items():
+        if INPUT_PART in parts and step not in stimulus.accepted | stimulus.replaced:
+            raise Refused(
+                f"the input of {step} changed since run {state.run} started",
+                hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
+            )
+    return changes
+
+
+def _lose_application(draft: Draft) -> None:
+    graph = draft.state.layout.graph
+    for name, step in draft.state.steps.items():
+        if step.committed and not graph.steps[name].kind.survives(FailureDomain.APPLICATION):
+            draft.add(PartitionsLost(name, step.committed, FailureDomain.APPLICATION))
+
+
+def _restart_changed(draft: Draft, changed: str) -> None:
+    """Each group that the changed step is part of starts over."""
+    for root in draft.state.layout.kept:
+        step = draft.step(root)
+        if changed in draft.state.layout.members(root) and step.started:
+            draft.open_generation(root, step.started, ((CodeChanged(), step.started),), None)

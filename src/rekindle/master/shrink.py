@@ -1,0 +1,56 @@
+"""Taking partitions out of a step's state, and remembering what their readers may have seen."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from rekindle.master.events import GenerationOpened
+from rekindle.master.state import Seen, Segment, StepState
+from rekindle.model.because import CodeChanged, EverythingRestarts, InputChanged
+from rekindle.model.partitions import EMPTY, Partitions
+
+_OTHER_INPUTS = (CodeChanged, EverythingRestarts, InputChanged)
+
+
+def remove(step: StepState, gone: Partitions, *, are_inputs_equal: bool) -> StepState:
+    """`gone` counts no more. `are_inputs_equal` says whether it would be made again from what it was made from."""
+    kept: list[Segment] = []
+    seen = list(step.seen)
+    for segment in step.segments:
+        if segment.partitions.is_disjoint(gone):
+            kept.append(segment)
+            continue
+        seen.append(Seen(segment.partitions & gone, segment.digests, are_inputs_equal))
+        if left := segment.partitions - gone:
+            kept.append(replace(segment, partitions=left))
+    return replace(step, committed=step.committed - gone, segments=tuple(kept), seen=tuple(seen))
+
+
+def drop(step: StepState, event: GenerationOpened) -> StepState:
+    """The step in its new generation. What had counted, or was seen before it was lost, must be made again."""
+    are_inputs_equal = not any(isinstance(why, _OTHER_INPUTS) for why, _ in event.because)
+    removed = remove(step, step.committed & event.dropped, are_inputs_equal=are_inputs_equal)
+    seen = removed.seen if are_inputs_equal else tuple(_outdated(removed.seen, event.dropped))
+    version = max(event.exchange_version, step.exchange_version)
+    return replace(
+        removed,
+        generation=event.generation,
+        seen=seen,
+        started=removed.started - event.dropped,
+        forced=removed.forced | (removed.seen_partitions() & event.dropped),
+        released=EMPTY,
+        why=event.because,
+        held={},
+        exchange_version=version,
+        exchange_checksum=step.exchange_checksum if removed.committed else None,
+    )
+
+
+def _outdated(seen: tuple[Seen, ...], dropped: Partitions) -> list[Seen]:
+    cut: list[Seen] = []
+    for one in seen:
+        if hit := one.partitions & dropped:
+            cut.append(replace(one, partitions=hit, are_inputs_equal=False))
+        if rest := one.partitions - dropped:
+            cut.append(replace(one, partitions=rest))
+    return cut

@@ -1,0 +1,172 @@
+"""The state of a run, folded from its events and from nothing else.
+
+Rules
+- Values only: every change makes a new state that shares what did not change.
+- Per step a handful of bitmaps and one segment per commit; never an object per partition.
+- Everything that a decision or a command needs is here, so that a new master knows all the old one knew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.failover.poison import Suspects
+from rekindle.master.config import MasterConfig
+from rekindle.master.digests import Digests
+from rekindle.master.events import Fence, Fingerprint, RunFailing, Why
+from rekindle.master.layout import Layout, Sets
+from rekindle.model.availability import Availability
+from rekindle.model.ids import AttemptId, ExchangeId
+from rekindle.model.partitions import EMPTY, Partitions
+
+
+class Phase(Enum):
+    """Where a run stands. Only `RUNNING` starts anything."""
+
+    RUNNING = "running"
+    FAILING = "failing"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class AttemptStatus(Enum):
+    """What is still expected of an open attempt."""
+
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    SEALING = "sealing"
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """Partitions that one commit made count, and the manifest that names their files. `partitions` shrinks when
+    some are lost, released or dropped; manifest and digests stay those of `digests.of`."""
+
+    attempt: AttemptId
+    partitions: Partitions
+    manifest: bytes
+    digests: Digests
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What consumers may have read of partitions that no longer count."""
+
+    partitions: Partitions
+    digests: Digests
+    are_inputs_equal: bool
+
+
+class StepState(msgspec.Struct, frozen=True):
+    """One kept step.
+
+    committed    partitions that count, all of one generation or carried into it
+    started      vertices that ever began in this generation: who may have read something
+    forced       dropped by a new generation and seen by others: must be made again, then compared
+    released     gone on purpose; this generation never holds them again
+    held         exchange parts of this generation that the application still has
+    """
+
+    generation: int = 0
+    committed: Partitions = EMPTY
+    segments: tuple[Segment, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    started: Partitions = EMPTY
+    forced: Partitions = EMPTY
+    released: Partitions = EMPTY
+    why: Why = ()
+    held: dict[ExchangeId, Partitions] = {}
+    exchange_version: int = 0
+    exchange_checksum: str | None = None
+    suspects: Suspects = Suspects()
+    due_ms: int = 0
+    attempts: int = 0
+
+    def seen_partitions(self) -> Partitions:
+        found = EMPTY
+        for seen in self.seen:
+            found = found | seen.partitions
+        return found
+
+
+class AttemptState(msgspec.Struct, frozen=True):
+    """An open attempt. `partitions` are those it may still commit."""
+
+    attempt: AttemptId
+    partitions: Partitions
+    status: AttemptStatus
+    reads: tuple[AttemptId, ...]
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A whole run. `undeleted` are closed attempts whose files were not reported gone."""
+
+    run: str
+    pipeline: str
+    order: int
+    layout: Layout
+    sinks: tuple[str, ...]
+    config: MasterConfig
+    run_time_ms: int
+    seed: int
+    steps: dict[str, StepState]
+    memory: BackoffState
+    fingerprints: dict[str, Fingerprint]
+    phase: Phase = Phase.RUNNING
+    epoch: int = 0
+    application: str = ""
+    owner: str = ""
+    attempts: dict[AttemptId, AttemptState] = {}
+    undeleted: frozenset[AttemptId] = frozenset()
+    attempt_number: int = 0
+    publication: Fence | None = None
+    publication_number: int = 0
+    published: dict[str, Fence] = {}
+    failing: RunFailing | None = None
+
+    def attempts_of(self, step: str) -> Iterator[AttemptState]:
+        return (one for one in self.attempts.values() if one.attempt.step == step)
+
+    def running(self, step: str) -> Partitions:
+        """What open attempts of the step may still commit, those being closed included."""
+        found = EMPTY
+        for one in self.attempts_of(step):
+            found = found | one.partitions
+        return found
+
+    def is_complete(self, step: str) -> bool:
+        return len(self.steps[step].committed) == self.layout.graph.steps[step].partitions
+
+    def forced(self) -> Sets:
+        return {name: step.forced for name, step in self.steps.items() if step.forced}
+
+    def failed(self) -> Sets:
+        """Vertices whose last try failed, and that have no result since."""
+        suspects = ((name, step.suspects.partitions - step.committed) for name, step in self.steps.items())
+        return {name: partitions for name, partitions in suspects if partitions}
+
+    def tracker(self) -> Availability:
+        """What the policies ask: committed results, what had finished once, what is in flight, held exchanges."""
+        running: Sets = {}
+        for one in self.attempts.values():
+            step = one.attempt.step
+            running[step] = running.get(step, EMPTY) | one.partitions
+        return Availability(
+            results={name: step.committed for name, step in self.steps.items()},
+            started={name: step.committed | step.seen_partitions() for name, step in self.steps.items()},
+            running=running,
+            exchanges=self._held(),
+        )
+
+    def _held(self) -> dict[ExchangeId, Partitions]:
+        """An exchange that several groups have in their plans counts only where all of them hold it."""
+        held: dict[ExchangeId, Partitions] = {}
+        for root, step in self.steps.items():
+            for exchange in self.layout.graph.groups[root].exchanges:
+                mine = step.held.get(exchange, EMPTY)
+                held[exchange] = held[exchange] & mine if exchange in held else mine
+        return held

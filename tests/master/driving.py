@@ -1,0 +1,155 @@
+"""A run driven by hand: each call is one stimulus, and after each the rules and the wire format are checked."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.master import stimuli as st
+from rekindle.master.apply import fold
+from rekindle.master.commands import Command, Key
+from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.decide import decide
+from rekindle.master.dispatch import commands
+from rekindle.master.events import Event, Fence, Fingerprint
+from rekindle.master.invariants import check_invariants
+from rekindle.master.state import RunState
+from rekindle.master.wire import dec_hook, enc_hook
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.graph import Graph
+from rekindle.model.ids import AttemptId, ExchangeId
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.parts import Parts
+from rekindle.testing.drawing import draw
+
+AT_ONCE = MasterConfig(backoff=BackoffSpec("fixed", {"attempts_max": 10, "delay_ms": 0}))
+_ENCODER = msgspec.json.Encoder(enc_hook=enc_hook)
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=dec_hook)
+
+
+class Driven:
+    """One run. `last` are the events of the last stimulus, `out` the commands that followed it."""
+
+    def __init__(
+        self,
+        drawing: str,
+        *,
+        config: MasterConfig = AT_ONCE,
+        sinks: tuple[str, ...] = (),
+        fingerprints: dict[str, Fingerprint] | None = None,
+    ) -> None:
+        self.graph: Graph = draw(drawing)
+        self.now = 0
+        self.journal: list[Event] = []
+        self.sent: set[Key] = set()
+        self.applications = 1
+        self.maybe: RunState | None = None
+        self.last: tuple[Event, ...] = ()
+        self.out: list[Command] = []
+        self.give(
+            st.StartRun("run", "pipeline", 7, self.graph, sinks, fingerprints or {}, config, 1000, 42, "app1", "me")
+        )
+
+    @property
+    def state(self) -> RunState:
+        assert self.maybe is not None
+        return self.maybe
+
+    def give(self, stimulus: st.Stimulus, *, after_ms: int = 1, jitter: float = 0.0) -> tuple[Event, ...]:
+        self.now += after_ms
+        self.last = decide(self.maybe, stimulus, self.now, jitter)
+        wired = tuple(_DECODER.decode(_ENCODER.encode(event)) for event in self.last)
+        assert wired == self.last
+        self.maybe = fold(self.maybe, wired)
+        self.journal.extend(self.last)
+        check_invariants(self.state)
+        self.out = commands(self.state, self.sent)
+        self.sent.update(command.key for command in self.out)
+        return self.last
+
+    def attempt(self, step: str) -> AttemptId:
+        """The newest open attempt of the step."""
+        return max(one.attempt for one in self.state.attempts_of(step))
+
+    def open(self) -> dict[str, str]:
+        """Step to what its open attempts may still commit."""
+        return {one.attempt.step: str(self.state.running(one.attempt.step)) for one in self.state.attempts.values()}
+
+    def commit(
+        self,
+        step: str,
+        partitions: str,
+        *,
+        digests: bytes | None = None,
+        version: int | None = None,
+        checksum: str | None = None,
+        attempt: AttemptId | None = None,
+    ) -> tuple[Event, ...]:
+        version = self.state.steps[step].exchange_version if version is None else version
+        return self.give(
+            st.CommitsSeen(
+                attempt or self.attempt(step), Partitions.parse(partitions), b"files", digests, version, checksum
+            )
+        )
+
+    def end(self, step: str) -> tuple[Event, ...]:
+        return self.give(st.AttemptEnded(self.attempt(step)))
+
+    def finish(self, step: str, *, digests: bytes | None = None) -> None:
+        """Commit all that the newest attempt still may, and end it."""
+        partitions = str(self.state.attempts[self.attempt(step)].partitions)
+        attempt = self.attempt(step)
+        self.commit(step, partitions, digests=digests)
+        self.give(st.AttemptEnded(attempt))
+
+    def fail(
+        self,
+        step: str,
+        partitions: str,
+        kind: FailureKind = FailureKind.EXCEPTION,
+        signature: str = "boom",
+        lost: Parts | None = None,
+    ) -> tuple[Event, ...]:
+        failure = Failure(step, Partitions.parse(partitions), Cause(kind), signature)
+        return self.give(st.AttemptEnded(self.attempt(step), (failure,), lost=lost or Parts()))
+
+    def lose(self, step: str, partitions: str, domain: FailureDomain = FailureDomain.STORAGE) -> tuple[Event, ...]:
+        return self.give(st.PartsLost(Parts({step: Partitions.parse(partitions)}), domain))
+
+    def lose_exchange(self, producer: str, consumer: str, parts: str) -> tuple[Event, ...]:
+        lost = Parts({}, {ExchangeId(consumer, producer): Partitions.parse(parts)})
+        return self.give(st.PartsLost(lost, FailureDomain.EXECUTOR))
+
+    def take_over(
+        self,
+        *,
+        drawing: str | None = None,
+        fingerprints: dict[str, Fingerprint] | None = None,
+        accepted: frozenset[str] = frozenset(),
+        replaced: frozenset[str] = frozenset(),
+    ) -> tuple[Event, ...]:
+        """A new process: what was sent is forgotten, and the application is another."""
+        self.sent = set()
+        self.applications += 1
+        graph = draw(drawing) if drawing else self.graph
+        return self.give(
+            st.TakeOver(
+                f"app{self.applications}",
+                "you",
+                graph,
+                fingerprints or self.state.fingerprints,
+                accepted,
+                replaced,
+            )
+        )
+
+    def seal(self, step: str, partitions: str = "", version: int | None = None) -> tuple[Event, ...]:
+        found = Partitions.parse(partitions) if partitions else EMPTY
+        return self.give(st.AttemptSealed(self.attempt(step), found, b"files", None, version))
+
+    def publish(self) -> None:
+        """Answer every publication that is open."""
+        fence = self.state.publication
+        assert isinstance(fence, Fence)
+        for sink in self.state.sinks:
+            self.give(st.SinkDone(sink, fence))
