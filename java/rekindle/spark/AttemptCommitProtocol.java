@@ -4,6 +4,7 @@ package rekindle.spark;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
@@ -30,17 +31,23 @@ import scala.collection.immutable.Seq;
  *    however late it wakes up. There is no rename, because object stores have none.
  * 2. A task has committed if and only if its marker exists. A complete Parquet file is no proof: when a task fails,
  *    Spark closes its writer, and the closed file has a valid footer over half of the rows.
- * 3. The marker's name says everything (Spark task index, task attempt, number of files, bytes), so that a new driver
+ * 3. The marker's name says everything (partition, Spark task attempt, number of files, bytes), so that a new driver
  *    learns what a dead one finished from one listing. Empty partitions have a marker too.
  * 4. Nothing is removed when the job aborts. A failed task removes only the files it did not commit itself.
- * 5. The driver sees each commit as it happens, in a queue per attempt directory that Python drains in one call.
+ * 5. Numbers are those of the kept result, also where a pruned job counts its tasks from 0, and stand in the file name
+ *    where Spark's bucketed reader looks for them.
+ * 6. The driver sees each commit as it happens, in a queue per attempt directory that Python drains in one call.
  */
 public final class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String MARKERS = "_committed";
   private static final ConcurrentHashMap<String, Queue<String>> SEEN = new ConcurrentHashMap<>();
 
+  /** Write option: the partitions that the job's tasks write, task i the i-th; absent if that is i itself. */
+  public static final String PARTITIONS = "rekindle.partitions";
+
   private final String directory;
+  private int[] partitions;
   private transient List<Path> files;
   private transient boolean committing;
 
@@ -48,7 +55,7 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
     this.directory = path;
   }
 
-  /** All commits of this attempt directory since the last call, one per line: index, task attempt, (name, bytes)*. */
+  /** All commits of this attempt directory since the last call, one per line: partition, task attempt, (name, bytes)*. */
   public static String drain(String directory) {
     Queue<String> queue = SEEN.get(directory);
     if (queue == null) {
@@ -68,6 +75,11 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
 
   @Override
   public void setupJob(JobContext context) {
+    String chosen = context.getConfiguration().get(PARTITIONS);
+    if (chosen != null) {
+      partitions = Bridge.numbers(Base64.getDecoder().decode(chosen));
+      context.getConfiguration().unset(PARTITIONS); // Tasks get the numbers with this object, once.
+    }
     SEEN.put(directory, new ConcurrentLinkedQueue<>());
   }
 
@@ -89,7 +101,7 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
 
   @Override
   public String newTaskTempFile(TaskAttemptContext context, Option<String> dir, FileNameSpec spec) {
-    String name = String.format("%spart-%05d-%d%s", spec.prefix(), index(context), attempt(), spec.suffix());
+    String name = String.format("%spart-%d_%05d%s", spec.prefix(), attempt(), partition(context), ending(spec.suffix()));
     Path path = new Path(dir.isDefined() ? new Path(directory, dir.get()) : new Path(directory), name);
     files.add(path);
     return path.toString();
@@ -104,7 +116,7 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
   public TaskCommitMessage commitTask(TaskAttemptContext context) {
     try {
       FileSystem fs = new Path(directory).getFileSystem(context.getConfiguration());
-      StringBuilder line = new StringBuilder().append(index(context)).append('\t').append(attempt());
+      StringBuilder line = new StringBuilder().append(partition(context)).append('\t').append(attempt());
       long bytes = 0;
       for (Path file : files) {
         long length = fs.getFileStatus(file).getLen();
@@ -112,7 +124,7 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
         line.append('\t').append(file.getName()).append('\t').append(length);
       }
       committing = true;
-      String name = String.format("%05d-%d-%d-%d", index(context), attempt(), files.size(), bytes);
+      String name = String.format("%05d-%d-%d-%d", partition(context), attempt(), files.size(), bytes);
       mark(fs, new Path(new Path(directory, MARKERS), name));
       return new TaskCommitMessage(line.toString());
     } catch (IOException e) {
@@ -149,8 +161,14 @@ public final class AttemptCommitProtocol extends FileCommitProtocol implements S
     ((FSDataOutputStream) builder.build()).close();
   }
 
-  private static int index(TaskAttemptContext context) {
-    return context.getTaskAttemptID().getTaskID().getId();
+  private int partition(TaskAttemptContext context) {
+    int index = context.getTaskAttemptID().getTaskID().getId();
+    return partitions == null ? index : partitions[index];
+  }
+
+  /** Spark's suffix is "-c000.snappy.parquet" or ".c000…": the reader wants a dot after the number. */
+  private static String ending(String suffix) {
+    return suffix.startsWith("-") ? "." + suffix.substring(1) : suffix;
   }
 
   private static long attempt() {

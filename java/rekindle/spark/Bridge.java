@@ -41,10 +41,16 @@ public final class Bridge {
     SQLExecution.withNewExecutionId(shown, Option.apply(name), () -> command.run(session, held));
   }
 
+  /** Little-endian ints, as Python packs them. */
+  static int[] numbers(byte[] packed) {
+    int[] found = new int[packed.length / Integer.BYTES];
+    ByteBuffer.wrap(packed).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(found);
+    return found;
+  }
+
   /** Only the partitions in `chosen` (little-endian ints, ascending). Partition i is the i-th chosen one. */
   public static RDD<InternalRow> prune(RDD<InternalRow> rdd, byte[] chosen) {
-    int[] sorted = new int[chosen.length / Integer.BYTES];
-    ByteBuffer.wrap(chosen).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(sorted);
+    int[] sorted = numbers(chosen);
     Function1<Object, Object> isChosen =
         (Function1<Object, Object> & Serializable) index -> Arrays.binarySearch(sorted, (Integer) index) >= 0;
     return PartitionPruningRDD.create(rdd, isChosen);

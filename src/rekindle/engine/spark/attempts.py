@@ -145,7 +145,7 @@ class Attempt:
             self._take()
             if error is not None:
                 listing = jvm(session).rekindle.spark.Bridge.list(session._jsparkSession, self._directory)
-                self._add(manifest.from_listing(listing, self._command.partitions))
+                self._add(manifest.from_listing(listing))
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
             self._flush()
             failures = self._failures(text_of(error)) if error is not None else ()
@@ -155,7 +155,7 @@ class Attempt:
     def _take(self) -> None:
         assert self._generation is not None
         lines = jvm(self._generation.held.session).rekindle.spark.AttemptCommitProtocol.drain(self._directory)
-        self._add(manifest.from_driver(lines, self._command.partitions))
+        self._add(manifest.from_driver(lines))
 
     def _add(self, commits: list[manifest.Commit]) -> None:
         for commit in commits:

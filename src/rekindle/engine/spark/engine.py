@@ -138,7 +138,7 @@ class SparkEngine:
             return
         label = msgspec.json.decode(packed, type=manifest.Label)
         listing = self._bridge().list(self._spark._jsparkSession, directory)
-        commits = manifest.from_listing(listing, Partitions.parse(label.partitions))
+        commits = manifest.from_listing(listing)
         found = Partitions(commit.partition for commit in commits)
         self._reports.put(AttemptSealed(attempt, found, manifest.pack(commits, label.schema)))
 

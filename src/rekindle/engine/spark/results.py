@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,16 +19,18 @@ def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first
     the cost of a plain write. Any other prunes the same RDD; finished map stages are skipped."""
     session = held.session
     if is_first and len(wanted) == held.partitions:
-        _run(held, held.execution, held.plan, directory, name)
+        _run(held, held.execution, held.plan, directory, name, {})
         return
     packed = struct.pack(f"<{len(wanted)}i", *wanted)
     pruned = jvm(session).rekindle.spark.Bridge.prune(held.rdd(), packed)
     rows = session._jsparkSession.internalCreateDataFrame(pruned, held.schema, False)
     execution = rows.queryExecution()
-    _run(held, execution, execution.executedPlan(), directory, name)
+    chosen = {"rekindle.partitions": base64.b64encode(packed).decode()}
+    _run(held, execution, execution.executedPlan(), directory, name, chosen)
 
 
-def _run(held: Held, execution: Any, plan: Any, directory: str, name: str) -> None:
+def _run(held: Held, execution: Any, plan: Any, directory: str, name: str, options: Mapping[str, str]) -> None:
+    """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
     spark = held.session
     java = jvm(spark)
     nothing = scala_seq(spark, [])
@@ -36,9 +39,9 @@ def _run(held: Held, execution: Any, plan: Any, directory: str, name: str) -> No
         scala_map(spark, {}),
         False,
         nothing,
-        scala_option(spark, _buckets(spark, held.keys, held.partitions)),
+        scala_option(spark, None),
         _parquet(spark),
-        scala_map(spark, {}),
+        scala_map(spark, options),
         execution.optimizedPlan(),
         java.org.apache.spark.sql.SaveMode.Append,
         scala_option(spark, None),

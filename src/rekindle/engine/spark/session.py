@@ -19,7 +19,6 @@ PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
 # What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
 GROUP_SETTINGS: dict[str, str] = {
     "spark.sql.sources.commitProtocolClass": PROTOCOL,
-    "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.files.maxRecordsPerFile": "0",
