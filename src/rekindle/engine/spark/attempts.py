@@ -33,22 +33,25 @@ QUIET_SECONDS_MAX = 10.0
 class Generation:
     """The held query execution of one generation in this application, with its exchanges and their version."""
 
-    def __init__(self, held: Held, version: int, checksum: str | None) -> None:
+    def __init__(self, held: Held, command: StartAttempt) -> None:
         self.held = held
-        self.version = version
+        self.version = command.exchange_version
         self.has_run = False
-        self._expected = checksum
+        # Fewer than all in a plan that is new here: others were written over exchanges of another application.
+        self._has_others = len(command.partitions) < held.partitions
+        self._expected = command.exchange_checksum
         self._watch: Watch | None = None
         self._is_spoiled = False
 
     def look(self) -> None:
         """Raise the version if a map output came back different, or not known to be equal. Once that happened no two
         looks give the same version: what was computed in between is one of a kind."""
-        if self.held.shape.is_narrow:
+        if self.held.is_function_of_inputs:
             return
         if self._watch is None:
             self._watch = Watch(self.held.session, plans.shuffle_ids(self.held.rdd()))
-            self._is_spoiled = self._expected is not None and self.checksum() != self._expected
+            checksum = self.checksum()
+            self._is_spoiled = self._has_others and (checksum is None or checksum != self._expected)
             self.version += self._is_spoiled
         if not self._watch.is_as_before():
             self._is_spoiled = True

@@ -1,10 +1,11 @@
 """The engine port on a classic Spark session: commands in, stimuli out, one thread per running attempt.
 
-`dispatch` never waits for Spark. `poll` drains what has happened; it is called by the one loop.
+`send` never waits for Spark. `poll` drains what has happened; it is called by the one loop.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark import manifest, results
 from rekindle.engine.spark.attempts import Attempt, Generation
-from rekindle.engine.spark.layout import Held, hold
+from rekindle.engine.spark.layout import hold
 from rekindle.engine.spark.session import attach, clone, jvm
 from rekindle.master.commands import (
     CancelAttempt,
@@ -28,7 +29,10 @@ from rekindle.master.commands import (
 )
 from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
 from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions
+
+POLL_MS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class GroupSpec:
     inputs: tuple[str, ...]
     keys: tuple[str, ...]
     partitions: int
+    declared: Determinism | None = None
 
 
 def directory_of(attempt: AttemptId) -> str:
@@ -63,7 +68,7 @@ class SparkEngine:
     def application(self) -> str:
         return str(self._spark.sparkContext.applicationId)
 
-    def dispatch(self, command: Command) -> None:
+    def send(self, command: Command) -> None:
         match command:
             case StartAttempt():
                 self._start(command)
@@ -76,25 +81,23 @@ class SparkEngine:
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
-    def poll(self) -> list[Stimulus]:
-        """Everything reported since the last call."""
+    def poll(self, timeout_ms: int) -> list[Stimulus]:
+        """Everything reported since the last call; waits a little for the first report."""
         for attempt, running in list(self._running.items()):
             running.drain()
             if running.is_over():
                 del self._running[attempt]
         found = []
-        while not self._reports.empty():
-            found.append(self._reports.get())
+        with contextlib.suppress(queue.Empty):
+            found.append(self._reports.get(timeout=min(timeout_ms, POLL_MS_MAX) / 1000))
+            while True:
+                found.append(self._reports.get_nowait())
         return found
 
-    def cancel_all(self) -> None:
-        """This process is not the master any more: nothing it started may go on."""
+    def close(self) -> None:
+        """Nothing this process started may go on."""
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
-
-    def plan(self, group: GroupSpec, inputs: Mapping[str, DataFrame]) -> Held:
-        session = clone(self._spark, {})
-        return hold(group.build(session, inputs), session, group.keys, group.partitions)
 
     def read(self, step: str, segments: Input, session: SparkSession) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
@@ -126,7 +129,7 @@ class SparkEngine:
             inputs = {one.step: self.read(one.step, one, session) for one in command.inputs}
             group = self._groups[command.attempt.step]
             held = hold(group.build(session, inputs), session, group.keys, group.partitions)
-            self._generations[key] = Generation(held, command.exchange_version, command.exchange_checksum)
+            self._generations[key] = Generation(held, command)
         return self._generations[key]
 
     def _seal(self, attempt: AttemptId) -> None:

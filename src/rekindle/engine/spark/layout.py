@@ -43,6 +43,17 @@ class Held:
     def schema(self) -> Any:
         return self.frame._jdf.schema()
 
+    @property
+    def is_function_of_inputs(self) -> bool:
+        """Narrow, and without a constant that each query execution makes anew: proof (a) of rule 4."""
+        return self.shape.is_narrow and not self.verdict.has_query_constants
+
+    @property
+    def has_exchanges_alone(self) -> bool:
+        """Everything between the inputs and a partition went through exchanges, which have checksums."""
+        others = self.shape.broadcasts or self.shape.subqueries or self.verdict.has_query_constants
+        return bool(self.shape.exchanges) and not others
+
     def is_planned_to_the_end(self) -> bool:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
         return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())

@@ -15,10 +15,10 @@ from rekindle.model.partitions import Partitions
 
 
 def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool) -> None:
-    """One Spark job that computes and commits `wanted`. The first attempt at all of them runs the held plan itself, at
-    the cost of a plain write. Any other prunes the same RDD; finished map stages are skipped."""
+    """One Spark job that computes and commits `wanted`. All of them: the held plan itself, as a plain write costs.
+    Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped."""
     session = held.session
-    if is_first and len(wanted) == held.partitions:
+    if len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end()):
         _run(held, held.execution, held.plan, directory, name, {})
         return
     packed = struct.pack(f"<{len(wanted)}i", *wanted)

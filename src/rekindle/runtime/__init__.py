@@ -1,0 +1,1 @@
+"""The loop: decide, append, apply, dispatch, in that order, in one place."""

@@ -1,0 +1,137 @@
+"""Decide, append, apply, dispatch: the only place where a decision becomes an act.
+
+Rules
+- Nothing is dispatched before the record that holds the decision is acknowledged. While an append is unknown the
+  same bytes are tried again and the world is left alone.
+- A command is sent once per process. A new process learns from the journal what older ones may have started.
+- A master that was taken over stops at once: its Spark jobs are cancelled, and it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rekindle.engine.port import Engine
+from rekindle.errors import AppendUnknown, Fenced
+from rekindle.journal.journal import Journal
+from rekindle.master.apply import fold
+from rekindle.master.commands import Key, Stop, WakeAt
+from rekindle.master.decide import decide
+from rekindle.master.dispatch import commands
+from rekindle.master.events import Event
+from rekindle.master.state import RunState
+from rekindle.master.stimuli import Stimulus, Tick
+
+POLL_MS = 200
+SETTLE_TRIES_MAX = 20
+
+
+class Watcher(Protocol):
+    """Is told each decision after it counts; for progress and summaries. It cannot change anything."""
+
+    def __call__(self, events: tuple[Event, ...], state: RunState) -> None: ...
+
+
+def ignore(events: tuple[Event, ...], state: RunState) -> None:
+    """Nobody watches."""
+
+
+class Loop:
+    """One master of one run, from its opening record until nothing is left to do or somebody else took over."""
+
+    def __init__(
+        self,
+        journal: Journal[Event],
+        state: RunState,
+        engine: Engine,
+        now_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        watcher: Watcher = ignore,
+    ) -> None:
+        self._journal = journal
+        self._state = state
+        self._engine = engine
+        self._now_ms = now_ms
+        self._jitter = jitter
+        self._watcher = watcher
+        self._sent: set[Key] = set()
+        self._due_ms: set[int] = set()
+        self._last_ms = 0
+        self._fenced: Fenced | None = None
+        self._is_stopped = False
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    def run(self) -> RunState:
+        """Until the run is over. Raises `Fenced` when another master owns it."""
+        try:
+            self._dispatch()
+            while not self._is_stopped:
+                for stimulus in self._stimuli():
+                    self.take(stimulus)
+        except Fenced:
+            self._engine.close()
+            raise
+        return self._state
+
+    def take(self, stimulus: Stimulus) -> None:
+        """One stimulus through decide, append, apply, dispatch."""
+        events = decide(self._state, stimulus, self._time(), self._jitter())
+        if not events:
+            return
+        self._append(events)
+        state = fold(self._state, events)
+        assert state is not None
+        self._state = state
+        self._watcher(events, self._state)
+        self._dispatch()
+
+    def fence(self, reason: Fenced) -> None:
+        """From the heartbeat's thread: somebody else is the master. The engine stops now, the loop at its next turn."""
+        self._fenced = reason
+        self._engine.close()
+
+    def _stimuli(self) -> list[Stimulus]:
+        if self._fenced is not None:
+            raise self._fenced
+        found = self._engine.poll(POLL_MS)
+        now_ms = self._time()
+        if any(due_ms <= now_ms for due_ms in self._due_ms):
+            self._due_ms = {due_ms for due_ms in self._due_ms if due_ms > now_ms}
+            found.append(Tick())
+        return found
+
+    def _append(self, events: tuple[Event, ...]) -> None:
+        try:
+            self._journal.append(*events)
+        except AppendUnknown:
+            self._settle()
+
+    def _settle(self) -> None:
+        for number in range(SETTLE_TRIES_MAX):
+            try:
+                self._journal.settle()
+                return
+            except AppendUnknown:
+                if number == SETTLE_TRIES_MAX - 1:
+                    raise
+
+    def _dispatch(self) -> None:
+        for command in commands(self._state, self._sent):
+            match command:
+                case Stop():
+                    self._is_stopped = True
+                case WakeAt(due_ms):
+                    self._sent.add(command.key)
+                    self._due_ms.add(due_ms)
+                case _:
+                    self._sent.add(command.key)
+                    self._engine.send(command)
+
+    def _time(self) -> int:
+        """Milliseconds that never go back, whatever the clock does."""
+        self._last_ms = max(self._last_ms, self._now_ms())
+        return self._last_ms
