@@ -11,6 +11,7 @@ from rekindle.errors import AppendRejected, AppendUnknown, Fenced, RunClosed, St
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.retire import prune, retire
 
 
 def faulty(*faults: Fault) -> MemoryStore:
@@ -149,3 +150,46 @@ def test_the_events_of_one_record_become_true_together() -> None:
     assert [len(found.events) for found in read(store, RUN, CODEC).records] == [1, 2]
     store.delete(folder_of(RUN) + name_of(2))
     assert texts(read(store, RUN, CODEC)) == []
+
+
+def test_a_retired_run_keeps_every_number_a_sleeper_could_try() -> None:
+    store = MemoryStore()
+    sleepers = []
+    for epoch in range(1, 4):
+        journal, _ = open_run(store)
+        for word in "abcde":
+            journal.append(Noted(f"{word}{epoch}"))
+        sleepers.append(journal)
+    gc, _ = open_run(store)
+    assert retire(gc, Noted("released")) > 0
+    before = dict(store.objects)
+    for sleeper in sleepers:
+        with pytest.raises(Fenced):
+            sleeper.append(Noted("zombie"))
+    with pytest.raises(RunClosed):
+        open_run(store)
+    assert store.objects == before
+    history = read(store, RUN, CODEC)
+    assert history.position.is_closed and texts(history) == ["released"]
+
+
+def test_a_sleeper_that_never_learned_its_last_answer_is_fenced_at_the_next_number() -> None:
+    store = faulty(Fault.UNACKNOWLEDGED, *[Fault.LOST] * 5)
+    sleeper = journal_at(store, read(store, RUN, CODEC).position)
+    with pytest.raises(AppendUnknown):
+        sleeper.append(Noted("landed"))
+    gc, _ = open_run(store)
+    retire(gc)
+    sleeper.settle()
+    with pytest.raises(Fenced):
+        sleeper.append(Noted("zombie"))
+    assert read(store, RUN, CODEC).position.is_closed
+
+
+def test_pruning_an_open_run_does_nothing_and_pruning_twice_is_harmless() -> None:
+    store = MemoryStore()
+    journal, _ = open_run(store)
+    journal.append(Noted("a"))
+    assert prune(store, RUN) == 0
+    assert retire(journal) == 1
+    assert prune(store, RUN) == 0

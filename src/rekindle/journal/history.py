@@ -68,7 +68,30 @@ def read(store: Store, run: str, codec: Codec[E], after: Position = START, own_e
     folder = folder_of(run)
     names = [name for name in store.list_after(folder, name_of(after.sequence)) if NAME.fullmatch(name)]
     found = [find(data if data is not None else b"") for data in store.get_many(folder, names)]
+    if found and _is_pruned(found, after):
+        last = found[-1]
+        assert isinstance(last, Whole)
+        return History((_record(last.frame, codec),), follow(after, last))
     return _judge_all(store, run, codec, names, found, after, own_epoch)
+
+
+def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> History[E]:
+    """The same history with what was appended meanwhile, number by number: faster than a listing."""
+    while True:
+        name = name_of(history.position.sequence + 1)
+        data = store.get(folder_of(run) + name)
+        if data is None:
+            return history
+        more = _judge_all(store, run, codec, [name], [find(data)], history.position, None)
+        history = History(history.records + more.records, more.position, history.cut + more.cut)
+
+
+def _is_pruned(found: Sequence[Found], after: Position) -> bool:
+    """Whether only the records that fence sleepers are left, and the tombstone as the last of them."""
+    last = found[-1]
+    if after != START or not (isinstance(last, Whole) and last.frame.is_closed):
+        return False
+    return last.frame.sequence > len(found)
 
 
 def _judge_all(

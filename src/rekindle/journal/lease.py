@@ -72,16 +72,11 @@ def sign_of_life(
     stale_seconds: float = STALE_SECONDS,
     is_dead: Callable[[Owner], bool] = is_seen_dead,
 ) -> Sign:
-    """Judge the owner at a position. Raises `JournalRefused` where more was acknowledged than is there."""
+    """Judge the owner of the epoch at a position."""
     if position.epoch == 0:
         return Sign(Life.NOBODY, None, None)
     key = heartbeat_key(run, position.epoch)
     beat = _read(store, key)
-    if beat is not None and beat.sequence > position.kept:
-        raise JournalRefused(
-            f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost facts",
-            "restore the objects of its journal folder, or start over with `rekindle run --new`",
-        )
     if beat is not None and beat.has_left:
         return Sign(Life.LEFT, None, position.owner)
     if position.owner is not None and is_dead(position.owner):
@@ -91,6 +86,19 @@ def sign_of_life(
     age = None if newest is None else max(0.0, store.now() - newest)
     is_stale = age is None or age > stale_seconds
     return Sign(Life.STALE if is_stale else Life.LIVING, age, position.owner)
+
+
+def refuse_loss(store: Store, run: str, position: Position) -> None:
+    """Raise `JournalRefused` where the heartbeat knows acknowledged records that are not there any more."""
+    beat = _read(store, heartbeat_key(run, position.epoch))
+    if beat is None or beat.sequence <= position.kept:
+        return
+    if store.get(folder_of(run) + name_of(position.sequence + 1)) is not None:
+        return
+    raise JournalRefused(
+        f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost facts",
+        "restore the objects of its journal folder, or start over with `rekindle run --new`",
+    )
 
 
 def _read(store: Store, key: str) -> Heartbeat | None:

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from rekindle.errors import AppendRejected, Fenced, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
-from rekindle.journal.history import START, History, Position, read
+from rekindle.journal.history import START, History, Position, catch_up, read
 from rekindle.journal.journal import Journal, Pause
-from rekindle.journal.lease import STALE_SECONDS, Sign, sign_of_life
+from rekindle.journal.lease import STALE_SECONDS, Sign, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
 from rekindle.journal.store import Store
 
@@ -45,31 +45,38 @@ def take_over(
 
     `writer` must be unique among all masters there will ever be; a simulator names its own."""
     me = owner if owner is not None else this_process()
-    forced: int | None = None
+    history = read(store, run, codec, after)
+    forced = history.position.epoch if force else None
+    refuse_loss(store, run, history.position)
     for _ in range(TRIES):
-        history = read(store, run, codec, after)
-        _refuse_closed(run, history.position)
-        sign = sign_of_life(store, run, history.position, stale_seconds, is_dead)
-        forced = history.position.epoch if force and forced is None else forced
-        if not (sign.life.may_be_taken_over or forced == history.position.epoch):
-            raise _still_owned(run, sign, stale_seconds)
-        journal = Journal(store, run, codec, history.position, pause, writer)
+        position = history.position
+        _refuse_closed(run, position)
+        if forced != position.epoch:
+            _refuse_living(run, sign_of_life(store, run, position, stale_seconds, is_dead), stale_seconds)
+        events = opening(history, position.epoch + 1)
+        journal = Journal(store, run, codec, position, pause, writer)
         try:
-            record = journal.open_epoch(me, opening(history, history.position.epoch + 1))
+            record = journal.open_epoch(me, events)
         except (Fenced, AppendRejected):
+            history = catch_up(store, run, codec, history)
             continue
         return journal, History((*history.records, record), journal.position, history.cut)
-    raise StillOwned(f"run {run} was taken over by others {TRIES} times in a row", f"rekindle show {_short(run)}")
+    raise StillOwned(
+        f"run {_short(run)} could not be taken over: others appended first {TRIES} times in a row",
+        "stop its master, or try again",
+    )
 
 
 def _refuse_closed(run: str, position: Position) -> None:
     if position.is_closed:
-        raise RunClosed(f"run {_short(run)} is closed, nothing can follow its tombstone", "rekindle run --new")
+        raise RunClosed(f"run {_short(run)} is closed: it has a tombstone", "rekindle run --new")
 
 
-def _still_owned(run: str, sign: Sign, stale_seconds: float) -> StillOwned:
+def _refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
+    if sign.life.may_be_taken_over:
+        return
     age = 0.0 if sign.age_seconds is None else sign.age_seconds
-    return StillOwned(
+    raise StillOwned(
         f"run {_short(run)} belongs to {sign.owner}, which showed life {age:.0f} s ago",
         f"wait until it is silent for {stale_seconds:.0f} s, or take it over now with `--force`",
     )

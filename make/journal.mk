@@ -1,0 +1,21 @@
+# The journal on real stores: conformance, two masters, crash points, fuzz, opening time.
+JOURNAL := PYTHONPATH=src:tests:tools $(PY)
+ROUNDS ?= 1000
+N ?= 1000000
+
+stores: ## conformance of every store, and the refusal of a broken one
+	@$(JOURNAL) tools/stores.py --races 200
+
+two-masters: ## two processes fight for one run, on disk and S3 (ROUNDS=1000)
+	@$(JOURNAL) tools/two_masters.py --rounds $(ROUNDS)
+
+crash-points: ## kill -9 before and after every step of an append
+	@$(JOURNAL) tools/crash_points.py
+
+fuzz: ## mutated records and directories: never a wrong fold (N=1000000)
+	@$(JOURNAL) tools/fuzz.py --cases $(N)
+
+bench-journal: ## P10: open and fold 1,000,000 committed partitions and 10,000 records
+	@$(JOURNAL) tools/bench_journal.py
+
+.PHONY: stores two-masters crash-points fuzz bench-journal

@@ -1,0 +1,42 @@
+"""End a run for good: a tombstone at the next number, then the space of its journal comes back.
+
+A master that sleeps through all of this wakes up at a number it knows: the one where the next epoch was opened,
+or the one before, if it never learned that its own record landed. Those records stay, and the tombstone does, so
+that no number a sleeper can try is ever free again. Everything else is deleted, oldest last: a journal that is
+half deleted still ends with its tombstone.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rekindle.journal.frame import NAME, Whole, find, name_of
+from rekindle.journal.history import folder_of
+from rekindle.journal.journal import Journal
+from rekindle.journal.store import Store
+
+E = TypeVar("E")
+
+
+def retire(journal: Journal[E], *events: E) -> int:
+    """Close the run of a journal this process owns and delete what nobody can ask for. Returns how many objects."""
+    journal.close(*events)
+    return prune(journal.store, journal.run)
+
+
+def prune(store: Store, run: str) -> int:
+    """Delete what a closed run does not need, also after a crash in the middle of it. Open runs lose nothing."""
+    folder = folder_of(run)
+    names = [name for name in store.list_after(folder) if NAME.fullmatch(name)]
+    found = [find(data or b"") for data in store.get_many(folder, names)]
+    last = found[-1] if found else None
+    if not (isinstance(last, Whole) and last.frame.is_closed):
+        return 0
+    opened = {item.frame.sequence for item in found if isinstance(item, Whole) and item.frame.owner is not None}
+    stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {names[-1]}
+    goes = [folder + name for name in reversed(names) if name not in stays]
+    for other in (f"{run.rstrip('/')}/snapshot/", f"{run.rstrip('/')}/heartbeat/"):
+        goes += [other + name for name in store.list_after(other)]
+    for key in goes:
+        store.delete(key)
+    return len(goes)

@@ -1,0 +1,251 @@
+"""`make two-masters`: two processes fight for one run, again and again, on local disk and on a real S3 server.
+
+In each round the one that holds the run meets one fate: kill -9; SIGSTOP for longer than its heartbeat
+allows, then SIGCONT; a forced takeover; or sleep while the other one takes over, retires the run and
+deletes its journal (gc). In a third of the rounds the storage answers late or never. After each round the
+journal is compared with what the processes wrote down as acknowledged: each acknowledged fact once, at its
+number; each number one writer; the loser said that it was fenced and ended with its code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TypeVar
+
+from fighter import DONE, FENCED, Arena, fight
+from journal.facts import CODEC, RUN, Fact, Noted
+from rekindle.journal.history import History, folder_of, read
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from support.s3 import S3Server
+
+T = TypeVar("T")
+FORK = multiprocessing.get_context("fork")
+FATES = ("kill", "stop", "force", "gc")
+
+
+class Violation(Exception):
+    """Two masters were not kept apart."""
+
+
+def play(arena: Arena, fate: str) -> str:
+    """One round; returns the fate it had. Raises `Violation`."""
+    folder = Path(arena.folder)
+    fighters = {name: FORK.Process(target=fight, args=(name, arena)) for name in ("a", "b")}
+    for process in fighters.values():
+        process.start()
+    try:
+        return _round(arena, fate, folder, fighters)
+    finally:
+        for process in fighters.values():
+            if process.is_alive():
+                process.kill()
+            process.join()
+
+
+def _round(arena: Arena, fate: str, folder: Path, fighters: Mapping[str, BaseProcess]) -> str:
+    wanted = random.Random(arena.seed).randrange(1, 20)
+    holder = _wait(lambda: next((name for name in fighters if _acks(folder, name) >= wanted), None), "a holder")
+    other = "b" if holder == "a" else "a"
+    if fate == "gc":
+        (folder / "gc").touch()
+    _strike(fate, fighters[holder], folder)
+    _wait(lambda: _acks(folder, other) >= 3, f"{other} to take over after {fate}")
+    (folder / f"enough-{other}").touch()
+    _end(fighters[other], {DONE}, f"the winner after {fate}", folder, other)
+    before = apart(_names, arena)
+    if fate != "kill":
+        _signal(fighters[holder], signal.SIGCONT)
+        _end(fighters[holder], {FENCED}, f"the loser after {fate}", folder, holder)
+        if "fenced RK200" not in _witness(folder, holder):
+            raise Violation(f"{fate}: the loser did not say that it was fenced")
+    after = apart(_names, arena)
+    if after[-1:] != before[-1:] or (fate != "gc" and after != before):
+        raise Violation(f"{fate}: a record appeared after the winner had ended")
+    if found := apart(_judged, arena, fate, tuple(fighters)):
+        raise Violation(found)
+    return fate
+
+
+def apart(function: Callable[..., T], *arguments: object) -> T:
+    """Call in a child: the client of an object store does not survive the forks that follow."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: sender.send(function(*arguments)))
+    child.start()
+    sender.close()
+    try:
+        answer: T = receiver.recv()
+    except EOFError:
+        raise Violation(f"{function.__name__} ended without an answer") from None
+    finally:
+        child.join()
+    return answer
+
+
+def _strike(fate: str, holder: BaseProcess, folder: Path) -> None:
+    match fate:
+        case "kill":
+            _signal(holder, signal.SIGKILL)
+            holder.join()
+        case "stop" | "gc":
+            _signal(holder, signal.SIGSTOP)
+        case "force":
+            (folder / "force").touch()
+
+
+def _signal(process: BaseProcess, number: signal.Signals) -> None:
+    """Only to a child that was not reaped yet, so that its number cannot be another's."""
+    if process.is_alive() and process.pid is not None:
+        os.kill(process.pid, number)
+
+
+def _end(process: BaseProcess, codes: set[int], what: str, folder: Path, name: str) -> None:
+    process.join(60)
+    if process.exitcode not in codes:
+        tail = _witness(folder, name)[-600:]
+        raise Violation(f"{what} ended with {process.exitcode}, not with {codes}:\n{tail}")
+
+
+def _judged(arena: Arena, fate: str, names: tuple[str, ...]) -> str:
+    """What is wrong, or nothing."""
+    try:
+        _judge(arena, fate, names)
+    except Violation as violation:
+        return str(violation)
+    return ""
+
+
+def _judge(arena: Arena, fate: str, names: tuple[str, ...]) -> None:
+    """Compare the journal with the witnesses."""
+    folder = Path(arena.folder)
+    store: Store = open_store(arena.url, arena.options)
+    history = read(store, RUN, CODEC)
+    lines = [line.split() for name in names for line in _witness(folder, name).splitlines()]
+    acknowledged = [(int(line[1]), line[2]) for line in lines if line[0] == "ack"]
+    tried = {line[1] for line in lines if line[0] == "try"}
+    if fate == "gc":
+        if not history.position.is_closed:
+            raise Violation("gc: the run is not closed")
+        return
+    stored = _numbered(history)
+    if len({text for _, text in stored}) != len(stored):
+        raise Violation(f"{fate}: a fact stands twice in the journal")
+    if lost := set(acknowledged) - set(stored):
+        raise Violation(f"{fate}: acknowledged but not in the journal: {sorted(lost)}")
+    if len({number for number, _ in acknowledged}) != len(acknowledged):
+        raise Violation(f"{fate}: one number was acknowledged twice")
+    if foreign := {text for _, text in stored} - tried:
+        raise Violation(f"{fate}: never tried but in the journal: {sorted(foreign)}")
+    writers = {record.epoch: record.writer for record in history.records}
+    if any(record.writer != writers[record.epoch] for record in history.records):
+        raise Violation(f"{fate}: two writers in one epoch")
+
+
+def _numbered(history: History[Fact]) -> list[tuple[int, str]]:
+    return [
+        (record.sequence, event.text)
+        for record in history.records
+        for event in record.events
+        if isinstance(event, Noted)
+    ]
+
+
+def _names(arena: Arena) -> list[str]:
+    return open_store(arena.url, arena.options).list_after(folder_of(RUN))
+
+
+def _witness(folder: Path, name: str) -> str:
+    path = folder / f"{name}.witness"
+    return path.read_text() if path.exists() else ""
+
+
+def _acks(folder: Path, name: str) -> int:
+    return _witness(folder, name).count("\nack ")
+
+
+def _wait(find: Callable[[], T | None], what: str) -> T:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = find()
+        if found:
+            return found
+        time.sleep(0.005)
+    raise Violation(f"waited 60 s for {what}")
+
+
+def lane(number: int, rounds: range, url: str, options: Mapping[str, str], stale_seconds: float, report: str) -> None:
+    """Play every nth round in a process of its own; the report has one line for each."""
+    with Path(report).open("a", buffering=1) as lines:
+        for seed in rounds:
+            folder = tempfile.mkdtemp(prefix="rekindle-fight-")
+            place = f"{url}/{seed}" if url else f"{folder}/store"
+            fate = FATES[seed % len(FATES)]
+            arena = Arena(place, options, folder, stale_seconds, seed, seed % 3 == 2)
+            try:
+                lines.write(f"ok {play(arena, fate)}{'-slow' if arena.is_slow else ''}\n")
+                shutil.rmtree(folder)
+            except Exception as error:
+                lines.write(f"violation seed={seed} {error!r}\n".replace("\\n", "\n    "))
+
+
+def campaign(rounds: int, lanes: int, url: str, options: Mapping[str, str], stale_seconds: float) -> Counter[str]:
+    """All rounds on one store, several at a time. Counts fates and violations."""
+    with tempfile.TemporaryDirectory(prefix="rekindle-fights-") as folder:
+        reports = [f"{folder}/{number}" for number in range(lanes)]
+        processes = [
+            FORK.Process(target=lane, args=(n, range(n, rounds, lanes), url, options, stale_seconds, reports[n]))
+            for n in range(lanes)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        text = "".join(Path(report).read_text() for report in reports)
+    for line in text.splitlines():
+        if not line.startswith("ok"):
+            print(line)
+    return Counter(line.split()[0] if line[0] == "v" else line[3:] for line in text.splitlines() if line[0] in "ov")
+
+
+def show(label: str, counts: Counter[str], rounds: int, seconds: float) -> bool:
+    done = sum(count for fate, count in counts.items() if fate != "violation")
+    fates = " ".join(f"{fate}={count}" for fate, count in sorted(counts.items()))
+    print(f"{label:5} {done}/{rounds} rounds without violation in {seconds:.0f} s: {fates}")
+    return done == rounds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1000, help="on each store")
+    parser.add_argument("--lanes", type=int, default=6)
+    parser.add_argument("--only", choices=("disk", "s3"))
+    given = parser.parse_args()
+    results = {}
+    if given.only != "s3":
+        started = time.monotonic()
+        counts = campaign(given.rounds, given.lanes, "", {}, 0.4)
+        results["disk"] = show("disk", counts, given.rounds, time.monotonic() - started)
+    if given.only != "disk":
+        with S3Server() as server:
+            started = time.monotonic()
+            counts = campaign(given.rounds, given.lanes, server.url("fights"), server.store_settings, 2.5)
+            results["s3"] = show("s3", counts, given.rounds, time.monotonic() - started)
+    passed = " ".join(f"{store}={ok}" for store, ok in results.items())
+    bound = 3 / given.rounds
+    print(f"RESULT two-masters {passed} rounds={given.rounds} violation_probability_max_95={bound:.4f}")
+    return 0 if all(results.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
