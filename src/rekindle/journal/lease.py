@@ -139,12 +139,16 @@ class Lease:
         self._thread.start()
 
     def stop(self, has_left: bool = True) -> None:
-        """End the thread. A master that leaves says so, and the next one need not wait."""
+        """End the thread. A master that leaves says so, and the next one need not wait; a store that does not
+        take this last word makes it wait, and nothing worse."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         if has_left and self.fenced is None:
-            self._write(has_left=True)
+            try:
+                self._write(has_left=True)
+            except StoreFailed as error:
+                self.failure = error
 
     def _run(self) -> None:
         """A beat that the store did not take is tried again; `failure` shows it meanwhile."""

@@ -26,7 +26,7 @@ PREFIX = b"RKS1 "
 class _Stored(msgspec.Struct, frozen=True):
     position: Position
     fold: str
-    state: msgspec.Raw
+    state: bytes
 
 
 class Snapshots(Generic[S]):
@@ -44,7 +44,7 @@ class Snapshots(Generic[S]):
 
     def save(self, position: Position, state: S) -> None:
         """Store the fold up to a position, and drop all but the newest two."""
-        body = msgspec.json.encode(_Stored(position, self._fold, msgspec.Raw(self._encode(state))))
+        body = msgspec.msgpack.encode(_Stored(position, self._fold, self._encode(state)))
         data = PREFIX + checksum_of(body).encode() + b"\n" + body
         self._store.put_if_absent(self._folder + name_of(position.sequence), data)
         for name in self._names()[KEPT:]:
@@ -65,7 +65,7 @@ class Snapshots(Generic[S]):
         try:
             if not confirm(self._store, self._run, stored.position):
                 return None
-            return self._decode(bytes(stored.state))
+            return self._decode(stored.state)
         except (RekindleError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
             return None
 
@@ -80,6 +80,6 @@ def _parse(data: bytes | None) -> _Stored | None:
     if header != PREFIX + checksum_of(body).encode():
         return None
     try:
-        return msgspec.json.decode(body, type=_Stored)
+        return msgspec.msgpack.decode(body, type=_Stored)
     except msgspec.MsgspecError:
         return None

@@ -4,27 +4,36 @@ Rules
 - Nothing is dispatched before the record that holds the decision is acknowledged. While an append is unknown the
   same bytes are tried again and the world is left alone.
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
-- A master that was taken over stops at once: its Spark jobs are cancelled, and it says so.
+- A master that was taken over, or that cannot write facts any more, stops at once: its Spark jobs are cancelled,
+  and it says so. A certain "not written" is decided and tried again a few times first.
+- The tombstone is the record with `RunClosed` in it: the journal takes nothing after it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from rekindle.engine.port import Engine
-from rekindle.errors import AppendUnknown, Fenced
-from rekindle.journal.journal import Journal
+from rekindle.errors import AppendUnknown, Fenced, RekindleError, StoreFailed
+from rekindle.journal.history import Position
+from rekindle.journal.journal import Journal, Pause
 from rekindle.master.apply import fold
 from rekindle.master.commands import Key, Stop, WakeAt
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
-from rekindle.master.events import Event
+from rekindle.master.events import Event, RunClosed
 from rekindle.master.state import RunState
 from rekindle.master.stimuli import Stimulus, Tick
 
 POLL_MS = 200
 SETTLE_TRIES_MAX = 20
+APPEND_TRIES_MAX = 5
+PAUSE_SECONDS = 1.0
+
+# Is given the state at a position, to keep it where the next master can open it faster.
+Remember = Callable[[Position, RunState], None]
 
 
 class Watcher(Protocol):
@@ -35,6 +44,10 @@ class Watcher(Protocol):
 
 def ignore(events: tuple[Event, ...], state: RunState) -> None:
     """Nobody watches."""
+
+
+def forget(position: Position, state: RunState) -> None:
+    """No snapshots are kept."""
 
 
 class Loop:
@@ -48,6 +61,8 @@ class Loop:
         now_ms: Callable[[], int],
         jitter: Callable[[], float],
         watcher: Watcher = ignore,
+        remember: Remember = forget,
+        pause: Pause = time.sleep,
     ) -> None:
         self._journal = journal
         self._state = state
@@ -55,6 +70,8 @@ class Loop:
         self._now_ms = now_ms
         self._jitter = jitter
         self._watcher = watcher
+        self._remember = remember
+        self._pause = pause
         self._sent: set[Key] = set()
         self._due_ms: set[int] = set()
         self._last_ms = 0
@@ -72,7 +89,7 @@ class Loop:
             while not self._is_stopped:
                 for stimulus in self._stimuli():
                     self.take(stimulus)
-        except Fenced:
+        except RekindleError:
             self._engine.close()
             raise
         return self._state
@@ -88,6 +105,7 @@ class Loop:
         self._state = state
         self._watcher(events, self._state)
         self._dispatch()
+        self._remember(self._journal.position, self._state)
 
     def fence(self, reason: Fenced) -> None:
         """From the heartbeat's thread: somebody else is the master. The engine stops now, the loop at its next turn."""
@@ -105,22 +123,34 @@ class Loop:
         return found
 
     def _append(self, events: tuple[Event, ...]) -> None:
-        try:
-            self._journal.append(*events)
-        except AppendUnknown:
-            self._settle()
+        """Return when the record is acknowledged. Unknown is settled with the same bytes, before anything else."""
+        is_last = any(isinstance(event, RunClosed) for event in events)
+        append = self._journal.close if is_last else self._journal.append
+        for number in range(1, APPEND_TRIES_MAX + 1):
+            try:
+                append(*events)
+                return
+            except AppendUnknown:
+                self._settle()
+                return
+            except StoreFailed:
+                if number == APPEND_TRIES_MAX:
+                    raise
+                self._pause(PAUSE_SECONDS * number)
 
     def _settle(self) -> None:
-        for number in range(SETTLE_TRIES_MAX):
+        for number in range(1, SETTLE_TRIES_MAX + 1):
             try:
                 self._journal.settle()
                 return
             except AppendUnknown:
-                if number == SETTLE_TRIES_MAX - 1:
+                if number == SETTLE_TRIES_MAX:
                     raise
 
     def _dispatch(self) -> None:
         for command in commands(self._state, self._sent):
+            if self._fenced is not None:
+                raise self._fenced
             match command:
                 case Stop():
                     self._is_stopped = True

@@ -28,6 +28,7 @@ from rekindle.master.stimuli import StartRun, TakeOver
 from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
 from rekindle.runtime.loop import Loop, Watcher, ignore
+from rekindle.runtime.snapshots import StateKeeper
 
 
 def codec() -> Codec[Event]:
@@ -49,9 +50,9 @@ class Intent:
     replaced: frozenset[str] = frozenset()
 
 
-def state_of(history: History[Event]) -> RunState | None:
-    """The fold of a whole journal, checked."""
-    state = fold(None, history.events) if history.records else None
+def state_of(history: History[Event], base: RunState | None = None) -> RunState | None:
+    """The fold of a journal, from its beginning or from a snapshot's state, checked."""
+    state = fold(base, history.events)
     if state is not None:
         check_invariants(state)
     return state
@@ -68,16 +69,19 @@ def execute(
 ) -> RunState:
     """Run or resume until the run is over. Raises `StillOwned` before, and `Fenced` while, another master owns it."""
 
-    def opening(history: History[Event], epoch: int) -> Sequence[Event]:
-        return decide(state_of(history), _first(intent, engine, state_of(history)), _now_ms(), 0.0)
+    run = f"{intent.pipeline}/{intent.run}"
+    keeper = StateKeeper(store, run)
+    after, base = keeper.load()
 
-    journal, history = take_over(
-        store, f"{intent.pipeline}/{intent.run}", codec(), opening, force=force, stale_seconds=stale_seconds
-    )
-    state = state_of(history)
+    def opening(history: History[Event], epoch: int) -> Sequence[Event]:
+        state = state_of(history, base)
+        return decide(state, _first(intent, engine, state), _now_ms(), 0.0)
+
+    journal, history = take_over(store, run, codec(), opening, after=after, force=force, stale_seconds=stale_seconds)
+    state = state_of(history, base)
     assert state is not None, "the opening record makes a state"
     watcher(history.records[-1].events, state)
-    loop = Loop(journal, state, engine, _now_ms, lambda: random.uniform(-1, 1), watcher)
+    loop = Loop(journal, state, engine, _now_ms, lambda: random.uniform(-1, 1), watcher, keeper.remember)
     lease = Lease(journal, on_fenced=loop.fence)
     lease.start()
     try:

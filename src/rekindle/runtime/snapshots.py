@@ -1,0 +1,66 @@
+"""Snapshots of a run's state: the fold of its journal, kept so that a long one opens fast.
+
+- The name of the fold is a digest of the code that folds: after any change of it, old snapshots are worth nothing.
+- They are saved ever more rarely as the journal grows, so that their cost stays a small share of the appends.
+- One that could not be saved is no loss.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+
+import msgspec
+
+from rekindle.errors import StoreFailed
+from rekindle.journal.history import START, Position
+from rekindle.journal.snapshot import Snapshots
+from rekindle.journal.store import Store
+from rekindle.master.state import RunState
+from rekindle.master.wire import dec_hook, enc_hook
+
+RECORDS_MIN = 250
+GROWTH = 0.25
+FOLDING_ROOMS = ("master", "failover", "model")
+
+
+@cache
+def fold_name() -> str:
+    """The digest of all code that the fold can call."""
+    digest = blake2b(digest_size=16)
+    for room in FOLDING_ROOMS:
+        for file in sorted((files("rekindle") / room).iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".py"):
+                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+class StateKeeper:
+    """Loads and saves the snapshots of one run."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self._decoder = msgspec.msgpack.Decoder(RunState, dec_hook=dec_hook)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=enc_hook)
+        self._snapshots: Snapshots[RunState] = Snapshots(
+            store, run, fold_name(), self._encoder.encode, self._decoder.decode
+        )
+        self._saved = 0
+
+    def load(self) -> tuple[Position, RunState | None]:
+        """Where to go on reading, and the state there; the very beginning where no snapshot counts."""
+        found = self._snapshots.load()
+        if found is None:
+            return START, None
+        self._saved = found[0].sequence
+        return found
+
+    def remember(self, position: Position, state: RunState) -> None:
+        """Save where enough was appended since the last one. For the loop."""
+        if position.sequence - self._saved < max(RECORDS_MIN, GROWTH * self._saved):
+            return
+        self._saved = position.sequence
+        try:
+            self._snapshots.save(position, state)
+        except StoreFailed:
+            return

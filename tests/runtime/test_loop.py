@@ -1,0 +1,137 @@
+"""Decide, append, apply, dispatch: nothing acts before its record is acknowledged, whatever the store answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import AppendUnknown, Fenced, StoreFailed
+from rekindle.journal import journal as journal_module
+from rekindle.journal.history import read
+from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.store import Store
+from rekindle.master.apply import fold
+from rekindle.master.commands import StartAttempt
+from rekindle.master.events import Event
+from rekindle.master.state import Phase, RunState
+from rekindle.runtime import loop as loop_module
+from rekindle.runtime import snapshots as snapshots_module
+from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.runtime.snapshots import StateKeeper
+from rekindle.testing.drawing import draw
+from runtime.instant import RUN, InstantEngine
+
+GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
+INTENT = Intent("daily", "run-1", GRAPH, {}, sinks=("c",))
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(loop_module, "PAUSE_SECONDS", 0.0)
+
+
+def refolded(store: Store) -> RunState | None:
+    return fold(None, read(store, RUN, codec()).events)
+
+
+def started(engine: InstantEngine) -> list[StartAttempt]:
+    return [command for command in engine.told if isinstance(command, StartAttempt)]
+
+
+def test_a_run_ends_and_its_journal_folds_to_the_same_state(tmp_path: Path) -> None:
+    store = LocalDisk(tmp_path)
+    engine = InstantEngine(store)
+    state = execute(store, INTENT, engine)
+    assert state.phase is Phase.SUCCEEDED
+    assert refolded(store) == state
+    assert engine.unjournaled == []
+
+
+def faults(*first: Fault) -> MemoryStore:
+    queue: Iterator[Fault] = iter(first)
+    return MemoryStore(lambda key: next(queue, Fault.NONE) if "/journal/" in key else Fault.NONE)
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED, Fault.DELAYED])
+@pytest.mark.parametrize("at", range(8))
+def test_an_answer_that_is_unknown_for_a_while_changes_nothing(fault: Fault, at: int) -> None:
+    store = faults(*[Fault.NONE] * at, fault)
+    engine = InstantEngine(store)
+    state = execute(store, INTENT, engine)
+    assert state.phase is Phase.SUCCEEDED
+    assert engine.unjournaled == []
+    assert len({command.attempt for command in started(engine)}) == len(started(engine)) == 3
+    assert refolded(store) == state
+
+
+def test_a_certain_no_is_tried_again() -> None:
+    store = faults(Fault.NONE, Fault.REFUSED, Fault.REFUSED)
+    assert execute(store, INTENT, InstantEngine(store)).phase is Phase.SUCCEEDED
+
+
+def test_a_store_that_fails_for_good_stops_the_engine() -> None:
+    store = faults(Fault.NONE, *[Fault.REFUSED] * 99)
+    engine = InstantEngine(store)
+    with pytest.raises(StoreFailed):
+        execute(store, INTENT, engine)
+    assert engine.is_closed
+
+
+def test_an_answer_that_stays_unknown_dispatches_nothing_and_stops_the_engine() -> None:
+    store = faults(Fault.NONE, *[Fault.LOST] * 999)
+    engine = InstantEngine(store)
+    with pytest.raises(AppendUnknown):
+        execute(store, INTENT, engine)
+    assert engine.is_closed
+    assert [command.attempt.step for command in started(engine)] == ["a"]
+
+
+class Usurped(InstantEngine):
+    """While it works, somebody else takes the run over."""
+
+    def send(self, command: object) -> None:
+        super().send(command)  # type: ignore[arg-type]
+        if isinstance(command, StartAttempt) and command.attempt.step == "b":
+            with pytest.raises(KeyboardInterrupt):
+                execute(self._store, INTENT, InstantEngine(self._store, "app-2", dies_after=0), force=True)
+
+
+def test_a_master_that_was_taken_over_stops_and_says_so() -> None:
+    store = MemoryStore()
+    engine = Usurped(store)
+    with pytest.raises(Fenced, match="epoch 2"):
+        execute(store, INTENT, engine)
+    assert engine.is_closed
+    state = refolded(store)
+    assert state is not None and state.epoch == 2
+
+
+@pytest.mark.parametrize("crash_after", range(6))
+def test_a_new_driver_goes_on_where_the_old_one_died(crash_after: int) -> None:
+    store = MemoryStore()
+    with pytest.raises(KeyboardInterrupt):
+        execute(store, INTENT, InstantEngine(store, "app-1", crash_after))
+    engine = InstantEngine(store, "app-2")
+    state = execute(store, INTENT, engine, force=True)
+    assert state.phase is Phase.SUCCEEDED
+    assert refolded(store) == state
+
+
+def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 2)
+    store = MemoryStore()
+    seen: list[RunState] = []
+
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        seen.append(state)
+
+    execute(store, INTENT, InstantEngine(store), watcher=watch)
+    position, state = StateKeeper(store, RUN).load()
+    assert position.sequence > 2
+    assert state == seen[position.sequence - 1]
+    history = read(store, RUN, codec(), position)
+    assert fold(state, history.events) == refolded(store)
