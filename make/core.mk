@@ -1,7 +1,7 @@
 oracle: ## the restart set against brute force: all small graphs, all single and double faults
-	@$(PY) tools/oracle.py
+	@PYTHONPATH=src $(PY) tools/oracle.py
 
 bench: ## ms and MB of the decision core at 10,000,000 vertices
-	@$(PY) tools/bench_core.py
+	@PYTHONPATH=src $(PY) tools/bench_core.py
 
 .PHONY: oracle bench

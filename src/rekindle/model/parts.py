@@ -34,8 +34,10 @@ def joined(one: Mapping[_K, Partitions], other: Mapping[_K, Partitions]) -> dict
     return both
 
 
-def less(one: Mapping[_K, Partitions], other: Mapping[_K, Partitions]) -> dict[_K, Partitions]:
+def less(one: Mapping[_K, Partitions], other: Mapping[_K, Partitions]) -> Mapping[_K, Partitions]:
     """The difference, key by key."""
+    if not other:
+        return one
     return {key: partitions - other.get(key, EMPTY) for key, partitions in one.items()}
 
 

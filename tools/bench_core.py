@@ -1,0 +1,147 @@
+"""How long the decision core takes, and how much it holds, for ten million vertices.
+
+Each size runs in a process of its own, so that the peak is its own. "regular": one partition of the last step failed
+and the application died, which asks for whole steps. "irregular": of every step a random tenth is lost, another tenth
+committed, and the rest never ran, which asks for sets without any order. Times are medians of process CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from statistics import median
+
+from rekindle.failover.release import Holds, RunPhase, releasable
+from rekindle.failover.restart import Happened, remaining_set, restart_set
+from rekindle.model.availability import Availability
+from rekindle.model.edges import ALL, IDENTITY, INTERVAL, Mapping, Offset
+from rekindle.model.graph import Edge, Graph, Step
+from rekindle.model.kinds import Determinism, FailureDomain, ResultKind
+from rekindle.model.partitions import Partitions
+
+SIZES: dict[str, Callable[[], Graph]] = {
+    "2x10000": lambda: chain(2, 10_000, every_all=1),
+    "10x1000000": lambda: chain(10, 1_000_000, every_all=5),
+    "100x100000": lambda: chain(100, 100_000, every_all=20),
+    "mixed": lambda: unions_and_coalesces(),
+}
+LIMITS_MS = {"build": 200.0, "regular": 5.0, "irregular": 50.0}
+PEAK_MB_MAX = 200.0
+KINDS = (ResultKind.PIPELINED, ResultKind.BLOCKING, ResultKind.CACHING, ResultKind.BLOCKING, ResultKind.MEMORY)
+
+
+def chain(steps: int, partitions: int, every_all: int) -> Graph:
+    """One step behind the other; the kinds take turns; every n-th edge goes through an exchange."""
+    made = [
+        Step(
+            f"s{at}",
+            partitions,
+            KINDS[at % 5] if at < steps - 1 else ResultKind.BLOCKING,
+            Determinism.UNKNOWN if at % 3 else Determinism.DETERMINATE,
+        )
+        for at in range(steps)
+    ]
+    edges = [Edge(f"s{at}", f"s{at + 1}", ALL if (at + 1) % every_all == 0 else IDENTITY) for at in range(steps - 1)]
+    return Graph.of(made, edges)
+
+
+def unions_and_coalesces() -> Graph:
+    """Ten million vertices in blocks of a (400,000) and b (400,000), their union u (800,000), coalesced to c (200,000)
+    and to d (70,000), which does not divide it. The blocks are joined by nothing."""
+    steps, edges = list[Step](), list[Edge]()
+    for block in range(5):
+        for name, count in (("a", 400_000), ("b", 400_000), ("u", 800_000), ("c", 200_000), ("d", 70_000)):
+            steps.append(Step(f"{name}{block}", count, determinism=Determinism.UNKNOWN))
+        wires: list[tuple[str, str, Mapping]] = [
+            ("a", "u", Offset(0)),
+            ("b", "u", Offset(400_000)),
+            ("u", "c", INTERVAL),
+            ("u", "d", INTERVAL),
+        ]
+        edges += [Edge(f"{one}{block}", f"{other}{block}", how) for one, other, how in wires]
+    steps.append(Step("rest", 10_000_000 - sum(step.partitions for step in steps)))
+    return Graph.of(steps, edges)
+
+
+def irregular(graph: Graph, seed: int) -> Availability:
+    """Of every kept step a random tenth lost, another committed, the rest never run."""
+    dice = random.Random(seed)
+    committed: dict[str, Partitions] = {}
+    started: dict[str, Partitions] = {}
+    for name, step in graph.steps.items():
+        if step.kind.is_kept:
+            fifth = dice.sample(range(step.partitions), step.partitions // 5)
+            committed[name] = Partitions(fifth[: len(fifth) // 2])
+            started[name] = Partitions(fifth)
+    return Availability(committed, started)
+
+
+def regular(graph: Graph) -> tuple[Availability, dict[str, Partitions]]:
+    """Everything was finished when the application died and one partition of the last step failed."""
+    last = next(reversed(graph.steps))
+    done = Availability.finished(graph).after(graph, FailureDomain.APPLICATION)
+    return done, {last: Partitions((graph.steps[last].partitions // 2,))}
+
+
+def timed(act: Callable[[], object], times: int) -> float:
+    """Median CPU milliseconds."""
+    taken = []
+    for _ in range(times):
+        began = time.process_time()
+        act()
+        taken.append((time.process_time() - began) * 1000)
+    return median(taken)
+
+
+def measure(name: str, report: Callable[[dict[str, float]], None]) -> None:
+    before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = {"build": timed(SIZES[name], 5)}
+    graph = SIZES[name]()
+    tracker, failed = regular(graph)
+    figures["regular"] = timed(lambda: restart_set(graph, tracker, failed), 15)
+    torn = irregular(graph, seed=1)
+    figures["irregular"] = timed(lambda: restart_set(graph, torn, {}), 7)
+    figures["irregular_plan"] = timed(lambda: remaining_set(graph, torn, Happened()), 7)
+    figures["release"] = timed(lambda: releasable(graph, torn, Holds(), RunPhase.ACTIVE), 3)
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["own_mb"] = figures["peak_mb"] - before_mb
+    figures["vertices"] = graph.vertices
+    report(figures)
+
+
+def in_own_process(name: str) -> dict[str, float]:
+    context = get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(name, there))
+    process.start()
+    figures: dict[str, float] = here.recv()
+    process.join()
+    return figures
+
+
+def _child(name: str, there: object) -> None:
+    measure(name, there.send)  # type: ignore[attr-defined]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", default=list(SIZES))
+    words: list[str] = []
+    is_kept = True
+    for name in parser.parse_args().sizes:
+        figures = in_own_process(name)
+        shown = "  ".join(f"{word} {figure:.2f}" for word, figure in figures.items() if word != "vertices")
+        print(f"{name:>12}  {figures['vertices']:>12,.0f} vertices  (ms) {shown}")
+        is_kept &= figures["peak_mb"] <= PEAK_MB_MAX and all(figures[w] <= ms for w, ms in LIMITS_MS.items())
+        words += [f"{name}_{word}={figures[word]:.2f}" for word in (*LIMITS_MS, "peak_mb")]
+    print(f"RESULT bench {' '.join(words)} is_within={is_kept}")
+    return 0 if is_kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
