@@ -11,7 +11,7 @@ import pytest
 from journal.facts import CODEC, RUN, Noted, no_pause, open_run, texts
 from rekindle.errors import AppendUnknown
 from rekindle.journal.frame import name_of
-from rekindle.journal.history import Position, folder_of, read
+from rekindle.journal.history import folder_of, read, start_of
 from rekindle.journal.keys import Claim, claim, find_claim
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
@@ -62,7 +62,7 @@ def snapshots(store: Store, fold: str = "words/1") -> Snapshots[list[str]]:
 
 def resumed(store: Store, fold: str = "words/1") -> tuple[list[str], int]:
     """The folded words, and how many records had to be read for them."""
-    position, words = snapshots(store, fold).load() or (Position(), [])
+    position, words = snapshots(store, fold).load() or (start_of(RUN), [])
     history = read(store, RUN, CODEC, position)
     return [*words, *texts(history)], len(history.records)
 

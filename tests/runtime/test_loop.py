@@ -131,7 +131,7 @@ def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.M
 
     execute(store, INTENT, InstantEngine(store), watcher=watch)
     position, state = StateKeeper(store, RUN).load()
-    assert position.sequence > 2
+    assert position is not None and position.sequence > 2
     assert state == seen[position.sequence - 1]
     history = read(store, RUN, codec(), position)
     assert fold(state, history.events) == refolded(store)

@@ -15,7 +15,7 @@ import msgspec
 
 from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal.codec import Codec
-from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, find, name_of, whole
+from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, checksum_of, find, name_of, whole
 from rekindle.journal.owner import Owner
 from rekindle.journal.store import Store
 from rekindle.journal.tail import Seen, Verdict, judge
@@ -34,7 +34,10 @@ class Position(msgspec.Struct, frozen=True):
     is_closed: bool = False
 
 
-START = Position()
+def start_of(run: str) -> Position:
+    """Before the first record. The name of the run stands for the record before it, so that no run's beginning
+    can be mistaken for another's."""
+    return Position(checksum=checksum_of(run.rstrip("/").encode()))
 
 
 class Record(msgspec.Struct, Generic[E], frozen=True):
@@ -63,15 +66,16 @@ def folder_of(run: str) -> str:
     return f"{run.rstrip('/')}/journal/"
 
 
-def read(store: Store, run: str, codec: Codec[E], after: Position = START, own_epoch: int | None = None) -> History[E]:
+def read(
+    store: Store, run: str, codec: Codec[E], after: Position | None = None, own_epoch: int | None = None
+) -> History[E]:
     """All records behind a position. Raises `JournalRefused`, or `Fenced` for a reader with an epoch."""
-    folder = folder_of(run)
+    folder, after = folder_of(run), after or start_of(run)
     names = [name for name in store.list_after(folder, name_of(after.sequence)) if NAME.fullmatch(name)]
     found = [find(data if data is not None else b"") for data in store.get_many(folder, names)]
-    if found and _is_pruned(found, after):
-        last = found[-1]
-        assert isinstance(last, Whole)
-        return History((_record(last.frame, codec),), follow(after, last))
+    tombstone = _pruned_to(names, found, after)
+    if tombstone is not None:
+        return History((_record(tombstone.frame, codec),), follow(after, tombstone))
     return _judge_all(store, run, codec, names, found, after, own_epoch)
 
 
@@ -86,12 +90,15 @@ def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> Hi
         history = History(history.records + more.records, more.position, history.cut + more.cut)
 
 
-def _is_pruned(found: Sequence[Found], after: Position) -> bool:
-    """Whether only the records that fence sleepers are left, and the tombstone as the last of them."""
-    last = found[-1]
-    if after != START or not (isinstance(last, Whole) and last.frame.is_closed):
-        return False
-    return last.frame.sequence > len(found)
+def _pruned_to(names: Sequence[str], found: Sequence[Found], after: Position) -> Whole | None:
+    """The tombstone, where it and the records that fence sleepers are all that is left."""
+    last = found[-1] if found else None
+    if after.sequence or not (isinstance(last, Whole) and last.frame.is_closed):
+        return None
+    frame = last.frame
+    newest = max((one.frame.epoch for one in found if isinstance(one, Whole) and one.frame.owner), default=0)
+    is_sound = names[-1] == name_of(frame.sequence) and frame.epoch == newest
+    return last if is_sound and frame.sequence > len(found) else None
 
 
 def _judge_all(

@@ -166,11 +166,12 @@ class LocalDisk:
         """Create a folder. Its levels are made durable once, also where another process created them."""
         if folder in self._durable_folders and folder.is_dir():
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        self._do("mkdir", lambda: folder.mkdir(parents=True, exist_ok=True))
         for level in (folder, *folder.parents):
             if level == self.root.parent:
                 break
-            self._fsync_folder(level.parent)
+            parent = level.parent
+            self._do("fsync-parent", lambda parent=parent: self._fsync_folder(parent))  # type: ignore[misc]
         self._durable_folders.add(folder)
 
     def _fsync_folder(self, folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rekindle.errors import AppendRejected, Fenced, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
-from rekindle.journal.history import START, History, Position, catch_up, read
+from rekindle.journal.history import History, Position, catch_up, read
 from rekindle.journal.journal import Journal, Pause
 from rekindle.journal.lease import STALE_SECONDS, Sign, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
@@ -33,7 +33,7 @@ def take_over(
     codec: Codec[E],
     opening: Opening[E],
     *,
-    after: Position = START,
+    after: Position | None = None,
     force: bool = False,
     stale_seconds: float = STALE_SECONDS,
     owner: Owner | None = None,

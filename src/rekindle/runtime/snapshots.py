@@ -14,7 +14,7 @@ from importlib.resources import files
 import msgspec
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.history import START, Position
+from rekindle.journal.history import Position
 from rekindle.journal.snapshot import Snapshots
 from rekindle.journal.store import Store
 from rekindle.master.state import RunState
@@ -47,11 +47,11 @@ class StateKeeper:
         )
         self._saved = 0
 
-    def load(self) -> tuple[Position, RunState | None]:
-        """Where to go on reading, and the state there; the very beginning where no snapshot counts."""
+    def load(self) -> tuple[Position | None, RunState | None]:
+        """Where to go on reading, and the state there; None, None where no snapshot counts."""
         found = self._snapshots.load()
         if found is None:
-            return START, None
+            return None, None
         self._saved = found[0].sequence
         return found
 
