@@ -5,7 +5,7 @@ Rules
   no open attempt has it. First run, retry, loss and takeover are this one line.
 - A step whose older partitions could not stand beside new ones opens a new generation first.
 - Suspects run alone and last. A step that waits for its backoff or for a seal does not start.
-- Results are released when nobody can need them. Deletion is a command, never an event of ours.
+- Results are released when nobody can need them, and never while something is made again to be compared.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rekindle.master.events import AttemptOpened, PartitionsReleased, RunClosed,
 from rekindle.master.failures import give_up
 from rekindle.master.publishing import publish
 from rekindle.master.state import AttemptStatus, Phase, RunState
+from rekindle.master.versions import exchange_proof
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 
@@ -54,7 +55,7 @@ def _run(draft: Draft) -> None:
         publish(draft)
     if draft.state.phase is Phase.SUCCEEDED:
         _release(draft, RunPhase.SUCCEEDED)
-    elif draft.state.config.is_released_early and draft.has_completed():
+    elif draft.state.config.is_released_early and draft.has_completed() and not draft.state.forced():
         _release(draft, RunPhase.ACTIVE)
 
 
@@ -66,17 +67,18 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
         return
     if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
         return
-    stale = wanted & step.committed
-    if stale and not _has_checksums(state, name):
+    if _is_outdated(state, plan, name, wanted) and not _has_checksums(state, name):
         if running:
             return
         _open_generation(draft, plan, name, wanted)
         ready = wanted
     elif not ready.is_disjoint(step.released):
         _open_generation(draft, plan, name, ready & step.released)
-    now, _ = tried_last(step.suspects, ready)
-    if running and not now.is_disjoint(step.suspects.partitions):
-        return
+    now = ready
+    if not state.layout.restarts_whole(name):
+        now, _ = tried_last(step.suspects, ready)
+        if running and not now.is_disjoint(step.suspects.partitions):
+            return
     if step.attempts >= state.config.attempts_per_step_max:
         give_up(draft, f"{name} was attempted {step.attempts} times")
         return
@@ -92,13 +94,21 @@ def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions
     )
 
 
+def _is_outdated(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:
+    """Something that counts, or was seen before it was lost, cannot stand beside what is made now."""
+    step = state.steps[name]
+    if not wanted.is_disjoint(step.committed):
+        return True
+    is_remade = any(plan.exchanges.get(exchange) for exchange in state.layout.exchanges(name))
+    is_seen = not wanted.is_disjoint(step.seen_partitions() - step.forced)
+    return is_remade and is_seen and exchange_proof(state, name) is None
+
+
 def _has_checksums(state: RunState, name: str) -> bool:
     """The engine can tell by checksums whether a remade exchange is the one that was read (proof c)."""
-    graph = state.layout.graph
-    members = state.layout.members(name)
-    return state.steps[name].exchange_checksum is not None and not any(
-        graph.steps[member].is_order_sensitive or graph.steps[member].restarts_whole for member in members
-    )
+    layout = state.layout
+    is_unordered = not any(layout.graph.steps[one].is_order_sensitive for one in layout.members(name))
+    return state.steps[name].exchange_checksum is not None and is_unordered and not layout.restarts_whole(name)
 
 
 def _open_generation(draft: Draft, plan: RestartSet, name: str, dropped: Partitions) -> None:

@@ -31,12 +31,13 @@ class Input(msgspec.Struct, frozen=True):
 class StartAttempt(msgspec.Struct, frozen=True):
     """Compute these partitions of the group that ends in `attempt.step`. `is_repeatable` allows a stored block
     to be recomputed behind our back; otherwise its lineage is cut. The exchange fields say what committed
-    partitions of this generation were written over."""
+    partitions of this generation were written over; `is_first` that there are none."""
 
     attempt: AttemptId
     partitions: Partitions
     inputs: tuple[Input, ...]
     is_repeatable: bool
+    is_first: bool
     exchange_version: int
     exchange_checksum: str | None
 

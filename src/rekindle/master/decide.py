@@ -4,7 +4,7 @@ Rules
 - Pure: a state, a stimulus, the time and a jitter in; events out. Nothing is done and nothing is stored.
 - The events of one answer are appended as one record. Only then is the state folded and anything dispatched.
 - A stimulus that is late, doubled or foreign gives no event. `Refused` is raised where starting could be wrong.
-- `now_ms` never goes back within one process: its caller sees to that.
+- `now_ms` never goes back within one process, and goes on: the wall clock at its start, monotonic from there.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from rekindle.master.state import Phase, RunState
 
 def decide(state: RunState | None, stimulus: st.Stimulus, now_ms: int, jitter: float = 0.0) -> tuple[Event, ...]:
     """The events that follow from this stimulus. `jitter` is drawn by the caller from [-1, 1]."""
+    return decision(state, stimulus, now_ms, jitter)[0]
+
+
+def decision(
+    state: RunState | None, stimulus: st.Stimulus, now_ms: int, jitter: float = 0.0
+) -> tuple[tuple[Event, ...], RunState]:
+    """The same, with the state that folding these events gives: it was needed on the way."""
+    first: tuple[Event, ...] = ()
     if isinstance(stimulus, st.StartRun):
         assert state is None, "a run starts once"
         first = opening.start_run(stimulus, now_ms)
-        begun = fold(None, first)
-        assert begun is not None
-        draft = Draft(begun, now_ms, jitter)
-        advance(draft)
-        return (*first, *draft.events)
+        state = fold(None, first)
     assert state is not None, "nothing can reach a run that never started"
     draft = Draft(state, now_ms, jitter)
     _react(draft, stimulus)
-    if draft.events or isinstance(stimulus, st.Tick):
+    if first or draft.events or isinstance(stimulus, st.Tick):
         advance(draft)
-    return tuple(draft.events)
+    return (*first, *draft.events), draft.state
 
 
 def _react(draft: Draft, stimulus: st.Stimulus) -> None:

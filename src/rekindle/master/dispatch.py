@@ -103,6 +103,7 @@ def _start(state: RunState, one: AttemptState) -> StartAttempt:
         partitions=one.partitions,
         inputs=tuple(Input(producer, _segments(state, producer, read)) for producer, read in reads.items()),
         is_repeatable=state.layout.repeatable[name] is not None,
+        is_first=not step.has_witnesses(),
         exchange_version=step.exchange_version,
         exchange_checksum=step.exchange_checksum,
     )

@@ -55,12 +55,12 @@ class Layout:
         whole = {x: Partitions.first(one.partitions) for x, one in self.graph.exchanges.items()}
         return {root: {x: whole[x] for x in self.graph.groups[root].exchanges} for root in self.kept}
 
-    def carries(self, root: str) -> Proof | None:
-        """The proof of rule 4 that the plan itself gives for older partitions of this group, if any."""
-        return Proof.NARROW if self.graph.groups[root].is_narrow else self.repeatable[root]
-
     def is_narrow(self, root: str) -> bool:
         return self.graph.groups[root].is_narrow
+
+    def restarts_whole(self, root: str) -> bool:
+        """No attempt at the group may leave a partition out."""
+        return any(self.graph.steps[name].restarts_whole for name in self.members(root))
 
     def members(self, root: str) -> frozenset[str]:
         return self.graph.groups[root].members

@@ -93,6 +93,10 @@ def _refuse_closed(state: RunState) -> None:
 def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tuple[str, ...]]:
     """Refuse what could be wrong; the changed parts of each step otherwise."""
     _refuse_closed(state)
+    if state.phase is Phase.CLOSING:
+        raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
+    if state.phase is Phase.SUCCEEDED:
+        return {}
     if state.failing is not None and not state.failing.is_resumable:
         raise Refused(f"run {state.run} cannot be resumed: {state.failing.gave_up}", hint="start a new run")
     difference = state.layout.spec.difference(spec)

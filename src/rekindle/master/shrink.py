@@ -32,7 +32,7 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
     removed = remove(step, step.committed & event.dropped, are_inputs_equal=are_inputs_equal)
     seen = removed.seen if are_inputs_equal else tuple(_outdated(removed.seen, event.dropped))
     version = max(event.exchange_version, step.exchange_version)
-    return replace(
+    dropped = replace(
         removed,
         generation=event.generation,
         seen=seen,
@@ -42,8 +42,8 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
         why=event.because,
         held={},
         exchange_version=version,
-        exchange_checksum=step.exchange_checksum if removed.committed else None,
     )
+    return dropped if dropped.has_witnesses() else replace(dropped, exchange_checksum=None)
 
 
 def _outdated(seen: tuple[Seen, ...], dropped: Partitions) -> list[Seen]:

@@ -92,6 +92,10 @@ class StepState(msgspec.Struct, frozen=True):
             found = found | seen.partitions
         return found
 
+    def has_witnesses(self) -> bool:
+        """Something of this generation counts, or was seen and need not be made again: it fixes the exchange."""
+        return bool(self.committed or self.seen_partitions() - self.forced)
+
 
 class AttemptState(msgspec.Struct, frozen=True):
     """An open attempt. `partitions` are those it may still commit."""

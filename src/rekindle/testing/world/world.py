@@ -1,0 +1,330 @@
+"""The world in which a run happens: time, chance, faults, processes that come and go, and what is watched.
+
+- One seed decides everything: the scenario, and through one random source every delay and choice.
+- The storage and the applications outlive the processes. A supervisor starts a new process when the last one is gone or
+  silent for too long; a user resumes a run that was given up, after mending what was broken.
+- Everything that must never happen is checked when it would, and the rest at the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from rekindle.failover.backoff import Exponential
+from rekindle.master import commands as cmd
+from rekindle.master import stimuli as st
+from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.events import AttemptOpened, Fence, Fingerprint, RunSucceeded
+from rekindle.master.graph_spec import GraphSpec
+from rekindle.master.invariants import violations
+from rekindle.master.layout import Layout
+from rekindle.master.state import Phase, RunState
+from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import ResultKind
+from rekindle.testing.world.engine import Application, Driver
+from rekindle.testing.world.faults import Cell, Fault, FaultPhase
+from rekindle.testing.world.process import Process
+from rekindle.testing.world.scenario import Scenario
+from rekindle.testing.world.storage import Ledger, Put, Record, Storage
+from rekindle.testing.world.strike import strike
+from rekindle.testing.world.values import Label, Values
+
+ORDER = 5
+SILENT_MS = 60
+ACTS_MAX = 6_000
+CALM_ACTS_MAX = 2_500
+RESUMES_MAX = 12
+
+
+class Violation(AssertionError):
+    """Something happened that must not. `check` names the watch that saw it."""
+
+    def __init__(self, check: str, text: str) -> None:
+        super().__init__(f"{check}: {text}")
+        self.check = check
+
+
+class Result:
+    """What came of a scenario."""
+
+    def __init__(self, phase: Phase | None, fired: Counter[Cell], acts: int) -> None:
+        self.phase = phase
+        self.fired = fired
+        self.acts = acts
+
+
+class World:
+    """One scenario, from its first process to its end."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.rng = Random(scenario.seed ^ 0x5EED)
+        self.now = 1_000_000
+        self.acts = 0
+        self.graph = scenario.graph()
+        self.layout = Layout(GraphSpec.of(self.graph))
+        self.sinks = tuple(name for name in self.layout.kept if not self.graph.outputs[name])
+        self.values = Values()
+        self.storage = Storage()
+        self.ledger = Ledger()
+        self.waiting: dict[FaultPhase, list[Fault]] = {}
+        self.fired: Counter[Cell] = Counter()
+        self.poison: dict[tuple[str, int], int] = {}
+        self.slow: list[int] = []
+        self.skew_ms = 0
+        self.code = dict.fromkeys(self.graph.steps, 0)
+        self.fingerprints: dict[str, Fingerprint] = {name: {"code": "0"} for name in self.graph.steps}
+        self.processes: list[Process] = []
+        self.process: Process | None = None
+        self.dispatched: set[AttemptId] = set()
+        self.resumes = 0
+        self.calm_at: int | None = None
+        self.later_order = 0
+        self.is_over = False
+        self.is_closing = False
+        self._planned = 0
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        for fault in scenario.faults:
+            self.waiting.setdefault(fault.phase, []).append(fault)
+
+    # ------------------------------------------------------------------ time and chance
+
+    def later(self, delay: int, act: Callable[..., None], *args: Any) -> None:
+        """Some time around `delay` from now; the order of what is close together is a matter of chance."""
+        self.exactly(1 + int(delay * 2 * self.rng.random()), act, *args)
+
+    def exactly(self, delay: int, act: Callable[..., None], *args: Any) -> None:
+        at = self.now + delay
+        self._planned += 1
+        heapq.heappush(self._queue, (at, self._planned, act, args))
+
+    def jitter(self) -> float:
+        return self.rng.uniform(-1.0, 1.0)
+
+    @property
+    def is_recovering(self) -> bool:
+        return bool(self.fired)
+
+    def run(self) -> Result:
+        """Until it is over, or the bound is met."""
+        self._start_process()
+        if self.scenario.has_later_run:
+            self.later(120, self._publish_later_run)
+        while self._queue and not self.is_over:
+            self.acts += 1
+            if self.acts > self._bound():
+                self._out_of_time()
+                break
+            self.now, _, act, args = heapq.heappop(self._queue)
+            act(*args)
+        if not self._queue and not self.is_over:
+            self._out_of_time()
+        return self._end()
+
+    def _bound(self) -> int:
+        if not self.scenario.is_live:
+            return ACTS_MAX // 6
+        return ACTS_MAX if self.calm_at is None else self.calm_at + CALM_ACTS_MAX
+
+    def _out_of_time(self) -> None:
+        if self.scenario.is_live:
+            state = self.process.state if self.process else None
+            raise Violation("liveness", f"no end after {self.acts} acts: {state and state.phase}")
+
+    # ------------------------------------------------------------------ faults
+
+    def hit(self, phase: FaultPhase, step: str, application: Application, *where: Any) -> None:
+        """The world is in this phase with this step: whatever waited for that happens now."""
+        waiting = self.waiting.get(phase)
+        if not waiting:
+            return
+        for fault in waiting:
+            if self._fits(fault.result, step):
+                waiting.remove(fault)
+                if strike(self, fault, step, application, *where):
+                    self.fired[fault.kind, fault.phase, fault.result] += 1
+                return
+
+    def _fits(self, kind: ResultKind, step: str) -> bool:
+        if kind is ResultKind.PIPELINED:
+            return len(self.layout.members(step)) > 1
+        return self.graph.steps[step].kind is kind
+
+    def is_poisoned(self, step: str, partition: int) -> bool:
+        left = self.poison.get((step, partition), 0)
+        if left:
+            self.poison[step, partition] = left - 1
+        return left > 0
+
+    def put(self, process: Process, number: int, record: Record) -> Put:
+        """The journal's one primitive, as slow and forgetful as the faults made it."""
+        if process.dies == "with its record":
+            process.die("killed, and its record lost")
+            return Put.UNKNOWN
+        if not self.slow:
+            return self.ledger.put(number, record)
+        how = self.slow.pop() % 3
+        if how == 0:
+            self.ledger.put(number, record)
+        elif how == 1:
+            self.ledger.late.append((number, record))
+            self.later(30, self.ledger.land_late)
+        return Put.UNKNOWN
+
+    # ------------------------------------------------------------------ processes
+
+    def _start_process(self) -> None:
+        if self.is_over or (self.process is not None and self._is_heard(self.process)):
+            return
+        process = Process(self, len(self.processes), self.skew_ms)
+        self.processes.append(process)
+        self.process = process
+        name = f"app{process.number}"
+        self._change_code(process)
+        process.open(Application(self, name, process, dict(self.code)), self._opening)
+
+    def _is_heard(self, process: Process) -> bool:
+        return process.is_alive and not process.is_asleep
+
+    def _opening(self, state: RunState | None, application: str) -> st.Stimulus:
+        if state is None:
+            return st.StartRun(
+                "run",
+                "pipeline",
+                ORDER,
+                self.graph,
+                self.sinks,
+                dict(self.fingerprints),
+                self._config(),
+                0,
+                0,
+                application,
+                application,
+            )
+        if self.is_closing:
+            return st.CloseRun(application, application)
+        accepted = frozenset(self.graph.steps) if self.scenario.is_change_accepted else frozenset[str]()
+        return st.TakeOver(application, application, self.graph, dict(self.fingerprints), accepted)
+
+    def _config(self) -> MasterConfig:
+        backoff = Exponential(4, 2.0, 60, 0.2, 500, 12)
+        return MasterConfig(self.scenario.strategy, BackoffSpec.of(backoff), attempts_per_step_max=60)
+
+    def _change_code(self, process: Process) -> None:
+        """The user edits a step between two drivers, once. An accepted change is one that changes no value."""
+        is_done = any(isinstance(event, RunSucceeded) for event in self.ledger.events())
+        if self.scenario.has_code_change and process.number == 1 and not is_done:
+            step = self.rng.choice(list(self.graph.steps))
+            self.fingerprints[step] = {"code": "1"}
+            if not self.scenario.is_change_accepted:
+                self.code[step] = 1
+
+    def gone(self, process: Process, why: str) -> None:
+        """A process ended. Somebody will look after the run, unless it is over."""
+        if process is not self.process:
+            return
+        state = process.state
+        if why == "done" and state is not None and self._is_finished(state):
+            return
+        if why.startswith("refused"):
+            self.is_over = True
+            return
+        if state is not None and state.phase is Phase.FAILED:
+            self.resumes += 1
+            self.poison.clear()
+            if state.failing is not None and not state.failing.is_resumable:
+                self.is_over = True
+            elif self.resumes > RESUMES_MAX:
+                raise Violation("liveness", f"given up {self.resumes} times: {state.failing}")
+        self.later(10, self._start_process)
+
+    def _is_finished(self, state: RunState) -> bool:
+        if state.phase is Phase.CLOSED:
+            self.is_over = True
+        elif state.phase is Phase.SUCCEEDED:
+            if self.scenario.is_closed_at_end:
+                self.is_closing = True
+                self.later(10, self._start_process)
+            else:
+                self.is_over = True
+        return state.phase in (Phase.CLOSED, Phase.SUCCEEDED)
+
+    def stop(self, process: Process, duration: int) -> None:
+        """SIGSTOP, and SIGCONT later. If it takes too long, the run is taken over meanwhile."""
+        process.sleep(duration)
+        self.later(SILENT_MS, self._start_process)
+
+    def _publish_later_run(self) -> None:
+        """Tomorrow's run publishes into the same targets."""
+        self.later_order = ORDER + 1
+        for sink in self.sinks:
+            self.storage.publish(sink, Fence(self.later_order, 1, 1), ())
+
+    # ------------------------------------------------------------------ what is watched
+
+    def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None:
+        """Facts before acts, and no attempt twice."""
+        attempt = command.attempt
+        if attempt in self.dispatched:
+            raise Violation("dispatched twice", str(attempt))
+        self.dispatched.add(attempt)
+        opened = [event.attempt for event in self.ledger.events() if isinstance(event, AttemptOpened)]
+        if attempt not in opened:
+            raise Violation("act before fact", f"{attempt} was dispatched and is not in the journal")
+
+    def check_state(self, process: Process, record: Record) -> None:
+        """What a master believes is what the journal says, and breaks no rule."""
+        if not self.ledger.holds(process.next_number - 1, record):
+            raise Violation("journal", f"process {process.number} believes a record that is not there")
+        assert process.state is not None
+        for broken in violations(process.state):
+            raise Violation("invariant", broken)
+        if self.calm_at is None and not any(self.waiting.values()):
+            self.calm_at = self.acts
+
+    def check_deletion(self, attempt: AttemptId) -> None:
+        """Nothing that counts is deleted."""
+
+    def check_read(self, driver: Driver, attempt: AttemptId) -> None:
+        """A living master never has files read that it had deleted."""
+        if driver is self.process and attempt in self.storage.deleted:
+            raise Violation("released", f"files of {attempt} are read after they were deleted")
+
+    def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None:
+        mixed = self.values.mixed(labels)
+        if mixed:
+            raise Violation("mixed output", f"{sink} holds two versions of {', '.join(mixed)}")
+
+    # ------------------------------------------------------------------ the end
+
+    def _end(self) -> Result:
+        state = self.process.state if self.process is not None else None
+        phase = state.phase if state is not None else None
+        if self.later_order:
+            for sink in self.sinks:
+                standing = self.storage.targets.get(sink)
+                if standing is not None and standing[0].order < self.later_order:
+                    raise Violation("fence", f"{sink} went back to an earlier run")
+        elif phase in (Phase.SUCCEEDED, Phase.CLOSED) and self.sinks:
+            self._check_output()
+        elif self.scenario.is_live and self.calm_at is not None and self.is_over:
+            raise Violation("liveness", f"ended as {phase}")
+        return Result(phase, self.fired, self.acts)
+
+    def _check_output(self) -> None:
+        labels: list[Label] = []
+        for sink in self.sinks:
+            if sink not in self.storage.targets:
+                raise Violation("output", f"{sink} was never published")
+            labels.extend(self.storage.targets[sink][1])
+        mixed = self.values.mixed(labels)
+        if mixed:
+            raise Violation("mixed output", f"the sinks together hold two versions of {', '.join(mixed)}")
+        for label in self.values.below(labels):
+            name, partition, code, *_ = self.values.node(label)
+            if code != self.code.get(name.split("=>")[-1], code):
+                raise Violation("stale output", f"{name}[{partition}] was made by code {code}")
