@@ -5,7 +5,7 @@
 
 For each graph and each single and double fault: `remaining_set` must equal the smallest subset of vertices and exchange
 parts whose run makes the output one that a fault-free run could have made, and that subset must be the only one of
-its size. Single faults are asked once more with each step's code changed.
+its size. A graph is refused exactly if it would show two versions of a value without any fault. Single faults are asked once more with each step's code changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import combinations_with_replacement
 from multiprocessing import Pool
 
 from oracle_faults import Fault, Faults
-from oracle_graphs import Node, Shape, choices_of, graph_at, shapes, size_of, world_of
+from oracle_graphs import Node, Shape, choices_of, graph_at, is_torn, shapes, size_of, world_of
 from oracle_world import World
 from rekindle.errors import Refused
 from rekindle.failover.restart import Happened, remaining_set
@@ -35,8 +35,10 @@ def check_graph(steps: list[Step], edges: list[Edge]) -> tuple[Counter[str], lis
     """Count the cases of one graph, and describe those that differ."""
     try:
         graph = Graph.of(steps, edges)
-    except Refused:
-        return Counter(refused=1), []
+    except Refused as refused:
+        return Counter(refused=1), [] if is_torn(steps, edges) else [f"refused for no reason: {refused.message}"]
+    if is_torn(steps, edges):
+        return Counter(graphs=1), [f"{drawn(graph)}\n  shows two versions without any fault"]
     nodes, values = world_of(graph)
     place = {node: at for at, node in enumerate(nodes)}
     world, faults = World(values), list(Faults(graph, nodes, values).singles())

@@ -1,9 +1,10 @@
 """Every small graph, once, and every fault on it.
 
 Shapes: up to 4 steps in a fixed order, 1 to 3 partitions each, each pair of steps joined by nothing, identity, an
-offset, an interval, or all; connected. Each shape is taken with every choice of pipelined or kept, of
-repeatable or not, and of an exchange as repeatable as its reader or the other way round. The kept kinds differ only in what a failure
-takes with it, so that they rotate over the graphs, as do `all` and `broadcast`, and the words for (not) repeatable.
+offset, an interval, or all; connected. Each shape is taken with every choice of pipelined or kept, of repeatable or
+not, and of an exchange as repeatable as its reader or the other way round. The kept kinds differ only in what a
+failure takes with it, so that they rotate over the graphs, as do `all` and `broadcast`, and the words for
+(not) repeatable.
 """
 
 from __future__ import annotations
@@ -95,6 +96,18 @@ def world_of(graph: Graph) -> tuple[list[Node], tuple[Value, ...]]:
             is_stored = step.kind is not ResultKind.PIPELINED
             add((name, partition), Value(reads, is_stored, step.determinism in SAME, not graph.outputs[name]))
     return nodes, tuple(values)
+
+
+def is_torn(steps: list[Step], edges: list[Edge]) -> bool:
+    """A run without a fault would make something twice, and not the same: a pipelined step is made once for each
+    stored step it ends in, however it gets there."""
+    made: dict[str, int] = {}
+    for step in reversed(steps):
+        readers = [made[edge.consumer] for edge in edges if edge.producer == step.name]
+        made[step.name] = sum(readers) if step.kind is ResultKind.PIPELINED else 1
+    crossings = [(edge.consumer, edge.determinism) for edge in edges if isinstance(edge.mapping, All)]
+    work = [(step.name, step.determinism) for step in steps] + crossings
+    return any(made[name] > 1 and level is not None and level not in SAME for name, level in work)
 
 
 def size_of(shape: Shape) -> int:

@@ -51,7 +51,8 @@ class Exponential:
     attempts_max: int = 10
 
 
-Backoff = NoRestart | FixedDelay | FailureRate | Exponential
+_Retrying = FixedDelay | FailureRate | Exponential
+Backoff = NoRestart | _Retrying
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,11 @@ def on_failure(
     """Count one failure (or one batch of them). `jitter` is drawn by the caller from [-1, 1]."""
     if not cause.is_recoverable:
         return state, GiveUp("unrecoverable cause", cause.root.kind.value)
-    if state.restart_at_ms is not None and _is_together(state, now_ms):
-        return state, Restart(state.restart_at_ms, state.attempts, is_new_attempt=False)
+    if isinstance(backoff, NoRestart):
+        return state, GiveUp("no restart", "restarts are switched off")
+    pending_ms = _joined_ms(state, now_ms)
+    if pending_ms is not None:
+        return state, Restart(pending_ms, state.attempts, is_new_attempt=False)
     counted = _count(backoff, state, now_ms)
     refusal = _refusal(backoff, counted)
     if refusal is not None:
@@ -100,13 +104,15 @@ def on_failure(
     return replace(counted, restart_at_ms=at_ms), Restart(at_ms, counted.attempts, is_new_attempt=True)
 
 
-def _is_together(state: BackoffState, now_ms: int) -> bool:
-    if state.failed_at_ms is None or state.restart_at_ms is None:
-        return False
-    return now_ms == state.failed_at_ms or state.failed_at_ms <= now_ms < state.restart_at_ms
+def _joined_ms(state: BackoffState, now_ms: int) -> int | None:
+    """When the restart comes that this failure joins, if there is one."""
+    match state:
+        case BackoffState(failed_at_ms=int(failed_ms), restart_at_ms=int(restart_ms)):
+            return restart_ms if now_ms == failed_ms or failed_ms <= now_ms < restart_ms else None
+    return None
 
 
-def _count(backoff: Backoff, state: BackoffState, now_ms: int) -> BackoffState:
+def _count(backoff: _Retrying, state: BackoffState, now_ms: int) -> BackoffState:
     attempts, recent = state.attempts, state.recent_ms
     match backoff:
         case FailureRate(_, interval_ms, _):
@@ -114,17 +120,15 @@ def _count(backoff: Backoff, state: BackoffState, now_ms: int) -> BackoffState:
         case Exponential(reset_after_ms=reset_after_ms):
             if state.restart_at_ms is not None and now_ms - state.restart_at_ms >= reset_after_ms:
                 attempts = 0
-        case NoRestart() | FixedDelay():
+        case FixedDelay():
             pass
         case _:  # pragma: no cover
             assert_never(backoff)
     return BackoffState(attempts + 1, now_ms, None, recent)
 
 
-def _refusal(backoff: Backoff, counted: BackoffState) -> GiveUp | None:
+def _refusal(backoff: _Retrying, counted: BackoffState) -> GiveUp | None:
     match backoff:
-        case NoRestart():
-            return GiveUp("no restart", "restarts are switched off")
         case FixedDelay(attempts_max, _):
             if counted.attempts > attempts_max:
                 return GiveUp("fixed delay", f"{attempts_max} restarts were tried")
@@ -139,10 +143,8 @@ def _refusal(backoff: Backoff, counted: BackoffState) -> GiveUp | None:
     return None
 
 
-def _delay_ms(backoff: Backoff, attempt: int, jitter: float) -> int:
+def _delay_ms(backoff: _Retrying, attempt: int, jitter: float) -> int:
     match backoff:
-        case NoRestart():
-            return 0
         case FixedDelay(_, delay_ms) | FailureRate(_, _, delay_ms):
             return delay_ms
         case Exponential(initial_ms, factor, delay_ms_max, spread):

@@ -147,15 +147,14 @@ class Graph:
 
 def promoted(steps: Iterable[Step], edges: Iterable[Edge], kind: ResultKind) -> tuple[list[Step], tuple[str, ...]]:
     """The steps with every torn pipelined one kept as `kind`, and the names of those that changed."""
-    listed, wires = list(steps), tuple(edges)
-    names = tuple(
-        step.name
-        for step in listed
-        if step.kind.joins_region
-        and sum(e.producer == step.name for e in wires) > 1
-        and not step.determinism.is_repeatable
-    )
-    return [replace(step, kind=kind) if step.name in names else step for step in listed], names
+    listed, wires = {step.name: step for step in steps}, tuple(edges)
+    inputs = {name: tuple(edge for edge in wires if edge.consumer == name) for name in listed}
+    names: list[str] = []
+    for name, step in listed.items():
+        if sum(edge.producer == name for edge in wires) > 1 and _is_doubtful(name, listed, inputs):
+            listed[name] = replace(step, kind=kind)
+            names.append(name)
+    return list(listed.values()), tuple(names)
 
 
 def _named(steps: Iterable[Step]) -> dict[str, Step]:
@@ -218,8 +217,22 @@ def _exchanges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> list[Exchange
 
 
 def _is_torn(graph: Graph, name: str) -> bool:
-    step = graph.steps[name]
-    if not step.kind.joins_region or len(graph.outputs[name]) < 2:
+    return len(graph.outputs[name]) > 1 and _is_doubtful(name, graph.steps, graph.inputs)
+
+
+def _is_doubtful(name: str, steps: dict[str, Step], inputs: dict[str, tuple[Edge, ...]]) -> bool:
+    """A pipelined step whose value, with all that is fused below it, may differ from reader to reader."""
+    if not steps[name].kind.joins_region:
         return False
-    own = (x.determinism for x in graph.exchanges.values() if x.id.consumer == name)
-    return not (step.determinism.is_repeatable and all(d.is_repeatable for d in own))
+    seen, todo = {name}, [name]
+    while todo:
+        step = steps[todo.pop()]
+        if not step.determinism.is_repeatable:
+            return True
+        for edge in inputs[step.name]:
+            if edge.has_exchange and edge.determinism and not edge.determinism.is_repeatable:
+                return True
+            if steps[edge.producer].kind.joins_region and edge.producer not in seen:
+                seen.add(edge.producer)
+                todo.append(edge.producer)
+    return False

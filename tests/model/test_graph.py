@@ -1,0 +1,122 @@
+"""A graph is checked when it is made; groups, exchanges and duties follow from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import Refused
+from rekindle.model.edges import ALL
+from rekindle.model.graph import Edge, Graph, Step, promoted
+from rekindle.model.ids import ExchangeId
+from rekindle.model.kinds import Determinism, ResultKind
+from rekindle.model.partitions import Partitions
+from rekindle.testing.drawing import draw
+
+
+@pytest.mark.parametrize(
+    ("steps", "edges", "says"),
+    [
+        pytest.param([Step("a", 1), Step("a", 1)], [], "two steps are named a", id="one name, two steps"),
+        pytest.param([Step("a", 0)], [], "a has 0 partitions", id="no partitions"),
+        pytest.param([Step("a", 1)], [Edge("a", "b")], "there is no step b", id="a reader that is not there"),
+        pytest.param(
+            [Step("a", 1), Step("b", 1)],
+            [Edge("a", "b"), Edge("a", "b", ALL)],
+            "a -> b is drawn twice",
+            id="two edges between the same steps",
+        ),
+        pytest.param(
+            [Step("a", 2), Step("b", 3)], [Edge("a", "b")], "a -> b: one to one", id="counts that do not match"
+        ),
+        pytest.param(
+            [Step("a", 1), Step("b", 1), Step("c", 1)],
+            [Edge("a", "b"), Edge("b", "c"), Edge("c", "b")],
+            "in a circle: b, c",
+            id="a circle",
+        ),
+        pytest.param(
+            [Step("a", 1, ResultKind.PIPELINED)],
+            [],
+            "a is pipelined, but nothing reads it",
+            id="a pipelined result that nobody reads",
+        ),
+        pytest.param(
+            [Step("a", 1, ResultKind.PIPELINED), Step("b", 1), Step("c", 1)],
+            [Edge("a", "b"), Edge("a", "c")],
+            "a is pipelined into several readers (a -> b, a -> c) and not repeatable",
+            id="a pipelined step read by two kept groups",
+        ),
+    ],
+)
+def test_refused(steps: list[Step], edges: list[Edge], says: str) -> None:
+    with pytest.raises(Refused) as refused:
+        Graph.of(steps, edges)
+    assert says in refused.value.message
+
+
+def test_refusal_says_what_to_type() -> None:
+    with pytest.raises(Refused) as refused:
+        draw("a! ~> b\na ~> c")
+    assert "result='caching'" in refused.value.hint
+
+
+def test_a_repeatable_pipelined_step_may_have_several_readers() -> None:
+    assert not draw("a ~> b\na ~> c").two_versions
+
+
+def test_but_not_if_an_exchange_into_it_is_not_repeatable() -> None:
+    with pytest.raises(Refused):
+        draw("s =blocking all?=> a ~> b\na ~> c")
+    assert not draw("s =blocking all=> a ~> b\na ~> c").two_versions
+
+
+def test_nor_if_a_step_fused_below_it_is_not() -> None:
+    with pytest.raises(Refused, match="b is pipelined into several readers"):
+        draw("a! ~> b ~> c\nb ~> d")
+    with pytest.raises(Refused, match="c is pipelined into several readers"):
+        draw("a! ~> b ~> c ~> d\na2 ~> b\nb2 =blocking=> c ~> e")
+    assert not draw("a! =blocking=> b ~> c\nb ~> d").two_versions
+
+
+def test_promotion_keeps_exactly_the_torn_steps() -> None:
+    piped = ResultKind.PIPELINED
+    steps = [Step("a", 1, piped), Step("b", 1, piped, Determinism.DETERMINATE), Step("c", 1, piped), Step("d", 1)]
+    edges = [Edge("a", "b"), Edge("a", "d"), Edge("b", "c"), Edge("b", "d"), Edge("c", "d")]
+    kept, names = promoted(steps, edges, ResultKind.CACHING)
+    assert names == ("a",)
+    assert [step.kind for step in kept] == [ResultKind.CACHING, piped, piped, ResultKind.BLOCKING]
+    Graph.of(kept, edges)
+
+
+def test_steps_stand_in_topological_order() -> None:
+    steps = [Step("c", 1), Step("b", 1), Step("a", 1)]
+    assert list(Graph.of(steps, [Edge("a", "b"), Edge("b", "c")]).steps) == ["a", "b", "c"]
+
+
+def test_groups_are_the_spark_plans() -> None:
+    graph = draw("a[2] ~> b[2] ~all~> c[3] =blocking=> d[3]\na ~> e[2]\nb ~all~> e")
+    assert {root: sorted(group.members) for root, group in graph.groups.items()} == {
+        "c": ["a", "b", "c"],
+        "d": ["d"],
+        "e": ["a", "b", "e"],
+    }
+    assert graph.groups["c"].exchanges == (ExchangeId("c", "b"),)
+    assert not graph.groups["c"].is_narrow
+    assert graph.groups["d"].is_narrow
+
+
+def test_exchanges_have_a_part_per_producer_partition_and_constants_have_one() -> None:
+    graph = draw("a[3] =blocking all=> b[2]!@constants\na =blocking broadcast.=> c")
+    found = {str(x.id): (x.partitions, x.determinism) for x in graph.exchanges.values()}
+    assert found == {
+        "a=>b": (3, Determinism.INDETERMINATE),
+        "a=>c": (3, Determinism.DETERMINATE),
+        "query=>b": (1, Determinism.INDETERMINATE),
+    }
+
+
+def test_duties_and_size() -> None:
+    graph = draw("a[2]@forever =blocking=> b[2] =blocking=> c[2]@run_end")
+    assert [name for name in graph.steps if graph.has_output_duty(name)] == ["a", "c"]
+    assert graph.vertices == 6
+    assert graph.whole["b"] == Partitions.first(2)
