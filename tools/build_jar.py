@@ -1,4 +1,4 @@
-"""Build the jar that ships inside the wheel: javac against the jars of the installed PySpark.
+"""Build the jar that ships inside the wheel, and the one for tests: javac against the jars of the installed PySpark.
 
 The jar is reproducible (sorted entries, fixed times), and built only when the sources changed.
 """
@@ -14,45 +14,51 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted((ROOT / "java").rglob("*.java"))
 JAR = ROOT / "src" / "rekindle" / "engine" / "spark" / "jars" / "rekindle-spark.jar"
+TEST_JAR = ROOT / "tests" / "java" / "rekindle-test.jar"
 STAMP = "META-INF/rekindle-sources"
 
 
-def fingerprint() -> str:
+def fingerprint(sources: list[Path]) -> str:
     digest = hashlib.sha256()
-    for source in SOURCES:
+    for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()
 
 
-def is_current() -> bool:
-    if not JAR.exists():
+def is_current(target: Path, sources: list[Path]) -> bool:
+    if not target.exists():
         return False
-    with zipfile.ZipFile(JAR) as jar:
-        return STAMP in jar.namelist() and jar.read(STAMP).decode() == fingerprint()
+    with zipfile.ZipFile(target) as jar:
+        return STAMP in jar.namelist() and jar.read(STAMP).decode() == fingerprint(sources)
 
 
-def compile_to(folder: Path) -> None:
+def compile_to(folder: Path, sources: list[Path], path: list[Path]) -> None:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "PySpark is not installed: make install"
     jars = Path(spec.origin).parent / "jars"
     command = ["javac", "--release", "17", "-Xlint:all,-classfile,-processing,-path", "-Werror", "-proc:none"]
-    command += ["-cp", f"{jars}/*", "-d", str(folder), *map(str, SOURCES)]
+    class_path = ":".join([f"{jars}/*", *map(str, path)])
+    command += ["-cp", class_path, "-d", str(folder), *map(str, sources)]
     subprocess.run(command, check=True)
 
 
-def main() -> None:
-    if is_current():
+def build(target: Path, sources: list[Path], path: list[Path]) -> None:
+    if is_current(target, sources):
         return
-    JAR.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        compile_to(Path(folder))
-        with zipfile.ZipFile(JAR, "w", zipfile.ZIP_DEFLATED) as jar:
-            for path in sorted(Path(folder).rglob("*.class")):
-                jar.writestr(zipfile.ZipInfo(path.relative_to(folder).as_posix()), path.read_bytes())
-            jar.writestr(zipfile.ZipInfo(STAMP), fingerprint())
-    print(f"built {JAR.relative_to(ROOT)}", file=sys.stderr)
+        compile_to(Path(folder), sources, path)
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
+            for file in sorted(Path(folder).rglob("*.class")):
+                jar.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes())
+            jar.writestr(zipfile.ZipInfo(STAMP), fingerprint(sources))
+    print(f"built {target.relative_to(ROOT)}", file=sys.stderr)
+
+
+def main() -> None:
+    build(JAR, sorted((ROOT / "java").rglob("*.java")), [])
+    build(TEST_JAR, sorted((ROOT / "tests" / "java").rglob("*.java")), [JAR])
 
 
 if __name__ == "__main__":

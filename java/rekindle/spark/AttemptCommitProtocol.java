@@ -38,7 +38,7 @@ import scala.collection.immutable.Seq;
  *    where Spark's bucketed reader looks for them.
  * 6. The driver sees each commit as it happens, in a queue per attempt directory that Python drains in one call.
  */
-public final class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
+public class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String MARKERS = "_committed";
   private static final ConcurrentHashMap<String, Queue<String>> SEEN = new ConcurrentHashMap<>();

@@ -99,6 +99,11 @@ class SparkEngine:
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
 
+    def exchanges(self, step: str) -> int:
+        """How many exchanges and broadcasts the newest plan of a step has; -1 if it was not planned here."""
+        shapes = [made.held.shape for (name, _), made in self._generations.items() if name == step]
+        return shapes[-1].exchanges + shapes[-1].broadcasts if shapes else -1
+
     def read(self, step: str, segments: Input, session: SparkSession) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
         group = self._groups[step]

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.test;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.spark.TaskContext;
+
+import rekindle.spark.AttemptCommitProtocol;
+
+/**
+ * For tests: the first task attempt at partition 3 stops at the door of its commit. It leaves a file that says so, and
+ * goes on when another file appears. The folder of both is the environment variable REKINDLE_GATE.
+ */
+public final class GatedCommitProtocol extends AttemptCommitProtocol {
+  private static final long serialVersionUID = 1L;
+  private static final int GATED = 3;
+
+  public GatedCommitProtocol(String jobId, String path) {
+    super(jobId, path);
+  }
+
+  @Override
+  public TaskCommitMessage commitTask(TaskAttemptContext context) {
+    if (TaskContext.get().partitionId() == GATED && TaskContext.get().attemptNumber() == 0) {
+      waitAtTheGate(Path.of(System.getenv("REKINDLE_GATE")));
+    }
+    return super.commitTask(context);
+  }
+
+  private static void waitAtTheGate(Path gate) {
+    try {
+      Files.writeString(gate.resolve("waiting"), Long.toString(ProcessHandle.current().pid()));
+      while (!Files.exists(gate.resolve("open"))) {
+        Thread.sleep(20);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      // A late commit that does not listen to anybody is what is to be shown: go through the gate.
+      Thread.interrupted();
+    }
+  }
+}

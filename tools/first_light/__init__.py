@@ -1,0 +1,1 @@
+"""First light: one kept result that survives an abort and a dead driver, shown on real processes."""

@@ -1,0 +1,212 @@
+"""A driver program: runs orders one after the other in one Spark application, as the harness asks for them.
+
+Orders arrive as JSON lines in a file that may grow while the driver runs; answers go to a file, one line each. An
+order names a pipeline of the user's file and a run; a missing run is started, an unfinished one resumed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rekindle.engine.code import fingerprint
+from rekindle.engine.spark import attempts, session
+from rekindle.engine.spark.engine import SparkEngine
+from rekindle.engine.spark.graph import analyse
+from rekindle.errors import Fenced, RekindleError
+from rekindle.failover.backoff import FixedDelay
+from rekindle.journal.probe import probe
+from rekindle.journal.stores import open_store
+from rekindle.master.commands import Input
+from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.events import AttemptOpened, Event, FailureHandled, GenerationOpened, PartitionsCommitted
+from rekindle.master.state import Phase, RunState
+from rekindle.runtime.opening import Intent, execute
+from support.drivers import flush_events_often
+
+
+class Order(msgspec.Struct):
+    """One run to make, or to resume; or `bare`: the same without Rekindle."""
+
+    pipeline: str
+    run: str
+    is_bare: bool = False
+    write_bare_to: str = ""
+    accepted: list[str] = []
+    tries: int = 3
+    delay_ms: int = 1500
+    stale_seconds: float = 30.0
+    is_exchange_checked: bool = True
+    protocol: str = session.PROTOCOL
+    is_last: bool = False
+
+
+class Answer(msgspec.Struct):
+    """What came of an order."""
+
+    pipeline: str
+    run: str
+    application: str
+    phase: str = ""
+    error: str = ""
+    rows: int = 0
+    digest: str = ""
+    ids: int = 0
+    versions: int = 0
+    generations: dict[str, int] = {}
+    exchanges_of_last: int = -1
+    seconds: float = 0.0
+
+
+def digest_of(frame: DataFrame) -> tuple[int, str]:
+    """Rows, and an order-insensitive digest: two sums of differently seeded hashes of every row."""
+    columns = [F.col(name) for name in sorted(frame.columns)]
+    sums = [F.sum(F.xxhash64(F.lit(seed), *columns).cast("decimal(38,0)")) for seed in (1, 2)]
+    row = frame.agg(F.count("*"), *sums).collect()[0]
+    return int(row[0]), f"{row[1]}:{row[2]}"
+
+
+class Runner:
+    """The application: one session, one user file, orders in turn."""
+
+    def __init__(self, location: str, root: str, options: dict[str, str], user: Path) -> None:
+        self.spark = SparkSession.builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+        flush_events_often(self.spark)
+        self.store = open_store(location, options)
+        probe(self.store)
+        self.root = root
+        self.user = load(user)
+
+    def answer(self, order: Order) -> Answer:
+        started = time.monotonic()
+        answer = Answer(order.pipeline, order.run, str(self.spark.sparkContext.applicationId))
+        try:
+            if order.is_bare:
+                self._bare(order, answer)
+            else:
+                self._run(order, answer)
+        except Fenced as error:
+            answer.phase, answer.error = "fenced", str(error)
+        except RekindleError as error:
+            answer.phase, answer.error = "refused", str(error)
+        answer.seconds = time.monotonic() - started
+        return answer
+
+    def _bare(self, order: Order, answer: Answer) -> None:
+        frame = self.user.bare(self.spark, order.pipeline)
+        if order.write_bare_to:
+            try:
+                frame.write.parquet(order.write_bare_to)
+                answer.phase = "succeeded"
+            except Exception as error:
+                answer.phase, answer.error = "failed", type(error).__name__
+            return
+        answer.rows, answer.digest = digest_of(frame)
+
+    def _run(self, order: Order, answer: Answer) -> None:
+        groups = {group.step: group for group in self.user.PIPELINES[order.pipeline]}
+        attempts.Generation.look = _LOOK if order.is_exchange_checked else _no_look  # type: ignore[method-assign]
+        session.GROUP_SETTINGS["spark.sql.sources.commitProtocolClass"] = order.protocol
+        engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", groups)
+        intent = Intent(
+            order.pipeline,
+            order.run,
+            analyse(self.spark, groups),
+            {name: {"code": fingerprint(group.build)} for name, group in groups.items()},
+            config=MasterConfig(
+                backoff=BackoffSpec.of(FixedDelay(order.tries, order.delay_ms)), poison_tries_max=order.tries
+            ),
+            accepted=frozenset(order.accepted),
+        )
+        state = execute(self.store, intent, engine, stale_seconds=order.stale_seconds, watcher=_say)
+        answer.phase = state.phase.value
+        answer.error = str(state.failing.failures[0].cause.text) if state.failing and state.failing.failures else ""
+        answer.generations = {name: step.generation for name, step in state.steps.items()}
+        if state.phase is Phase.SUCCEEDED:
+            self._look_at_output(engine, state, list(groups)[-1], answer)
+
+    def _look_at_output(self, engine: SparkEngine, state: RunState, last: str, answer: Answer) -> None:
+        frame = engine.read(last, Input(last, state.steps[last].segments), self.spark)
+        answer.rows, answer.digest = digest_of(frame)
+        answer.exchanges_of_last = engine.exchanges(last)
+        if "version" in frame.columns:
+            answer.versions = frame.select("version").distinct().count()
+        if "id" in frame.columns:
+            answer.ids = frame.select("id").distinct().count()
+
+
+_LOOK = attempts.Generation.look
+
+
+def _no_look(self: attempts.Generation) -> None:
+    """The protection switched off, for the control."""
+
+
+def _say(events: tuple[Event, ...], state: RunState) -> None:
+    for event in events:
+        match event:
+            case AttemptOpened():
+                print(f"opened {event.attempt} {event.partitions}", flush=True)
+            case PartitionsCommitted():
+                print(f"committed {event.attempt} {event.partitions}", flush=True)
+            case FailureHandled():
+                print(f"failed {event.failures[0].partitions} {event.failures[0].cause.text}", flush=True)
+            case GenerationOpened():
+                print(f"generation {event.step} {event.generation} {event.because}", flush=True)
+            case _:
+                pass
+
+
+def orders(path: Path) -> Iterator[Order]:
+    """Each line of a file that may still grow, until one says that it is the last."""
+    done = 0
+    while True:
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines[done:]:
+            order = msgspec.json.decode(line, type=Order)
+            done += 1
+            yield order
+            if order.is_last:
+                return
+        time.sleep(0.1)
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("first_light_user_code", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    # Python workers cannot import a file that only the driver knows.
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+def main() -> int:
+    config: dict[str, Any] = msgspec.json.decode(Path(sys.argv[1]).read_bytes())
+    runner = Runner(config["location"], config["root"], config["options"], Path(config["user_code"]))
+    print("ready", flush=True)
+    answer = None
+    with Path(config["answers"]).open("ab") as answers:
+        for order in orders(Path(config["orders"])):
+            print(f"order {order.pipeline} {order.run}", flush=True)
+            answer = runner.answer(order)
+            print(f"answer {answer}", flush=True)
+            answers.write(msgspec.json.encode(answer) + b"\n")
+            answers.flush()
+    return 5 if answer is not None and answer.phase == "fenced" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

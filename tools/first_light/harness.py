@@ -1,0 +1,206 @@
+"""The stage for first light: a cluster, a store, user code that can be edited, drivers, and Spark's own event logs.
+
+Tasks are counted from Spark's event logs only, also from those of drivers that were killed; never from the journal.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from first_light.driver import Answer, Order
+from rekindle.engine.spark.session import jar_path
+from rekindle.testing.cluster import LocalCluster
+from support.drivers import Driver, start_driver
+from support.eventlog import EventLog, Kind, SparkTask, read_all
+from support.s3 import S3Server
+from support.signals import when
+
+HERE = Path(__file__).parent
+DRIVER = HERE / "driver.py"
+
+
+@dataclass
+class Place:
+    """Where a run keeps its state and results: a folder, or a bucket."""
+
+    name: str
+    location: str
+    root: str
+    options: dict[str, str]
+    settings: dict[str, str]
+
+
+def disk(folder: Path) -> Place:
+    (folder / "lake").mkdir(parents=True, exist_ok=True)
+    return Place("disk", str(folder / "lake"), f"file:{folder}/lake", {}, {})
+
+
+def cloud(s3: S3Server) -> Place:
+    return Place("s3", f"s3://{s3.bucket}/lake", s3.url("lake"), s3.store_settings, s3.spark_settings)
+
+
+@dataclass
+class Ran:
+    """The Spark tasks of one attempt's jobs, as the event log has them."""
+
+    maps: int = 0
+    finals: int = 0
+
+
+@dataclass
+class Stage:
+    """One place to act on, with a folder of its own."""
+
+    cluster: LocalCluster
+    place: Place
+    folder: Path
+    input: Path
+    test_jar: str
+    drivers: list[Session] = field(default_factory=list)
+
+    def session(self, name: str, **variables: str) -> Session:
+        folder = self.folder / f"{name}-{len(self.drivers)}"
+        folder.mkdir(parents=True)
+        shutil.copy(HERE / "user_code.py", folder / "user_code.py")
+        made = Session(self, folder, {"FIRST_LIGHT_CURE": str(self.folder / "cure"), **variables})
+        self.drivers.append(made)
+        return made
+
+    def cure(self) -> None:
+        (self.folder / "cure").touch()
+
+    def uncure(self) -> None:
+        (self.folder / "cure").unlink(missing_ok=True)
+
+    def end(self) -> None:
+        for driver in self.drivers:
+            driver.end()
+
+
+class Session:
+    """One driver process, given orders and giving answers."""
+
+    def __init__(self, stage: Stage, folder: Path, variables: Mapping[str, str]) -> None:
+        self._stage = stage
+        self.folder = folder
+        self.events = folder / "events"
+        self._variables = variables
+        self._driver: Driver | None = None
+        self._asked = 0
+
+    @property
+    def user_code(self) -> Path:
+        return self.folder / "user_code.py"
+
+    @property
+    def driver(self) -> Driver:
+        assert self._driver is not None, "the driver was not started"
+        return self._driver
+
+    def start(self, settings: Mapping[str, str] | None = None) -> Session:
+        place, cluster = self._stage.place, self._stage.cluster
+        config = {
+            "location": place.location,
+            "root": place.root,
+            "options": place.options,
+            "user_code": str(self.user_code),
+            "orders": str(self.folder / "orders"),
+            "answers": str(self.folder / "answers"),
+        }
+        (self.folder / "config").write_bytes(msgspec.json.encode(config))
+        base = {
+            "spark.task.maxFailures": "2",
+            "spark.jars": f"{jar_path()},{self._stage.test_jar}",
+            "spark.network.timeout": "20s",
+            "spark.network.timeoutInterval": "5s",
+            "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
+            "spark.executor.heartbeatInterval": "2s",
+            "spark.sql.files.minPartitionNum": "8",
+        }
+        given = {"FIRST_LIGHT_INPUT": self._stage.input.as_uri(), **self._variables}
+        self._driver = start_driver(
+            DRIVER,
+            str(self.folder / "config"),
+            folder=self.folder,
+            settings={**cluster.app_settings(self.events), **base, **place.settings, **(settings or {})},
+            env={**cluster.app_env, **given},
+        )
+        return self
+
+    def ask(self, order: Order) -> int:
+        """Hand over an order; its number is what `answer` takes."""
+        with (self.folder / "orders").open("ab") as file:
+            file.write(msgspec.json.encode(order) + b"\n")
+        self._asked += 1
+        return self._asked - 1
+
+    def answers(self) -> list[Answer]:
+        path = self.folder / "answers"
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [msgspec.json.decode(line, type=Answer) for line in lines]
+
+    def answer(self, number: int, timeout_s: float = 180.0) -> Answer:
+        self._until(lambda: len(self.answers()) > number, timeout_s)
+        return self.answers()[number]
+
+    def do(self, order: Order, timeout_s: float = 180.0) -> Answer:
+        return self.answer(self.ask(order), timeout_s)
+
+    def wait_for(self, text: str, timeout_s: float = 120.0, count: int = 1) -> None:
+        """Until its output says so, `count` times."""
+        self._until(lambda: self.driver.text().count(text) >= count, timeout_s)
+
+    def _until(self, predicate: Callable[[], bool], timeout_s: float) -> None:
+        """Wait, and show what the driver said if it ends or takes too long."""
+
+        def is_true() -> bool:
+            if not predicate() and not self.driver.is_alive():
+                raise RuntimeError(f"the driver ended:\n{self.driver.text()[-4000:]}")
+            return predicate()
+
+        try:
+            when(is_true, timeout_s)
+        except TimeoutError:
+            raise TimeoutError(f"not within {timeout_s} s:\n{self.driver.text()[-4000:]}") from None
+
+    def log(self) -> EventLog:
+        logs = read_all(self.events)
+        assert len(logs) == 1, f"{len(logs)} applications in {self.events}"
+        return logs[0]
+
+    def end(self) -> None:
+        if self._driver is not None and self._driver.is_alive():
+            self._driver.end()
+
+
+def attempt_tasks(log: EventLog, step: str) -> dict[str, Ran]:
+    """Map and final tasks launched for each attempt of a step, by the attempt's tag."""
+    found: dict[str, Ran] = {}
+    for tag, tasks in tagged(log, f"rekindle-{step}-g").items():
+        ran = found.setdefault(tag, Ran())
+        ran.maps += sum(task.kind is Kind.MAP for task in tasks)
+        ran.finals += sum(task.kind is Kind.RESULT for task in tasks)
+    return found
+
+
+def tagged(log: EventLog, prefix: str) -> dict[str, list[SparkTask]]:
+    """The tasks of all jobs with a tag that begins so, by tag. A task without an end has its stage's kind."""
+    kinds = {stage.id: stage.kind for stage in log.stages if stage.kind}
+    found: dict[str, list[SparkTask]] = {}
+    for job in log.jobs:
+        for tag in job.tags:
+            if tag.startswith(prefix):
+                stages = set(job.stage_ids)
+                tasks = (task for task in log.tasks if task.stage in stages)
+                found.setdefault(tag, []).extend(replace(task, kind=kinds.get(task.stage)) for task in tasks)
+    return found
+
+
+def total(ran: Iterable[Ran]) -> Ran:
+    parts = list(ran)
+    return Ran(sum(one.maps for one in parts), sum(one.finals for one in parts))
