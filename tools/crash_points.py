@@ -3,7 +3,8 @@
 A child lives the life of a master on local disk: it claims the key, opens the run, beats, appends, saves a
 snapshot, closes. It kills itself at one step, notes each acknowledgement before that, and is reopened by
 the next master. Then every acknowledged record must be there, at most the one in flight besides, nothing
-else may count, and the next master must be able to take over at once and append.
+else may count, and the next master must be able to take over at once and append. A disk that
+acknowledges too early must be found.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rekindle.journal.keys import claim, find_claim
 from rekindle.journal.lease import Lease
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.snapshot import Snapshots
-from rekindle.journal.store import Store
+from rekindle.journal.store import Put, Store
 from rekindle.journal.takeover import take_over
 
 FORK = multiprocessing.get_context("fork")
@@ -83,28 +84,42 @@ class Steps:
         self.seen.append(name)
 
 
-def live_and_die(folder: str, kill_at: int) -> None:
+def live_and_die(folder: str, kill_at: int, disk: type[LocalDisk]) -> None:
     """The child: its notes are written through, so that they survive it."""
     with (Path(folder) / "notes").open("ab", buffering=0) as notes:
-        life(LocalDisk(f"{folder}/store", Steps(kill_at)), lambda line: _write(notes.fileno(), line))
+        life(disk(f"{folder}/store", Steps(kill_at)), lambda line: _write(notes.fileno(), line))
 
 
 def _write(descriptor: int, line: str) -> None:
     os.write(descriptor, line.encode() + b"\n")
 
 
-def points() -> list[str]:
+class Hasty(LocalDisk):
+    """Planted: acknowledges a record before it is linked; the next write links it."""
+
+    later: tuple[Path, Path] | None = None
+
+    def _link(self, temporary: Path, path: Path) -> Put:
+        if self.later is not None:
+            super()._link(*self.later)
+        copy = temporary.with_name(temporary.name + "-later")
+        copy.write_bytes(temporary.read_bytes())
+        self.later = (copy, path)
+        return Put.CREATED
+
+
+def points(disk: type[LocalDisk] = LocalDisk) -> list[str]:
     """All steps of a whole life."""
     steps = Steps(NEVER)
     with tempfile.TemporaryDirectory(prefix="rekindle-crash-") as folder:
-        life(LocalDisk(folder, steps), lambda line: None)
+        life(disk(folder, steps), lambda line: None)
     return steps.seen
 
 
-def violations(kill_at: int) -> list[str]:
+def violations(kill_at: int, disk: type[LocalDisk] = LocalDisk) -> list[str]:
     """Kill a child at one step, reopen what it left, and say what is wrong with it."""
     with tempfile.TemporaryDirectory(prefix="rekindle-crash-") as folder:
-        child = FORK.Process(target=live_and_die, args=(folder, kill_at))
+        child = FORK.Process(target=live_and_die, args=(folder, kill_at, disk))
         child.start()
         child.join()
         if child.exitcode != -signal.SIGKILL:
@@ -159,8 +174,10 @@ def main() -> int:
             print(f"step {number} ({name}): {wrong}")
     kinds = sorted(set(found))
     print(f"{len(found)} points of {len(kinds)} kinds: {', '.join(kinds)}")
-    print(f"RESULT crash-points points={len(found)} kinds={len(kinds)} violations={bad}")
-    return 1 if bad else 0
+    control = sum(bool(violations(number, Hasty)) for number in range(0, len(points(Hasty)), 5))
+    print(f"control: a disk that acknowledges too early was found at {control} points")
+    print(f"RESULT crash-points points={len(found)} kinds={len(kinds)} violations={bad} control_found={control > 0}")
+    return 1 if bad or not control else 0
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ class Arena(msgspec.Struct, frozen=True):
     stale_seconds: float
     seed: int
     is_slow: bool
+    is_broken: bool = False
+    patience_seconds: float = 60.0
 
     def flag(self, name: str) -> bool:
         return (Path(self.folder) / name).exists()
@@ -75,6 +77,20 @@ class SlowAnswers:
                 return self._inner.put_if_absent(key, body)
 
 
+class NoConditions:
+    """Planted: a store that ignores the condition, as some real ones do."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        self._inner.put(key, body)
+        return Put.CREATED
+
+
 def fight(name: str, arena: Arena) -> NoReturn:
     """The life of one process. Ends it with the code that says how."""
     witness = (Path(arena.folder) / f"{name}.witness").open("a", buffering=1)
@@ -82,6 +98,8 @@ def fight(name: str, arena: Arena) -> NoReturn:
     store: Store = open_store(arena.url, arena.options)
     if arena.is_slow:
         store = SlowAnswers(store, arena.seed, arena.stale_seconds)  # type: ignore[assignment]
+    if arena.is_broken:
+        store = NoConditions(store)  # type: ignore[assignment]
     try:
         code = _master(name, arena, _take_over(arena, store))
     except Fenced as error:
@@ -99,7 +117,7 @@ def _pause(seconds: float) -> None:
 
 
 def _take_over(arena: Arena, store: Store) -> Journal[Fact]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + arena.patience_seconds
     while time.monotonic() < deadline:
         try:
             journal, _ = take_over(

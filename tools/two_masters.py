@@ -56,18 +56,18 @@ def play(arena: Arena, fate: str) -> str:
 
 def _round(arena: Arena, fate: str, folder: Path, fighters: Mapping[str, BaseProcess]) -> str:
     wanted = random.Random(arena.seed).randrange(1, 20)
-    holder = _wait(lambda: next((name for name in fighters if _acks(folder, name) >= wanted), None), "a holder")
+    holder = _wait(lambda: next((name for name in fighters if _acks(folder, name) >= wanted), None), arena, "a holder")
     other = "b" if holder == "a" else "a"
     if fate == "gc":
         (folder / "gc").touch()
     _strike(fate, fighters[holder], folder)
-    _wait(lambda: _acks(folder, other) >= 3, f"{other} to take over after {fate}")
+    _wait(lambda: _acks(folder, other) >= 3, arena, f"{other} to take over after {fate}")
     (folder / f"enough-{other}").touch()
-    _end(fighters[other], {DONE}, f"the winner after {fate}", folder, other)
+    _end(fighters[other], DONE, f"the winner after {fate}", arena, other)
     before = apart(_names, arena)
     if fate != "kill":
         _signal(fighters[holder], signal.SIGCONT)
-        _end(fighters[holder], {FENCED}, f"the loser after {fate}", folder, holder)
+        _end(fighters[holder], FENCED, f"the loser after {fate}", arena, holder)
         if "fenced RK200" not in _witness(folder, holder):
             raise Violation(f"{fate}: the loser did not say that it was fenced")
     after = apart(_names, arena)
@@ -110,11 +110,11 @@ def _signal(process: BaseProcess, number: signal.Signals) -> None:
         os.kill(process.pid, number)
 
 
-def _end(process: BaseProcess, codes: set[int], what: str, folder: Path, name: str) -> None:
-    process.join(60)
-    if process.exitcode not in codes:
-        tail = _witness(folder, name)[-600:]
-        raise Violation(f"{what} ended with {process.exitcode}, not with {codes}:\n{tail}")
+def _end(process: BaseProcess, code: int, what: str, arena: Arena, name: str) -> None:
+    process.join(arena.patience_seconds)
+    if process.exitcode != code:
+        tail = _witness(Path(arena.folder), name)[-600:]
+        raise Violation(f"{what} ended with {process.exitcode}, not with {code}:\n{tail}")
 
 
 def _judged(arena: Arena, fate: str, names: tuple[str, ...]) -> str:
@@ -174,14 +174,14 @@ def _acks(folder: Path, name: str) -> int:
     return _witness(folder, name).count("\nack ")
 
 
-def _wait(find: Callable[[], T | None], what: str) -> T:
-    deadline = time.monotonic() + 60
+def _wait(find: Callable[[], T | None], arena: Arena, what: str) -> T:
+    deadline = time.monotonic() + arena.patience_seconds
     while time.monotonic() < deadline:
         found = find()
         if found:
             return found
         time.sleep(0.005)
-    raise Violation(f"waited 60 s for {what}")
+    raise Violation(f"waited too long for {what}")
 
 
 def lane(number: int, rounds: range, url: str, options: Mapping[str, str], stale_seconds: float, report: str) -> None:
@@ -225,6 +225,20 @@ def show(label: str, counts: Counter[str], rounds: int, seconds: float) -> bool:
     return done == rounds
 
 
+def control() -> bool:
+    """With the condition switched off the same harness must see the damage, otherwise it proves nothing."""
+    seen = 0
+    for seed in (0, 1):
+        with tempfile.TemporaryDirectory(prefix="rekindle-fight-") as folder:
+            arena = Arena(f"{folder}/store", {}, folder, 0.4, seed, False, is_broken=True, patience_seconds=3.0)
+            try:
+                play(arena, FATES[seed])
+            except Violation:
+                seen += 1
+    print(f"control: without conditions {seen} of 2 rounds were violated")
+    return seen > 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000, help="on each store")
@@ -236,6 +250,7 @@ def main() -> int:
         started = time.monotonic()
         counts = campaign(given.rounds, given.lanes, "", {}, 0.4)
         results["disk"] = show("disk", counts, given.rounds, time.monotonic() - started)
+        results["control_found"] = control()
     if given.only != "disk":
         with S3Server() as server:
             started = time.monotonic()

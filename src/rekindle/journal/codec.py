@@ -62,7 +62,7 @@ class Codec(Generic[E]):
                 event: E = decoder.decode(raw)
                 return event
             return self._lift(name, raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise JournalRefused(f"an event {name} is not what its type says: {error}") from error
 
     def _lift(self, name: str, raw: msgspec.Raw) -> E:

@@ -1,0 +1,173 @@
+"""`make bench-journal`: P10. A new driver opens a run with 1,000,000 committed partitions in 10 steps, 10,000 records.
+
+The journal is made by the real master: each record is a decision about a report of 100 partitions, finished in random
+order, with file names, lengths and digests as the Spark engine reports them. Opened cold in memory of this process,
+warm in the page cache. Times are medians; detection of the dead master is printed apart, with the takeover.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from rekindle.engine.spark.manifest import Commit, pack
+from rekindle.journal.history import read
+from rekindle.journal.lease import Life, sign_of_life
+from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.memory import MemoryStore
+from rekindle.journal.owner import Owner
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.journal.takeover import take_over
+from rekindle.master import stimuli as st
+from rekindle.master.apply import fold
+from rekindle.master.config import MasterConfig
+from rekindle.master.decide import decide
+from rekindle.master.events import Event
+from rekindle.master.state import RunState
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import Partitions
+from rekindle.runtime.opening import codec, state_of
+from rekindle.runtime.snapshots import StateKeeper
+from rekindle.testing.drawing import draw
+from support.s3 import S3Server
+
+RUN = "bench/run-1"
+TARGET_SECONDS = 1.0
+DIGEST_BYTES = 8
+SCHEMA = '{"type":"struct","fields":[{"name":"customer_id","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def dead_owner() -> Owner:
+    """A process of this host that has just ended."""
+    code = "import msgspec; from rekindle.journal.owner import this_process as me; "
+    code += "print(msgspec.json.encode(me()).decode())"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment)
+    return msgspec.json.decode(done.stdout, type=Owner)
+
+
+def build(steps: int, partitions: int, batch: int) -> tuple[MemoryStore, RunState]:
+    """A run in which every partition of every step is committed, batch by batch, and whose driver then died."""
+    rng = random.Random(1)
+    store = MemoryStore()
+    graph = draw(" =blocking=> ".join(f"s{n}[{partitions}]@run_end" for n in range(steps)))
+    start = st.StartRun("run-1", "bench", 1, graph, (), {}, MasterConfig(), 0, 1, "app-1", "me")
+    journal, history = take_over(store, RUN, codec(), lambda history, epoch: decide(None, start, 0), owner=dead_owner())
+    state = state_of(history)
+    assert state is not None
+    keeper = StateKeeper(store, RUN)
+    for n in range(steps):
+        (attempt,) = (one.attempt for one in state.attempts_of(f"s{n}"))
+        numbers = rng.sample(range(partitions), partitions)
+        for first in range(0, partitions, batch):
+            stimulus = _report(attempt, numbers[first : first + batch], rng)
+            state = _append(journal.append, state, stimulus)
+            keeper.remember(journal.position, state)
+        if n < steps - 1:
+            state = _append(journal.append, state, st.AttemptEnded(attempt))
+    return store, state
+
+
+def _report(attempt: AttemptId, numbers: list[int], rng: random.Random) -> st.CommitsSeen:
+    commits = [
+        Commit(n, n + 7, f"part-{n + 7}_{n:05d}.c000.zstd.parquet", rng.randrange(10**6, 10**8)) for n in numbers
+    ]
+    digests = rng.randbytes(DIGEST_BYTES * len(numbers))
+    return st.CommitsSeen(attempt, Partitions(numbers), pack(commits, SCHEMA), digests)
+
+
+def _append(append: Callable[..., object], state: RunState, stimulus: st.Stimulus) -> RunState:
+    events: tuple[Event, ...] = decide(state, stimulus, 0)
+    append(*events)
+    after = fold(state, events)
+    assert after is not None
+    return after
+
+
+def copy(source: MemoryStore, target: Store) -> None:
+    """The same objects in another store."""
+    if isinstance(target, LocalDisk):
+        for key, (body, _) in source.objects.items():
+            path = target.root / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+        return
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(lambda item: target.put(item[0], item[1][0]), source.objects.items()))
+
+
+def open_whole(store: Store) -> RunState | None:
+    return state_of(read(store, RUN, codec()))
+
+
+def open_snapshot(store: Store) -> RunState | None:
+    after, base = StateKeeper(store, RUN).load()
+    return state_of(read(store, RUN, codec(), after), base)
+
+
+def timed(act: Callable[[], object], times: int) -> tuple[float, float]:
+    """Median wall and CPU seconds."""
+    walls, cpus = [], []
+    for _ in range(times):
+        wall, cpu = time.perf_counter(), time.process_time()
+        act()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return statistics.median(walls), statistics.median(cpus)
+
+
+def measure(label: str, store: Store, expected: RunState, times: int) -> float:
+    """Print the times of one store; the wall seconds of opening it without a snapshot."""
+    assert open_whole(store) == expected == open_snapshot(store)
+    position = read(store, RUN, codec()).position
+    assert sign_of_life(store, RUN, position).life is Life.DEAD
+    whole, whole_cpu = timed(lambda: open_whole(store), times)
+    short, short_cpu = timed(lambda: open_snapshot(store), times)
+    seen, _ = timed(lambda: sign_of_life(store, RUN, position), times)
+    print(f"{label:4} whole journal {whole:.3f} s (cpu {whole_cpu:.3f}), from its snapshot {short:.3f} s ", end="")
+    print(f"(cpu {short_cpu:.3f}), dead master seen in {seen:.4f} s")
+    return whole
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--times", type=int, default=5)
+    given = parser.parse_args()
+    source, expected = build(given.steps, given.partitions, given.batch)
+    committed = sum(len(step.committed) for step in expected.steps.values())
+    bodies = [body for key, (body, _) in source.objects.items() if "/journal/" in key]
+    size = sum(map(len, bodies))
+    print(f"{committed} committed partitions, {len(bodies)} records, {size} bytes")
+    with tempfile.TemporaryDirectory(prefix="rekindle-bench-") as folder:
+        disk: Store = open_store(folder)
+        copy(source, disk)
+        seconds = measure("disk", disk, expected, given.times)
+        listed = sum(1 for _ in Path(folder).rglob("*") if _.is_file())
+    with S3Server() as server:
+        far = open_store(server.url("bench"), server.store_settings)
+        copy(source, far)
+        far_seconds = measure("s3", far, expected, 3)
+    print(
+        f"RESULT bench-journal partitions={committed} records={len(bodies)} bytes={size} objects={listed} "
+        f"disk_open_s={seconds:.3f} s3_open_s={far_seconds:.3f} target_s={TARGET_SECONDS}"
+    )
+    return 0 if seconds < TARGET_SECONDS else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
