@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import repeat
-from operator import floordiv
 from typing import Final
 
+from pyroaring import BitMap, FrozenBitMap
+
+from rekindle.model.dense import from_bits, squeeze, stretch, to_bits, turns
 from rekindle.model.partitions import EMPTY, Partitions
 
 
@@ -56,22 +57,17 @@ class Interval:
                 return EMPTY
             low, high = (((p + 1) * consumers - 1) // producers for p in (read.lowest, read.highest))
             return Partitions.span(low, high + 1)
-        numbers = read.to_array()
-        ratio, rest = divmod(producers, consumers)
-        if rest == 0:
-            return Partitions(array("I", map(floordiv, numbers, repeat(ratio))))
-        return Partitions(array("I", [((p + 1) * consumers - 1) // producers for p in numbers]))
+        if _is_worth_digits(read, producers, consumers):
+            return from_bits(squeeze(to_bits(read), producers, consumers))
+        return Partitions(array("I", [((p + 1) * consumers - 1) // producers for p in read.to_array()]))
 
     def upstream(self, readers: Partitions, producers: int, consumers: int) -> Partitions:
-        if readers.is_span:
-            if not readers:
-                return EMPTY
-            low, high = readers.lowest, readers.highest + 1
-            return Partitions.span(low * producers // consumers, high * producers // consumers)
-        numbers = readers.to_array()
-        starts = Partitions(array("I", [c * producers // consumers for c in numbers]))
-        lasts = Partitions(array("I", [(c + 1) * producers // consumers - 1 for c in numbers]))
-        return _stretch(starts, producers // consumers) | lasts
+        if _is_worth_digits(readers, producers, consumers):
+            return from_bits(stretch(to_bits(readers), producers, consumers))
+        found = BitMap()
+        for low, high in readers.spans():
+            found.add_range(low * producers // consumers, high * producers // consumers)
+        return Partitions.wrap(FrozenBitMap(found))
 
     def mismatch(self, producers: int, consumers: int) -> str:
         return "" if producers >= consumers else f"{producers} partitions cannot be coalesced into {consumers}"
@@ -104,10 +100,6 @@ INTERVAL: Final = Interval()
 Mapping = Identity | Offset | Interval | All | Broadcast
 
 
-def _stretch(starts: Partitions, length: int) -> Partitions:
-    """Each start with the `length - 1` numbers behind it, in about log2(length) shifts."""
-    done, reach = starts, 1
-    while reach < length:
-        step = min(reach, length - reach)
-        done, reach = done | done.shift(step), reach + step
-    return done
+def _is_worth_digits(partitions: Partitions, producers: int, consumers: int) -> bool:
+    """Many scattered numbers, and pieces that repeat soon: slicing digits beats going number by number."""
+    return not partitions.is_span and len(partitions) > producers // 64 + 4 * turns(producers, consumers)

@@ -28,6 +28,10 @@ class Partitions:
         made._bits = bits
         return made
 
+    def unwrap(self) -> Any:
+        """The bitmap itself, to be read and not changed."""
+        return self._bits
+
     @classmethod
     def span(cls, start: int, stop: int) -> Partitions:
         """The contiguous set [start, stop)."""
