@@ -14,6 +14,7 @@ from typing import Any, Protocol, assert_never
 
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
+from rekindle.master.events import Fence
 from rekindle.master.layout import Layout
 from rekindle.master.state import Segment
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -35,6 +36,12 @@ class Driver(Protocol):
     """The process an application belongs to."""
 
     def tell(self, stimulus: st.Stimulus) -> None: ...
+
+    @property
+    def is_asleep(self) -> bool: ...
+
+    @property
+    def fence(self) -> Fence | None: ...
 
     def now_ms(self) -> int: ...
 
@@ -64,11 +71,13 @@ class Surroundings(Protocol):
 
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None: ...
 
-    def check_deletion(self, attempt: AttemptId) -> None: ...
+    def check_deletion(self, driver: Driver, attempt: AttemptId) -> None: ...
 
     def check_read(self, driver: Driver, attempt: AttemptId) -> None: ...
 
     def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None: ...
+
+    def check_target(self, sink: str) -> None: ...
 
 
 class Gone(Exception):
@@ -143,7 +152,7 @@ class Application:
         self.process = process
         self.code = code
         self.is_alive = True
-        self.is_recomputing = False
+        self.is_quiet = False  # reads now what it may have to do without
         self.lives = [0] * EXECUTORS
         self.plans: dict[tuple[str, int], Plan] = {}
         self.jobs: dict[AttemptId, Job] = {}
@@ -164,7 +173,7 @@ class Application:
             case cmd.PublishSink():
                 world.later(4, self._publish, command)
             case cmd.DeleteAttempt(attempt):
-                world.check_deletion(attempt)
+                world.check_deletion(self.process, attempt)
                 world.hit(FaultPhase.RELEASE, attempt.step, self)
                 world.later(4, self._delete, attempt)
             case cmd.WakeAt(due_ms):
@@ -345,14 +354,25 @@ class Application:
         self.process.tell(st.AttemptSealed(attempt, Partitions(found), manifest_of(found), digests, None))
 
     def _delete(self, attempt: AttemptId) -> None:
+        if self._is_stopped(self._delete, attempt):
+            return
         if self.is_alive:
             self.world.storage.delete(attempt)
             self.process.tell(st.DeletionDone(attempt))
 
+    def _is_stopped(self, act: Callable[..., None], what: Any) -> bool:
+        """What the driver itself does waits while it is stopped, and then goes on as if nothing had happened."""
+        if self.is_alive and self.process.is_asleep:
+            self.world.later(10, act, what)
+            return True
+        return False
+
     def _publish(self, command: cmd.PublishSink) -> None:
         world = self.world
-        if not self.is_alive:
+        world.hit(FaultPhase.CONSUMER_READS, command.sink, self)
+        if self._is_stopped(self._publish, command) or not self.is_alive:
             return
+        self.is_quiet = self.process.fence != command.fence
         try:
             labels = tuple(
                 self._read(command.sink, at, command.segments) for at in world.layout.graph.whole[command.sink]
@@ -363,8 +383,11 @@ class Application:
             self.process.tell(st.PartsLost(lost, FailureDomain.STORAGE))
             self.process.tell(st.SinkFailed(failure, command.fence))
             return
+        finally:
+            self.is_quiet = False
         world.check_publication(command.sink, labels)
         newer = world.storage.publish(command.sink, command.fence, labels)
+        world.check_target(command.sink)
         if newer is None:
             self.process.tell(st.SinkDone(command.sink, command.fence))
         else:
@@ -441,7 +464,7 @@ class Application:
                 number = segment.manifest[segment.digests.of.rank(partition)]
                 file = self.world.storage.files.get((segment.attempt, partition, number))
                 if file is None:
-                    if not self.is_recomputing:
+                    if not self.is_quiet:
                         self.world.check_read(self.process, segment.attempt)
                     raise Gone(step, partition, FailureKind.RESULT_MISSING)
                 if file.damage is not Damage.NONE:
@@ -493,7 +516,7 @@ class Application:
     def _recompute_block(self, job: Job, partition: int, file: File) -> bool:
         if not job.command.is_repeatable:
             return False
-        self.is_recomputing = True
+        self.is_quiet = True
         try:
             executor = self.world.rng.randrange(EXECUTORS)
             file.label = self._value(job, job.command.attempt.step, partition, executor)
@@ -501,7 +524,7 @@ class Application:
         except Gone:
             return False
         finally:
-            self.is_recomputing = False
+            self.is_quiet = False
         return True
 
 

@@ -16,6 +16,7 @@ from rekindle.master.apply import fold
 from rekindle.master.commands import Command, Key
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
+from rekindle.master.events import Fence
 from rekindle.master.state import RunState
 from rekindle.testing.world.engine import Application
 from rekindle.testing.world.storage import Events, Ledger, Put, Record
@@ -70,6 +71,11 @@ class Process:
             self._handle(opening(self.state, application.name))
         except Refused as refused:
             self.die(f"refused: {refused.message}")
+
+    @property
+    def fence(self) -> Fence | None:
+        """The publication that is open, as far as this process knows."""
+        return None if self.state is None else self.state.publication
 
     def now_ms(self) -> int:
         """The wall clock as it was at the start, and monotonic from there: it may be wrong, but never goes back."""

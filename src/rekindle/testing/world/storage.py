@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
-from rekindle.master.events import Event, Fence, RunClosed
+from rekindle.master.events import AttemptClosed, AttemptOpened, EpochOpened, Event, Fence, RunClosed
 from rekindle.model.ids import AttemptId
 from rekindle.testing.world.values import Label
 
@@ -28,11 +29,12 @@ class Put(Enum):
 class Record:
     """Events under a number, and who wrote them."""
 
-    __slots__ = ("events", "writer")
+    __slots__ = ("events", "is_own", "writer")
 
     def __init__(self, writer: int, events: Events) -> None:
         self.writer = writer
         self.events = events
+        self.is_own = False
 
 
 class Ledger:
@@ -41,15 +43,35 @@ class Ledger:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.late: list[tuple[int, Record]] = []
+        self.opened: set[AttemptId] = set()
+        self.ended: set[AttemptId] = set()
+        self.owner = -1
         self.is_closed = False
+        self.landed: Callable[[Record], None] = lambda record: None
 
     def put(self, number: int, record: Record) -> Put:
         if self.is_closed or number < len(self.records):
             return Put.EXISTS
         assert number == len(self.records), "a gap in the journal"
         self.records.append(record)
-        self.is_closed = isinstance(record.events[-1], RunClosed)
+        for event in record.events:
+            self._index(record.writer, event)
+        record.is_own = self.owner == record.writer
+        self.landed(record)
         return Put.CREATED
+
+    def _index(self, writer: int, event: Event) -> None:
+        match event:
+            case AttemptOpened(attempt):
+                self.opened.add(attempt)
+            case AttemptClosed(attempt):
+                self.ended.add(attempt)
+            case EpochOpened():
+                self.owner = writer
+            case RunClosed():
+                self.is_closed = True
+            case _:
+                pass
 
     def holds(self, number: int, record: Record) -> bool:
         """Does exactly this record stand under the number?"""

@@ -18,9 +18,8 @@ from rekindle.failover.backoff import Exponential
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
 from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Fence, Fingerprint, RunSucceeded
+from rekindle.master.events import Fence, Fingerprint, RunSucceeded
 from rekindle.master.graph_spec import GraphSpec
-from rekindle.master.invariants import violations
 from rekindle.master.layout import Layout
 from rekindle.master.state import Phase, RunState
 from rekindle.model.ids import AttemptId
@@ -32,20 +31,15 @@ from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import Ledger, Put, Record, Storage
 from rekindle.testing.world.strike import strike
 from rekindle.testing.world.values import Label, Values
+from rekindle.testing.world.watch import Violation, Watch
 
 ORDER = 5
 SILENT_MS = 60
 ACTS_MAX = 6_000
 CALM_ACTS_MAX = 2_500
 RESUMES_MAX = 12
-
-
-class Violation(AssertionError):
-    """Something happened that must not. `check` names the watch that saw it."""
-
-    def __init__(self, check: str, text: str) -> None:
-        super().__init__(f"{check}: {text}")
-        self.check = check
+POISON_MAX = 3
+BACKOFF = Exponential(4, 2.0, 60, 0.2, 40, 12)
 
 
 class Result:
@@ -80,7 +74,7 @@ class World:
         self.fingerprints: dict[str, Fingerprint] = {name: {"code": "0"} for name in self.graph.steps}
         self.processes: list[Process] = []
         self.process: Process | None = None
-        self.dispatched: set[AttemptId] = set()
+        self.watch = Watch(scenario, self.values, self.storage, self.ledger, BACKOFF, POISON_MAX)
         self.resumes = 0
         self.calm_at: int | None = None
         self.later_order = 0
@@ -211,8 +205,9 @@ class World:
         return st.TakeOver(application, application, self.graph, dict(self.fingerprints), accepted)
 
     def _config(self) -> MasterConfig:
-        backoff = Exponential(4, 2.0, 60, 0.2, 500, 12)
-        return MasterConfig(self.scenario.strategy, BackoffSpec.of(backoff), attempts_per_step_max=60)
+        return MasterConfig(
+            self.scenario.strategy, BackoffSpec.of(BACKOFF), poison_tries_max=POISON_MAX, attempts_per_step_max=60
+        )
 
     def _change_code(self, process: Process) -> None:
         """The user edits a step between two drivers, once. An accepted change is one that changes no value."""
@@ -263,31 +258,22 @@ class World:
         self.later_order = ORDER + 1
         for sink in self.sinks:
             self.storage.publish(sink, Fence(self.later_order, 1, 1), ())
+            self.watch.target(sink)
 
     # ------------------------------------------------------------------ what is watched
 
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None:
-        """Facts before acts, and no attempt twice."""
-        attempt = command.attempt
-        if attempt in self.dispatched:
-            raise Violation("dispatched twice", str(attempt))
-        self.dispatched.add(attempt)
-        opened = [event.attempt for event in self.ledger.events() if isinstance(event, AttemptOpened)]
-        if attempt not in opened:
-            raise Violation("act before fact", f"{attempt} was dispatched and is not in the journal")
+        self.watch.dispatch(command.attempt)
 
     def check_state(self, process: Process, record: Record) -> None:
-        """What a master believes is what the journal says, and breaks no rule."""
-        if not self.ledger.holds(process.next_number - 1, record):
-            raise Violation("journal", f"process {process.number} believes a record that is not there")
         assert process.state is not None
-        for broken in violations(process.state):
-            raise Violation("invariant", broken)
+        self.watch.record(process.next_number - 1, record, process.state)
         if self.calm_at is None and not any(self.waiting.values()):
             self.calm_at = self.acts
 
-    def check_deletion(self, attempt: AttemptId) -> None:
-        """Nothing that counts is deleted."""
+    def check_deletion(self, driver: Driver, attempt: AttemptId) -> None:
+        is_current = self.process is driver
+        self.watch.deletion(attempt, self.process.state if is_current and self.process else None)
 
     def check_read(self, driver: Driver, attempt: AttemptId) -> None:
         """A living master never has files read that it had deleted."""
@@ -295,9 +281,10 @@ class World:
             raise Violation("released", f"files of {attempt} are read after they were deleted")
 
     def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None:
-        mixed = self.values.mixed(labels)
-        if mixed:
-            raise Violation("mixed output", f"{sink} holds two versions of {', '.join(mixed)}")
+        self.watch.publication(sink, labels)
+
+    def check_target(self, sink: str) -> None:
+        self.watch.target(sink)
 
     # ------------------------------------------------------------------ the end
 
@@ -306,25 +293,11 @@ class World:
         phase = state.phase if state is not None else None
         if self.later_order:
             for sink in self.sinks:
-                standing = self.storage.targets.get(sink)
-                if standing is not None and standing[0].order < self.later_order:
-                    raise Violation("fence", f"{sink} went back to an earlier run")
-        elif phase in (Phase.SUCCEEDED, Phase.CLOSED) and self.sinks:
-            self._check_output()
-        elif self.scenario.is_live and self.calm_at is not None and self.is_over:
+                self.watch.target(sink)
+        elif state is not None and phase in (Phase.SUCCEEDED, Phase.CLOSED):
+            self.watch.end(state, self.sinks, self.code)
+        elif self.scenario.is_live and self.is_over:
             raise Violation("liveness", f"ended as {phase}")
+        if state is not None and self.is_over and phase in (Phase.SUCCEEDED, Phase.CLOSED):
+            self.watch.leftovers(state)
         return Result(phase, self.fired, self.acts)
-
-    def _check_output(self) -> None:
-        labels: list[Label] = []
-        for sink in self.sinks:
-            if sink not in self.storage.targets:
-                raise Violation("output", f"{sink} was never published")
-            labels.extend(self.storage.targets[sink][1])
-        mixed = self.values.mixed(labels)
-        if mixed:
-            raise Violation("mixed output", f"the sinks together hold two versions of {', '.join(mixed)}")
-        for label in self.values.below(labels):
-            name, partition, code, *_ = self.values.node(label)
-            if code != self.code.get(name.split("=>")[-1], code):
-                raise Violation("stale output", f"{name}[{partition}] was made by code {code}")

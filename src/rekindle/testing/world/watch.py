@@ -1,0 +1,186 @@
+"""What is watched: everything that must never happen, seen from outside the master.
+
+- The watch knows labels, files and targets; it does not ask the policies that it watches.
+- Each finding names the check that made it, so that a planted bug shows by which check it was caught.
+"""
+
+from __future__ import annotations
+
+from rekindle.failover.backoff import Exponential
+from rekindle.master.apply import fold
+from rekindle.master.events import EpochOpened, Event, FailureHandled, Fence, PartitionsCommitted, RunFailing
+from rekindle.master.invariants import violations
+from rekindle.master.state import RunState
+from rekindle.model.failures import FailureKind
+from rekindle.model.ids import AttemptId
+from rekindle.testing.world.scenario import Scenario
+from rekindle.testing.world.storage import Ledger, Record, Storage
+from rekindle.testing.world.values import Label, Values
+
+
+class Violation(AssertionError):
+    """Something happened that must not. `check` names the watch that saw it."""
+
+    def __init__(self, check: str, text: str) -> None:
+        super().__init__(f"{check}: {text}")
+        self.check = check
+
+
+class Watch:
+    """One per world."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        values: Values,
+        storage: Storage,
+        ledger: Ledger,
+        backoff: Exponential,
+        poison_max: int,
+    ) -> None:
+        self.scenario = scenario
+        self.values = values
+        self.storage = storage
+        self.ledger = ledger
+        self.backoff = backoff
+        self.poison_max = poison_max
+        self.is_given_up = False
+        self.dispatched: set[AttemptId] = set()
+        self.fences: dict[str, Fence] = {}
+        self.labels: dict[tuple[str, int], Label] = {}
+        self.poisoned: dict[tuple[str, int], int] = {}
+        self.restarts = 0
+        self.restart_at_ms: int | None = None
+        self.failed_at_ms: int | None = None
+        ledger.landed = self.landed
+
+    # ------------------------------------------------------------------ the journal
+
+    def record(self, number: int, record: Record, state: RunState) -> None:
+        """A master believes this record and the state after it."""
+        if not self.ledger.holds(number, record):
+            raise Violation("journal", f"process {record.writer} believes record {number}, which is not there")
+        for broken in violations(state):
+            raise Violation("invariant", broken)
+
+    def landed(self, record: Record) -> None:
+        """A record is in the journal, whether its writer knows it or not."""
+        if not record.is_own:
+            raise Violation("one decider", f"process {record.writer} wrote in the epoch of another")
+        for event in record.events:
+            self._event(event)
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case PartitionsCommitted():
+                self._versions(event)
+            case FailureHandled():
+                self._poison(event)
+                self._delay(event)
+            case RunFailing():
+                self.is_given_up = True
+            case EpochOpened() if self.is_given_up:
+                self.is_given_up = False
+                self.restarts, self.restart_at_ms, self.failed_at_ms = 0, None, None
+                self.poisoned.clear()
+            case _:
+                pass
+
+    def _versions(self, event: PartitionsCommitted) -> None:
+        """What is said to have changed has, and what has is said."""
+        step = event.attempt.step
+        for partition in event.partitions:
+            self.poisoned.pop((step, partition), None)
+            number = event.manifest[event.of.rank(partition)]
+            file = self.storage.files.get((event.attempt, partition, number))
+            if file is None:
+                self.labels.pop((step, partition), None)
+                continue
+            before = self.labels.get((step, partition))
+            self.labels[step, partition] = file.label
+            if self.scenario.has_digests and before == file.label and partition in event.changed:
+                raise Violation("needless restart", f"{step}[{partition}] came back equal")
+
+    def _poison(self, event: FailureHandled) -> None:
+        """The same failure of the same partition is not met more often than allowed."""
+        for failure in event.failures:
+            if failure.cause.kind is FailureKind.POISON:
+                for partition in failure.partitions:
+                    key = failure.step, partition
+                    self.poisoned[key] = self.poisoned.get(key, 0) + 1
+                    if self.poisoned[key] > self.poison_max:
+                        raise Violation("poison", f"{key[0]}[{partition}] failed {self.poisoned[key]} times")
+
+    def _delay(self, event: FailureHandled) -> None:
+        """The restart backoff, computed a second time: its delays double, and a quiet time resets them."""
+        now = event.at_ms
+        if event.memory.restart_at_ms is None:
+            return
+        if (
+            self.restart_at_ms is not None
+            and self.failed_at_ms is not None
+            and (self.failed_at_ms <= now < self.restart_at_ms or now == self.failed_at_ms)
+        ):
+            return
+        is_quiet = self.restart_at_ms is not None and now - self.restart_at_ms >= self.backoff.reset_after_ms
+        self.restarts = 1 if is_quiet else self.restarts + 1
+        self.failed_at_ms, self.restart_at_ms = now, event.due_ms
+        delay = min(self.backoff.delay_ms_max, self.backoff.initial_ms * self.backoff.factor ** (self.restarts - 1))
+        low, high = delay * (1 - self.backoff.jitter) - 1, delay * (1 + self.backoff.jitter) + 1
+        if not low <= event.due_ms - now <= high:
+            raise Violation("backoff", f"restart {self.restarts} waits {event.due_ms - now} ms, not about {delay}")
+
+    # ------------------------------------------------------------------ acts
+
+    def dispatch(self, attempt: AttemptId) -> None:
+        """Facts before acts, and no attempt twice."""
+        if attempt in self.dispatched:
+            raise Violation("dispatched twice", str(attempt))
+        self.dispatched.add(attempt)
+        if attempt not in self.ledger.opened:
+            raise Violation("act before fact", f"{attempt} was dispatched and is not in the journal")
+
+    def deletion(self, attempt: AttemptId, state: RunState | None) -> None:
+        """Nothing is deleted that is open or counts."""
+        if attempt not in self.ledger.ended:
+            raise Violation("act before fact", f"{attempt} is deleted and was never closed")
+        if state is not None and any(one.attempt == attempt for step in state.steps.values() for one in step.segments):
+            raise Violation("released", f"{attempt} is deleted and still counts")
+
+    def target(self, sink: str) -> None:
+        """A target never goes back."""
+        standing = self.storage.targets[sink][0]
+        if standing < self.fences.get(sink, standing):
+            raise Violation("fence", f"{sink} went back from {self.fences[sink]} to {standing}")
+        self.fences[sink] = standing
+
+    def publication(self, sink: str, labels: tuple[Label, ...]) -> None:
+        mixed = self.values.mixed(labels)
+        if mixed:
+            raise Violation("mixed output", f"{sink} holds two versions of {', '.join(mixed)}")
+
+    # ------------------------------------------------------------------ the end
+
+    def end(self, state: RunState, sinks: tuple[str, ...], code: dict[str, int]) -> None:
+        """A run that succeeded: its output, its files, and its journal."""
+        labels: list[Label] = []
+        for sink in sinks:
+            if sink not in self.storage.targets:
+                raise Violation("output", f"{sink} was never published")
+            labels.extend(self.storage.targets[sink][1])
+        mixed = self.values.mixed(labels)
+        if mixed:
+            raise Violation("mixed output", f"the sinks together hold two versions of {', '.join(mixed)}")
+        for label in self.values.below(labels):
+            name, partition, made_by, *_ = self.values.node(label)
+            if made_by != code.get(name.split("=>")[-1], made_by):
+                raise Violation("stale output", f"{name}[{partition}] was made by code {made_by}")
+
+    def leftovers(self, state: RunState) -> None:
+        """No file is left that does not count, and a replay tells the same story."""
+        counted = {one.attempt for step in state.steps.values() for one in step.segments}
+        orphans = {str(key[0]) for key in self.storage.files if key[0] not in counted}
+        if orphans:
+            raise Violation("orphan", f"files are left of {', '.join(sorted(orphans))}")
+        if fold(None, self.ledger.events()) != state:
+            raise Violation("replay", "the journal tells another story than its master")
