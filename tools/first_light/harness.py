@@ -5,6 +5,7 @@ Tasks are counted from Spark's event logs only, also from those of drivers that 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,8 @@ import msgspec
 
 from first_light.driver import Answer, Order
 from rekindle.engine.spark.session import jar_path
+from rekindle.journal.stores import open_store
+from rekindle.model.partitions import Partitions
 from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
 from support.eventlog import EventLog, Kind, SparkTask, read_all
@@ -70,6 +73,16 @@ class Stage:
         made = Session(self, folder, {"FIRST_LIGHT_CURE": str(self.folder / "cure"), **variables})
         self.drivers.append(made)
         return made
+
+    def listing(self, prefix: str) -> list[str]:
+        """Everything stored below a prefix, as the store lists it."""
+        store = open_store(self.place.location, self.place.options)
+        found, todo = [], [prefix]
+        while todo:
+            folder = todo.pop()
+            found += [f"{folder}{name}" for name in store.list_after(folder)]
+            todo += [f"{folder}{name}/" for name in store.list_folders(folder)]
+        return found
 
     def cure(self) -> None:
         (self.folder / "cure").touch()
@@ -198,6 +211,16 @@ def tagged(log: EventLog, prefix: str) -> dict[str, list[SparkTask]]:
                 stages = set(job.stage_ids)
                 tasks = (task for task in log.tasks if task.stage in stages)
                 found.setdefault(tag, []).extend(replace(task, kind=kinds.get(task.stage)) for task in tasks)
+    return found
+
+
+def opened(output: str) -> dict[str, list[int]]:
+    """The partitions each attempt was asked for, by its tag, from what the driver printed: a pruned job counts its
+    tasks from 0."""
+    found = {}
+    for match in re.finditer(r"^opened (\S+)/g(\d+)/(e\d+-a\d+) (\S+)$", output, re.MULTILINE):
+        step, generation, attempt, partitions = match.groups()
+        found[f"rekindle-{step}-g{generation}-{attempt}"] = list(Partitions.parse(partitions))
     return found
 
 

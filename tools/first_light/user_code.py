@@ -30,6 +30,13 @@ def score(k: int) -> int:
 
 
 @F.udf("long")  # type: ignore[untyped-decorator]
+def rate(k: int) -> int:
+    if k == POISON and not Path(CURE).exists():
+        raise ValueError(f"cannot rate {k}")
+    return k * 3
+
+
+@F.udf("long")  # type: ignore[untyped-decorator]
 def dice(value: int) -> int:
     return random.randrange(1 << 40)
 
@@ -63,25 +70,29 @@ def slow_totals(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 def keyed(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """Another key each time the map side runs: nobody may mix two runs of it."""
-    return events(spark).withColumn("key", dice("id")).repartition(WIDE, "key").withColumn("score", score("id"))
+    return events(spark).withColumn("key", dice("id")).repartition(WIDE, "key").withColumn("rate", rate("id"))
+
+
+def counted(inputs: Inputs) -> DataFrame:
+    return inputs["clean"].groupBy("k").agg(F.count("*").alias("n"))
 
 
 def with_broadcast(spark: SparkSession, inputs: Inputs) -> DataFrame:
     side = spark.range(1).withColumn("version", dice("id")).drop("id")
-    return totals(spark, inputs).crossJoin(F.broadcast(side))
+    return counted(inputs).crossJoin(F.broadcast(side)).repartition(WIDE, "k").withColumn("rate", rate("k"))
 
 
 def with_subquery(spark: SparkSession, inputs: Inputs) -> DataFrame:
     version = spark.range(1).select(dice("id").alias("v")).agg(F.max("v")).scalar()
-    return totals(spark, inputs).withColumn("version", version)
+    return counted(inputs).withColumn("version", version).withColumn("rate", rate("k"))
 
 
 def with_timestamp(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    return totals(spark, inputs).withColumn("version", F.unix_micros(F.current_timestamp()))
+    return counted(inputs).withColumn("version", F.unix_micros(F.current_timestamp())).withColumn("rate", rate("k"))
 
 
 def with_task_context(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    return inputs["clean"].groupBy("k").agg(F.count("*").alias("n")).withColumn("version", place("k"))
+    return counted(inputs).withColumn("version", place("k"))
 
 
 def with_barrier(spark: SparkSession, inputs: Inputs) -> DataFrame:
@@ -102,7 +113,7 @@ def right(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 
 def joined(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    return inputs["left"].join(inputs["right"], "k").withColumn("score", score("k"))
+    return inputs["left"].join(inputs["right"], "k").withColumn("rate", rate("k"))
 
 
 CLEAN = GroupSpec("clean", clean, (), ("id",), SMALL)

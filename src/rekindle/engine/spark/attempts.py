@@ -25,7 +25,7 @@ from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.model.failures import Failure, FailureKind
 from rekindle.model.partitions import Partitions
 
-REPORT_SECONDS = 2.0
+REPORT_SECONDS_MIN, REPORT_SECONDS_MAX = 0.5, 2.0
 REPORT_SHARE = 0.05
 QUIET_SECONDS_MAX = 10.0
 
@@ -107,7 +107,8 @@ class Attempt:
                 return
             self._take()
             age = time.monotonic() - self._reported_at
-            if len(self._unreported) >= REPORT_SHARE * len(self._command.partitions) or age >= REPORT_SECONDS:
+            is_share = len(self._unreported) >= REPORT_SHARE * len(self._command.partitions)
+            if age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
                 self._flush()
 
     def _run(self) -> None:

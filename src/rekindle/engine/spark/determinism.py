@@ -63,7 +63,7 @@ def judge(analysed_json: str) -> Verdict:
     """The level of an analysed plan, given as the JSON that Spark makes of it."""
     found = list(_nodes(json.loads(analysed_json)))
     names = {name for name, _ in found}
-    inexact = {name for name, node in found if name in EXACT_ONLY} if _has_inexact(found) else set()
+    inexact = names & EXACT_ONLY if _has_inexact(found) else frozenset()
     constants = names & QUERY_CONSTANTS
     random = names & INDETERMINATE
     unknown = names - OPERATORS - EXPRESSIONS - QUERY_CONSTANTS - INDETERMINATE
@@ -76,7 +76,8 @@ def judge(analysed_json: str) -> Verdict:
 
 
 def _has_inexact(found: list[tuple[str, dict[str, Any]]]) -> bool:
-    return any(node.get("dataType") in INEXACT_TYPES for _, node in found)
+    types = (json.dumps(node.get("dataType")) for _, node in found)
+    return any(f'"{name}"' in text for text in types for name in INEXACT_TYPES)
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:

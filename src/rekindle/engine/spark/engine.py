@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark import manifest, results
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import hold
-from rekindle.engine.spark.session import attach, clone, jvm
+from rekindle.engine.spark.session import attach, class_loader, clone, enter_thread, jvm
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
@@ -58,6 +58,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, root: str, groups: Mapping[str, GroupSpec]) -> None:
         attach(spark)
         self._spark = spark
+        self._loader = class_loader(spark)
         self._root = root.rstrip("/")
         self._groups = dict(groups)
         self._generations: dict[tuple[str, int], Generation] = {}
@@ -128,6 +129,8 @@ class SparkEngine:
         attempt.start()
 
     def _generation(self, command: StartAttempt) -> Generation:
+        """Called in the attempt's own thread, first of all."""
+        enter_thread(self._spark, self._loader)
         key = command.attempt.step, command.attempt.generation
         if key not in self._generations:
             session = clone(self._spark, {})
@@ -155,7 +158,11 @@ class SparkEngine:
         self._reports.put(DeletionDone(attempt))
 
     def _apart(self, action: Callable[[], None]) -> None:
-        threading.Thread(target=action, daemon=True).start()
+        def act() -> None:
+            enter_thread(self._spark, self._loader)
+            action()
+
+        threading.Thread(target=act, daemon=True).start()
 
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge

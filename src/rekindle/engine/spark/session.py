@@ -47,6 +47,16 @@ def _has_classes(spark: SparkSession) -> bool:
     return str(jvm(spark).rekindle.spark.Bridge).startswith("<py4j.java_gateway.JavaClass")
 
 
+def class_loader(spark: SparkSession) -> Any:
+    """What this thread finds classes with; a jar attached while the session runs is known to this one only."""
+    return jvm(spark).java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def enter_thread(spark: SparkSession, loader: Any) -> None:
+    """Make our classes known to the JVM thread that serves this Python thread."""
+    jvm(spark).java.lang.Thread.currentThread().setContextClassLoader(loader)
+
+
 def jvm(spark: SparkSession) -> Any:
     return spark.sparkContext._jvm
 
