@@ -113,17 +113,18 @@ class Closure:
         if constants in self.graph.exchanges:
             self._recompute(constants, Partitions.first(1))
         for edge in self.graph.inputs[step]:
+            producer = edge.producer
             if edge.has_exchange:
-                wanted = self._recompute(_through(edge), self.graph.whole[edge.producer])
-            else:
-                wanted = reads(self.graph, edge, running)
-            self._demand(edge, wanted)
+                wanted = self._recompute(_through(edge), self.graph.whole[producer])
+                self._demand(edge, wanted - self._held.get(producer, EMPTY))
+                continue
+            idle = self.graph.whole[producer] - self._held.get(producer, EMPTY) - self.run.get(producer, EMPTY)
+            if idle:
+                self._demand(edge, reads(self.graph, edge, running) & idle)
 
     def _demand(self, edge: Edge, wanted: Partitions) -> None:
-        producer = edge.producer
-        fused = self.graph.steps[producer].kind.joins_region
-        reason: Reason = FusedInto(edge.consumer) if fused else NeededBy(edge.consumer)
-        self.add(producer, wanted - self._held.get(producer, EMPTY), reason)
+        fused = self.graph.steps[edge.producer].kind.joins_region
+        self.add(edge.producer, wanted, FusedInto(edge.consumer) if fused else NeededBy(edge.consumer))
 
     def _recompute(self, exchange: ExchangeId, wanted: Partitions) -> Partitions:
         """The parts among `wanted` that the engine must make again, not counting those it already must."""
@@ -137,10 +138,12 @@ class Closure:
 
     def _walk_down(self, step: str, changed: Partitions) -> None:
         for edge in self.graph.outputs[step]:
-            touched = readers(self.graph, edge, changed)
             if edge.has_exchange:
                 exchange = _through(edge)
                 self.recomputed[exchange] = self.recomputed.get(exchange, EMPTY) | changed
+            if self._changed.get(edge.consumer) == self.graph.whole[edge.consumer]:
+                continue
+            touched = readers(self.graph, edge, changed)
             self.add(edge.consumer, touched, InputChanged(step))
             self.change(edge.consumer, touched)
 

@@ -102,4 +102,4 @@ Mapping = Identity | Offset | Interval | All | Broadcast
 
 def _is_worth_digits(partitions: Partitions, producers: int, consumers: int) -> bool:
     """Many scattered numbers, and pieces that repeat soon: slicing digits beats going number by number."""
-    return not partitions.is_span and len(partitions) > producers // 64 + 4 * turns(producers, consumers)
+    return not partitions.is_span and len(partitions) > producers // 256 + 4 * turns(producers, consumers)
