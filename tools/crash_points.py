@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from journal.facts import CODEC, RUN, Fact, Noted, open_run, opening, texts
+from journal.facts import CODEC, RUN, Closed, Fact, Noted, open_run, opening, texts
 from rekindle.errors import RunClosed
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
@@ -50,7 +50,7 @@ def life(store: Store, note: Callable[[str], None]) -> None:
     journal = _open(store, note, force=True)
     _append(journal, "c", note)
     note("try tombstone")
-    journal.close(Noted("tombstone"))
+    journal.append(Noted("tombstone"), Closed())
     note("ack tombstone")
 
 

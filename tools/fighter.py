@@ -18,11 +18,11 @@ from typing import NoReturn
 
 import msgspec
 
-from journal.facts import CODEC, RUN, Fact, Noted, opening
+from journal.facts import CODEC, RUN, Closed, Fact, Noted, opening
 from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned
 from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
-from rekindle.journal.retire import retire
+from rekindle.journal.prune import prune
 from rekindle.journal.store import Put, Store
 from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import take_over
@@ -150,7 +150,8 @@ def _master(name: str, arena: Arena, journal: Journal[Fact]) -> int:
         _append(journal, f"{name}-{number}")
         time.sleep(0.002)
     if arena.flag("gc"):
-        print(f"retired {retire(journal, Noted('released'))}")
+        journal.append(Noted("released"), Closed())
+        print(f"pruned {prune(journal.store, journal.run)}")
     lease.stop()
     return DONE
 

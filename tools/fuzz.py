@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from journal.facts import CODEC, RUN, Fact, Noted, open_run
+from journal.facts import CODEC, RUN, Closed, Fact, Noted, open_run
 from rekindle.errors import Fenced, Refused
 from rekindle.journal.frame import Whole, checksum_of, find, name_of, to_bytes
 from rekindle.journal.history import History, Record, folder_of, read
 from rekindle.journal.memory import MemoryStore
-from rekindle.journal.retire import prune
+from rekindle.journal.prune import prune
 
 FOLDER = folder_of(RUN)
 Journalled = tuple[Record[Fact], ...]
@@ -39,7 +39,7 @@ def written(seed: int, epochs: int, words: int, is_closed: bool, run: str = RUN)
         for number in range(words):
             journal.append(*[Noted(f"{seed}-{epoch}-{number}-{n}") for n in range(1 + number % 2)])
     if is_closed:
-        journal.close(Noted("closed"))
+        journal.append(Noted("closed"), Closed())
     objects = {name.rsplit("/", 1)[-1]: body for name, (body, _) in store.objects.items()}
     return objects, read(store, run, CODEC).records
 

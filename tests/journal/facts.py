@@ -19,8 +19,12 @@ class Noted(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Fact = Opened | Noted
-CODEC: Codec[Fact] = Codec(Fact)
+class Closed(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+Fact = Opened | Noted | Closed
+CODEC: Codec[Fact] = Codec(Fact, closing=Closed)
 RUN = "daily/run-1"
 
 

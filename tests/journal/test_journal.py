@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal.facts import CODEC, RUN, Noted, journal_at, open_run, texts
+from journal.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_run, texts
 from rekindle.errors import AppendRejected, AppendUnknown, Fenced, RunClosed, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.memory import Fault, MemoryStore
-from rekindle.journal.retire import prune, retire
+from rekindle.journal.owner import Owner
+from rekindle.journal.prune import prune
 
 
 def faulty(*faults: Fault) -> MemoryStore:
@@ -134,7 +135,7 @@ def test_the_heartbeats_look_sees_a_successor_but_not_itself() -> None:
 def test_a_closed_run_takes_nothing_more() -> None:
     store = MemoryStore()
     journal, _ = open_run(store)
-    journal.close(Noted("gone"))
+    journal.append(Noted("gone"), Closed())
     with pytest.raises(RunClosed):
         journal.append(Noted("more"))
     with pytest.raises(RunClosed, match="tombstone"):
@@ -161,7 +162,8 @@ def test_a_retired_run_keeps_every_number_a_sleeper_could_try() -> None:
             journal.append(Noted(f"{word}{epoch}"))
         sleepers.append(journal)
     gc, _ = open_run(store)
-    assert retire(gc, Noted("released")) > 0
+    gc.append(Noted("released"), Closed())
+    assert prune(store, RUN) > 0
     before = dict(store.objects)
     for sleeper in sleepers:
         with pytest.raises(Fenced):
@@ -179,7 +181,8 @@ def test_a_sleeper_that_never_learned_its_last_answer_is_fenced_at_the_next_numb
     with pytest.raises(AppendUnknown):
         sleeper.append(Noted("landed"))
     gc, _ = open_run(store)
-    retire(gc)
+    gc.append(Closed())
+    prune(store, RUN)
     sleeper.settle()
     with pytest.raises(Fenced):
         sleeper.append(Noted("zombie"))
@@ -191,5 +194,14 @@ def test_pruning_an_open_run_does_nothing_and_pruning_twice_is_harmless() -> Non
     journal, _ = open_run(store)
     journal.append(Noted("a"))
     assert prune(store, RUN) == 0
-    assert retire(journal) == 1
+    journal.append(Closed())
+    assert prune(store, RUN) == 1
     assert prune(store, RUN) == 0
+
+
+def test_a_run_may_be_closed_by_the_record_that_opens_an_epoch() -> None:
+    store = MemoryStore()
+    open_run(store)
+    journal = journal_at(store, read(store, RUN, CODEC).position)
+    journal.open_epoch(Owner("gc", 1), [Opened(2), Closed()])
+    assert journal.position.is_closed and read(store, RUN, CODEC).position.is_closed

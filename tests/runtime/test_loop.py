@@ -30,7 +30,7 @@ INTENT = Intent("daily", "run-1", GRAPH, {}, sinks=("c",))
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(journal_module.Journal, "_pause", lambda self, seconds: None, raising=False)
     monkeypatch.setattr(loop_module, "PAUSE_SECONDS", 0.0)
 
 

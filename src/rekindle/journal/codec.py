@@ -4,12 +4,13 @@
   decoded.
 - An unknown type or a newer version is refused with a sentence: skipping a fact would fold to something
   untrue.
+- One type of event may close a journal: the record that holds it is the last there can be.
 - A field that is added with a default needs no new version; a change of meaning does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -33,12 +34,14 @@ class Codec(Generic[E]):
         lifts: Mapping[tuple[str, int], Lift] | None = None,
         enc_hook: Hook | None = None,
         dec_hook: BackHook | None = None,
+        closing: type | None = None,
     ) -> None:
         members = get_args(union) or (union,)
         tags = {member: str(member.__struct_config__.tag) for member in members}
         self._lifts = dict(lifts or {})
         self._versions = {tag: (versions or {}).get(tag, 1) for tag in tags.values()}
         self._dec_hook = dec_hook
+        self._closing = closing
         self._members = {tag: member for member, tag in tags.items()}
         self._decoders = {
             f"{tag}/{self._versions[tag]}": msgspec.json.Decoder(member, dec_hook=dec_hook)
@@ -53,6 +56,10 @@ class Codec(Generic[E]):
         if name is None:
             raise TypeError(f"{type(event).__name__} is no event of this journal")
         return name, msgspec.Raw(self._encoder.encode(event))
+
+    def closes(self, events: Iterable[E]) -> bool:
+        """Whether a record with these events is the tombstone of its run."""
+        return self._closing is not None and any(isinstance(event, self._closing) for event in events)
 
     def decode(self, name: str, raw: msgspec.Raw) -> E:
         """One event, from the version it was written in."""

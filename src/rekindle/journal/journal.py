@@ -46,6 +46,7 @@ class Journal(Generic[E]):
         position: Position,
         pause: Pause = time.sleep,
         writer: str = "",
+        pauses_seconds: Sequence[float] = PAUSES_SECONDS,
     ) -> None:
         self.store = store
         self.run = run
@@ -53,6 +54,7 @@ class Journal(Generic[E]):
         self._codec = codec
         self._position = position
         self._pause = pause
+        self._pauses_seconds = tuple(pauses_seconds)
         self._pending: _Pending[E] | None = None
         self._ended: RekindleError | None = None
 
@@ -76,11 +78,7 @@ class Journal(Generic[E]):
 
     def append(self, *events: E) -> Record[E]:
         """Append one record whose events become true together. Returns when it is acknowledged."""
-        return self._begin(events, self.epoch)
-
-    def close(self, *events: E) -> Record[E]:
-        """Append the tombstone: the last record this run will ever have."""
-        return self._begin(events, self.epoch, is_closed=True)
+        return self._begin(events, self.epoch, None)
 
     def settle(self) -> Record[E] | None:
         """Go on with a pending record until its answer is certain; None where nothing is pending."""
@@ -94,9 +92,7 @@ class Journal(Generic[E]):
             self._ended = fenced(self.run, found.frame)
             raise self._ended
 
-    def _begin(
-        self, events: tuple[E, ...], epoch: int, owner: Owner | None = None, is_closed: bool = False
-    ) -> Record[E]:
+    def _begin(self, events: tuple[E, ...], epoch: int, owner: Owner | None) -> Record[E]:
         if self._ended is not None:
             raise self._ended
         if self._pending is not None:
@@ -113,7 +109,7 @@ class Journal(Generic[E]):
             tuple(name for name, _ in named),
             tuple(raw for _, raw in named),
             owner,
-            is_closed,
+            self._codec.closes(events),
         )
         data, checksum = to_bytes(frame)
         self._pending = _Pending(Whole(frame, checksum), data, events)
@@ -121,7 +117,7 @@ class Journal(Generic[E]):
 
     def _try(self, pending: _Pending[E], is_first: bool) -> Record[E]:
         """One try after the other with the same bytes. Only a first try can be certain to have failed."""
-        for seconds in (*PAUSES_SECONDS, None):
+        for seconds in (*self._pauses_seconds, None):
             try:
                 if self._is_written(pending):
                     return self._acknowledge(pending)

@@ -6,7 +6,6 @@ Rules
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
 - A master that was taken over, or that cannot write facts any more, stops at once: its Spark jobs are cancelled,
   and it says so. A certain "not written" is decided and tried again a few times first.
-- The tombstone is the record with `RunClosed` in it: the journal takes nothing after it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rekindle.master.apply import fold
 from rekindle.master.commands import Key, Stop, WakeAt
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
-from rekindle.master.events import Event, RunClosed
+from rekindle.master.events import Event
 from rekindle.master.state import RunState
 from rekindle.master.stimuli import Stimulus, Tick
 
@@ -124,11 +123,9 @@ class Loop:
 
     def _append(self, events: tuple[Event, ...]) -> None:
         """Return when the record is acknowledged. Unknown is settled with the same bytes, before anything else."""
-        is_last = any(isinstance(event, RunClosed) for event in events)
-        append = self._journal.close if is_last else self._journal.append
         for number in range(1, APPEND_TRIES_MAX + 1):
             try:
-                append(*events)
+                self._journal.append(*events)
                 return
             except AppendUnknown:
                 self._settle()

@@ -21,7 +21,7 @@ from rekindle.journal.takeover import take_over
 from rekindle.master.apply import fold
 from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
-from rekindle.master.events import Event, Fingerprint
+from rekindle.master.events import Event, Fingerprint, RunClosed
 from rekindle.master.invariants import check_invariants
 from rekindle.master.state import RunState
 from rekindle.master.stimuli import StartRun, TakeOver
@@ -32,7 +32,8 @@ from rekindle.runtime.snapshots import StateKeeper
 
 
 def codec() -> Codec[Event]:
-    return Codec(Event, enc_hook=enc_hook, dec_hook=dec_hook)
+    """How the master's events are stored. A record with `RunClosed` is the tombstone of its run."""
+    return Codec(Event, enc_hook=enc_hook, dec_hook=dec_hook, closing=RunClosed)
 
 
 @dataclass(frozen=True, slots=True)

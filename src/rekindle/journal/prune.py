@@ -8,24 +8,14 @@ half deleted still ends with its tombstone.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import folder_of
-from rekindle.journal.journal import Journal
 from rekindle.journal.store import Store
-
-E = TypeVar("E")
-
-
-def retire(journal: Journal[E], *events: E) -> int:
-    """Close the run of a journal this process owns and delete what nobody can ask for. Returns how many objects."""
-    journal.close(*events)
-    return prune(journal.store, journal.run)
 
 
 def prune(store: Store, run: str) -> int:
-    """Delete what a closed run does not need, also after a crash in the middle of it. Open runs lose nothing."""
+    """Delete what a closed run does not need, also after a crash in the middle of it; returns how many objects.
+    A run without a tombstone loses nothing."""
     folder = folder_of(run)
     names = [name for name in store.list_after(folder) if NAME.fullmatch(name)]
     found = [find(data or b"") for data in store.get_many(folder, names)]
