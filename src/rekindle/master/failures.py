@@ -1,6 +1,7 @@
 """Whether and when the run goes on after failures, and when the master gives up.
 
 Rules
+- A partition that is committed did not fail, whatever a second try of it says.
 - Failures of one report count once. The restart backoff, the poison rule and the bound on attempts each may end it;
   the first that does is named.
 - A run that was given up keeps all that is committed and can be resumed.
@@ -21,7 +22,8 @@ from rekindle.model.failures import Failure
 
 def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
     """Failures of one attempt at the group that ends in `name`, or of one try to publish it."""
-    own = tuple(replace(failure, step=name) for failure in failures)
+    committed = draft.step(name).committed
+    own = tuple(replace(one, step=name, partitions=one.partitions - committed) for one in failures)
     config = draft.state.config
     worst = next((one for one in own if not one.cause.is_recoverable), own[0])
     memory, verdict = on_failure(config.backoff.policy(), draft.state.memory, worst.cause, draft.now_ms, draft.jitter)
@@ -46,7 +48,8 @@ def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspect
     step = draft.step(name)
     suspects = step.suspects.without(step.committed)
     for failure in failures:
-        suspects = suspects.after(failure)
+        if failure.partitions:
+            suspects = suspects.after(failure)
     return suspects
 
 
