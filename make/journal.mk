@@ -2,6 +2,7 @@
 JOURNAL := PYTHONPATH=src:tests:tools $(PY)
 ROUNDS ?= 1000
 N ?= 1000000
+SEEDS ?= 20000
 
 stores: ## conformance of every store, and the refusal of a broken one
 	@$(JOURNAL) tools/stores.py --races 200
@@ -18,4 +19,7 @@ fuzz: ## mutated records and directories: never a wrong fold (N=1000000)
 bench-journal: ## P10: open and fold 1,000,000 committed partitions and 10,000 records
 	@$(JOURNAL) tools/bench_journal.py
 
-.PHONY: stores two-masters crash-points fuzz bench-journal
+sim-journal: ## the simulated world over the real journal (SEEDS=20000)
+	@$(JOURNAL) tools/sim_journal.py --seeds $(SEEDS)
+
+.PHONY: sim-journal stores two-masters crash-points fuzz bench-journal

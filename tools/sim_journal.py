@@ -96,8 +96,9 @@ class StoredLedger(Ledger):
 class StoredWorld(World):
     """A world whose journal is the real one."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, is_pruned: bool = True) -> None:
         super().__init__(scenario)
+        self.is_pruned = is_pruned
         self.stored = StoredLedger()
         self.ledger = self.stored
         self.watch = Watch(scenario, self.values, self.storage, self.ledger, BACKOFF, POISON_MAX)
@@ -114,7 +115,7 @@ class StoredWorld(World):
         if self.stored.store.delayed:
             self.later(30, self._deliver)
         self.stored.look()
-        if self.stored.is_closed:
+        if self.stored.is_closed and self.is_pruned:
             prune(self.stored.store, RUN)
         return answer
 

@@ -12,11 +12,12 @@ import pytest
 import bench_journal
 import crash_points
 import fuzz
+import sim_journal
 from rekindle.errors import JournalRefused
 from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
+from rekindle.journal.memory import Fault, MemoryStore
 from rekindle.journal.store import Put
 from rekindle.journal.tail import Row, Seen, Verdict
 from rekindle.journal.takeover import take_over
@@ -112,3 +113,9 @@ def test_a_damaged_record_in_a_long_journal_is_named() -> None:
     source.put(key, source.objects[key][0][:-1] + b"?")
     with pytest.raises(JournalRefused, match=r"record 50 of memory:/bench/run-1/journal/ .* checksum"):
         bench_journal.open_whole(source)
+
+
+def test_the_simulated_world_over_the_real_journal() -> None:
+    wrong, met = sim_journal.campaign(0, 150)
+    assert wrong == []
+    assert met[Fault.TORN] and met[Fault.DELAYED] and met[Fault.LOST] and met[Fault.UNACKNOWLEDGED]

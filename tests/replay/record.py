@@ -1,0 +1,96 @@
+"""Record journals of the simulated world for this release. Run once per release, from the root of the repository.
+
+Seeds are taken until every type of event occurs; a recording that exists is never touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+import rekindle
+from rekindle.journal.history import folder_of, read
+from rekindle.journal.memory import MemoryStore
+from rekindle.journal.owner import Owner
+from rekindle.journal.takeover import take_over
+from rekindle.master import stimuli as st
+from rekindle.master.apply import fold
+from rekindle.master.config import MasterConfig
+from rekindle.master.decide import decide
+from rekindle.master.events import Event
+from rekindle.model.ids import ExchangeId
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import Partitions
+from rekindle.model.parts import Parts
+from rekindle.runtime.opening import codec
+from rekindle.testing.drawing import draw
+from rekindle.testing.world.scenario import scenario_of
+from replay.recorded import HERE, RUN, save, summary_of
+from sim_journal import StoredWorld
+
+SEEDS = range(2000)
+
+
+def recorded(seed: int) -> tuple[list[bytes], list[Event]] | None:
+    """The journal of one seed that ended well and was not pruned."""
+    world = StoredWorld(scenario_of(seed), is_pruned=False)
+    world.run()
+    store = world.stored.store
+    bodies = [store.objects[folder_of(RUN) + name][0] for name in store.list_after(folder_of(RUN))]
+    is_plain = all(body in store.tried for body in bodies)
+    return (bodies, [event for record in world.ledger.records for event in record.events]) if is_plain else None
+
+
+def lost_exchange() -> tuple[list[bytes], list[Event]]:
+    """Map outputs of a running attempt are gone: the one thing that happens in no seed."""
+    store = MemoryStore()
+    start = st.StartRun("run", "pipeline", 1, draw("a[2] ~all~> b[3]"), ("b",), {}, MasterConfig(), 0, 0, "app0", "me")
+    journal, history = take_over(
+        store, RUN, codec(), lambda history, epoch: decide(None, start, 1), owner=Owner("host", 1), writer="by-hand"
+    )
+    state = fold(None, history.events)
+    assert state is not None
+    (attempt,) = state.attempts
+    lost = Parts(exchanges={ExchangeId("b", "a"): Partitions((1,))})
+    for stimulus in (
+        st.CommitsSeen(attempt, Partitions((0,)), b"files"),
+        st.PartsLost(lost, FailureDomain.EXECUTOR),
+        st.CommitsSeen(attempt, Partitions((1, 2)), b"files"),
+    ):
+        events = decide(state, stimulus, 2)
+        journal.append(*events)
+        state = fold(state, events)
+    bodies = [store.objects[folder_of(RUN) + name][0] for name in store.list_after(folder_of(RUN))]
+    return bodies, list(read(store, RUN, codec()).events)
+
+
+def write(folder: Path, name: str, bodies: list[bytes], events: list[Event]) -> None:
+    state = fold(None, events)
+    assert state is not None
+    save(folder / f"{name}.journal", bodies)
+    text = msgspec.json.format(msgspec.json.encode(summary_of(state)), indent=2)
+    (folder / f"{name}.json").write_bytes(text + b"\n")
+    print(f"{name}: {len(bodies)} records")
+
+
+def main() -> None:
+    folder = HERE / rekindle.__version__
+    folder.mkdir(exist_ok=False)
+    bodies, events = lost_exchange()
+    write(folder, "lost-exchange", bodies, events)
+    missing = set(get_args(Event)) - {type(event) for event in events}
+    for seed in SEEDS:
+        found = recorded(seed)
+        if found is None or not missing & {type(event) for event in found[1]}:
+            continue
+        missing -= {type(event) for event in found[1]}
+        write(folder, f"seed-{seed}", *found)
+        if not missing:
+            return
+    raise SystemExit(f"no seed has {sorted(event.__name__ for event in missing)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Journals recorded by every release fold to what they folded to then, for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from rekindle.master.apply import fold
+from rekindle.master.events import Event
+from rekindle.master.invariants import check_invariants
+from replay.recorded import HERE, Summary, events_in, load, summary_of
+
+RECORDINGS = sorted(HERE.glob("*/*.journal"))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_recorded_journal_replays(path: Path) -> None:
+    state = fold(None, events_in(load(path)))
+    assert state is not None
+    check_invariants(state)
+    assert summary_of(state) == msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=Summary)
+
+
+def test_the_recordings_hold_every_type_of_event() -> None:
+    found = {type(event) for path in RECORDINGS for event in events_in(load(path))}
+    assert found == set(get_args(Event))
