@@ -295,7 +295,7 @@ class World:
             for sink in self.sinks:
                 self.watch.target(sink)
         elif state is not None and phase in (Phase.SUCCEEDED, Phase.CLOSED):
-            self.watch.end(state, self.sinks, self.code)
+            self.watch.end(state, self.sinks)
         elif self.scenario.is_live and self.is_over:
             raise Violation("liveness", f"ended as {phase}")
         if state is not None and self.is_over and phase in (Phase.SUCCEEDED, Phase.CLOSED):
