@@ -2,7 +2,8 @@
 
 - A new object is written to an exclusive temporary file, fsynced, linked to its name, the directory fsynced:
   the link is the only instant at which it appears, it appears whole, and it fails where the name exists.
-- Names that start with a dot are ours and are never listed: a writer that dies leaves at most one of them.
+- Names that start with a dot are ours and are never listed: a writer that dies leaves at most one of them, and
+  whoever writes into the folder an hour later removes it.
 - `EXISTS` is answered only after the directory was fsynced too: its writer may have died before that.
 - Before the link every error is a certain no (`StoreFailed`). From the link on, an error is `UNKNOWN`.
 """
@@ -58,6 +59,8 @@ class LocalDisk:
             temporary.replace(path)
             self._fsync_folder(path.parent)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise self._failed("write", key, error) from error
 
     def get(self, key: str) -> bytes | None:
@@ -116,15 +119,6 @@ class LocalDisk:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def sweep(self, folder: str) -> int:
-        """Remove what writers that died left in a folder more than an hour ago; returns how many."""
-        now, swept = self.now(), 0
-        for entry in self._scan(folder):
-            if entry.name.startswith(TEMPORARY) and now - entry.stat().st_mtime > LEFTOVER_SECONDS:
-                Path(entry.path).unlink(missing_ok=True)
-                swept += 1
-        return swept
-
     def _write_temporary(self, path: Path, body: bytes) -> Path:
         temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
         try:
@@ -173,6 +167,18 @@ class LocalDisk:
             parent = level.parent
             self._do("fsync-parent", lambda parent=parent: self._fsync_folder(parent))  # type: ignore[misc]
         self._durable_folders.add(folder)
+        self._sweep(folder)
+
+    def _sweep(self, folder: Path) -> None:
+        """Remove what writers that died left here long ago, judged by the disk's own clock."""
+        left = [entry.path for entry in os.scandir(folder) if entry.name.startswith(TEMPORARY)]
+        if not left:
+            return
+        now = self.now()
+        for path in map(Path, left):
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > LEFTOVER_SECONDS:
+                    path.unlink()
 
     def _fsync_folder(self, folder: Path) -> None:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -3,8 +3,7 @@
 - Put-if-absent is one conditional request. "Already there" and "precondition failed" are `EXISTS`.
 - 409, 5xx, timeouts and dropped connections are `UNKNOWN`: the write may have landed, or may still land.
 - Only an answer that names a cause no write can survive (no rights, no bucket, a bad name) is `StoreFailed`.
-- The client may send a request twice by itself, so that `EXISTS` can also mean our own first try. The
-  journal compares bytes.
+- A conditional write is sent once per call, so that an answer is always the answer to one try. Reads are repeated.
 """
 
 from __future__ import annotations
@@ -27,9 +26,12 @@ CERTAIN = (
     exceptions.PermissionDeniedError,
     exceptions.UnauthenticatedError,
     exceptions.NotFoundError,
+    FileNotFoundError,
     exceptions.InvalidPathError,
     exceptions.NotSupportedError,
 )
+ABSENT = (exceptions.NotFoundError, FileNotFoundError)
+FAILED = (exceptions.BaseError, OSError)
 THERE = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 
 
@@ -38,7 +40,8 @@ class ObjectStorage:
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None, timeout_seconds: float = 20.0) -> None:
         self._url = url.rstrip("/")
-        self._store = _connect(self._url, dict(options or {}), timeout_seconds)
+        self._store = _connect(self._url, dict(options or {}), timeout_seconds, tries_more=3)
+        self._once = _connect(self._url, dict(options or {}), timeout_seconds, tries_more=0)
 
     @property
     def name(self) -> str:
@@ -46,27 +49,27 @@ class ObjectStorage:
 
     def put_if_absent(self, key: str, body: bytes) -> Put:
         try:
-            obstore.put(self._store, key, body, mode="create", use_multipart=False)
+            obstore.put(self._once, key, body, mode="create", use_multipart=False)
         except THERE:
             return Put.EXISTS
         except CERTAIN as error:
             raise self._failed("write", key, error) from error
-        except exceptions.BaseError:
+        except FAILED:
             return Put.UNKNOWN
         return Put.CREATED
 
     def put(self, key: str, body: bytes) -> None:
         try:
             obstore.put(self._store, key, body, use_multipart=False)
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("write", key, error) from error
 
     def get(self, key: str) -> bytes | None:
         try:
             return bytes(obstore.get(self._store, key).bytes())
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except ABSENT:
             return None
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("read", key, error) from error
 
     def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
@@ -80,31 +83,31 @@ class ObjectStorage:
         try:
             pages = obstore.list(self._store, prefix=folder, offset=offset, chunk_size=1000)
             names = [entry["path"].removeprefix(folder) for page in pages for entry in page]
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("list", folder, error) from error
         return sorted(name for name in names if name > after and "/" not in name)
 
     def list_folders(self, folder: str) -> list[str]:
         try:
             found = obstore.list_with_delimiter(self._store, prefix=folder or None)["common_prefixes"]
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("list", folder, error) from error
         return sorted(prefix.rstrip("/").rsplit("/", 1)[-1] for prefix in found)
 
     def delete(self, key: str) -> None:
         try:
             obstore.delete(self._store, key)
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except ABSENT:
             return
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("delete", key, error) from error
 
     def modified(self, key: str) -> float | None:
         try:
             return obstore.head(self._store, key)["last_modified"].timestamp()
-        except (exceptions.NotFoundError, FileNotFoundError):
+        except ABSENT:
             return None
-        except exceptions.BaseError as error:
+        except FAILED as error:
             raise self._failed("read the time of", key, error) from error
 
     def now(self) -> float:
@@ -123,12 +126,12 @@ class ObjectStorage:
         return StoreFailed(f"{self.name} did not {act} {key}: {cause}")
 
 
-def _connect(url: str, options: dict[str, str], timeout_seconds: float) -> ObjectStore:
+def _connect(url: str, options: dict[str, str], timeout_seconds: float, tries_more: int) -> ObjectStore:
     client: dict[str, Any] = {"timeout": f"{timeout_seconds}s", "connect_timeout": "5s"}
     is_plain = options.get("endpoint", "").startswith("http://")
     client["allow_http"] = is_plain or options.pop("allow_http", "false") == "true"
     options.pop("allow_http", None)
-    retry = {"max_retries": 3, "retry_timeout": timedelta(seconds=timeout_seconds)}
+    retry = {"max_retries": tries_more, "retry_timeout": timedelta(seconds=timeout_seconds)}
     connect: Any = from_url
     store: ObjectStore = connect(url, client_options=client, retry_config=retry, **options)
     return store

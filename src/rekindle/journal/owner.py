@@ -44,7 +44,20 @@ def is_seen_dead(owner: Owner) -> bool:
     if (owner.host, owner.boot, owner.namespace) != (here.host, here.boot, here.namespace):
         return False
     found = _start_and_state(owner.pid)
-    return found is None or found[0] != owner.started or found[1] in "ZX"
+    if found is None:
+        return not _answers(owner.pid)
+    return found[0] != owner.started or found[1] in "ZX"
+
+
+def _answers(pid: int) -> bool:
+    """Whether the number is in use. A process may live and yet be hidden from us in /proc."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _start_and_state(pid: int) -> tuple[int, str] | None:
