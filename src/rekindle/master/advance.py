@@ -21,6 +21,7 @@ from rekindle.master.failures import give_up
 from rekindle.master.publishing import publish
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
+from rekindle.model.because import WholeStep
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 
@@ -60,12 +61,13 @@ def _run(draft: Draft) -> None:
 
 
 def _start(draft: Draft, plan: RestartSet, name: str) -> None:
-    state, step, wanted = draft.state, draft.step(name), plan.partitions(name)
-    running = state.running(name)
+    state, step, running = draft.state, draft.step(name), draft.state.running(name)
+    is_whole = state.layout.restarts_whole(name)
+    wanted = state.layout.graph.whole[name] if is_whole else plan.partitions(name)
     ready = wanted - step.committed - running
     if not ready or draft.now_ms < step.due_ms or not _is_settled(state, plan, name, wanted):
         return
-    if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
+    if (is_whole and running) or any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
         return
     if _is_outdated(state, plan, name, wanted) and not _has_checksums(state, name):
         if running:
@@ -74,15 +76,14 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
         ready = wanted
     elif not ready.is_disjoint(step.released):
         _open_generation(draft, plan, name, ready & step.released)
-    now = ready
-    if not state.layout.restarts_whole(name):
-        now, _ = tried_last(step.suspects, ready)
-        if running and not now.is_disjoint(step.suspects.partitions):
+    if not is_whole:
+        ready, _ = tried_last(step.suspects, ready)
+        if running and not ready.is_disjoint(step.suspects.partitions):
             return
     if step.attempts >= state.config.attempts_per_step_max:
         give_up(draft, f"{name} was attempted {step.attempts} times")
         return
-    _open_attempt(draft, plan, name, now)
+    _open_attempt(draft, plan, name, ready)
 
 
 def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:
@@ -114,13 +115,13 @@ def _has_checksums(state: RunState, name: str) -> bool:
 def _open_generation(draft: Draft, plan: RestartSet, name: str, dropped: Partitions) -> None:
     committed = draft.step(name).committed
     carried = carry_over(draft.state.layout.graph, name, committed, dropped & committed, {})
-    draft.open_generation(name, dropped, _cut(plan.steps[name].because, dropped), carried.proof)
+    draft.open_generation(name, dropped, _why(plan, name, dropped), carried.proof)
 
 
 def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partitions) -> None:
     state, step = draft.state, draft.step(name)
     forced = partitions & step.forced
-    why = _cut(step.why, forced) + _cut(plan.steps[name].because, partitions - forced)
+    why = _cut(step.why, forced) + _why(plan, name, partitions - forced)
     draft.add(
         AttemptOpened(
             attempt=AttemptId(name, Generation(step.generation), Epoch(state.epoch), state.attempt_number + 1),
@@ -130,6 +131,13 @@ def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partiti
             reads=_files_read(state, name, partitions),
         )
     )
+
+
+def _why(plan: RestartSet, name: str, partitions: Partitions) -> Why:
+    """The reasons of the plan; what is not in the plan runs because its step restarts whole."""
+    rest = partitions - plan.partitions(name)
+    whole: Why = ((WholeStep(), rest),) if rest else ()
+    return _cut(plan.steps[name].because, partitions) + whole
 
 
 def _cut(why: Why, partitions: Partitions) -> Why:

@@ -59,8 +59,23 @@ class Layout:
         return self.graph.groups[root].is_narrow
 
     def restarts_whole(self, root: str) -> bool:
-        """No attempt at the group may leave a partition out."""
-        return any(self.graph.steps[name].restarts_whole for name in self.members(root))
+        """No attempt at the group may leave a partition out: a step that restarts whole runs in its tasks."""
+        return any(self.graph.steps[name].restarts_whole for name in self.stages[root])
+
+    @cached_property
+    def stages(self) -> dict[str, frozenset[str]]:
+        """For each kept step what its own tasks run: the members of the group above all exchanges."""
+        return {root: self._stage(root) for root in self.kept}
+
+    def _stage(self, root: str) -> frozenset[str]:
+        found, todo = {root}, [root]
+        while todo:
+            for edge in self.graph.inputs[todo.pop()]:
+                is_fused = self.graph.steps[edge.producer].kind.joins_region and not edge.has_exchange
+                if is_fused and edge.producer not in found:
+                    found.add(edge.producer)
+                    todo.append(edge.producer)
+        return frozenset(found)
 
     def members(self, root: str) -> frozenset[str]:
         return self.graph.groups[root].members

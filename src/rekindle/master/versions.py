@@ -41,6 +41,8 @@ def spread_change(draft: Draft, name: str, changed: Partitions) -> None:
     for consumer, touched in layout.readers_of(name, changed).items():
         step = draft.step(consumer)
         hit = touched & step.started
+        if hit and layout.restarts_whole(consumer):
+            hit = step.started
         if hit:
             carried = carry_over(layout.graph, consumer, step.committed, hit, {})
             draft.open_generation(consumer, hit, ((InputChanged(name), hit),), carried.proof)

@@ -73,6 +73,8 @@ class Surroundings(Protocol):
 
     def check_deletion(self, driver: Driver, attempt: AttemptId) -> None: ...
 
+    def check_input(self, step: str, partition: int) -> None: ...
+
     def check_read(self, driver: Driver, attempt: AttemptId) -> None: ...
 
     def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None: ...
@@ -118,6 +120,7 @@ class Job:
         "is_reporting",
         "left",
         "lost",
+        "narrow",
         "plan",
         "reported",
         "segments",
@@ -129,6 +132,7 @@ class Job:
         self.plan = plan
         self.expected = command.exchange_checksum
         self.segments = {one.step: one.segments for one in command.inputs}
+        self.narrow = application.world.layout.stages[command.attempt.step]
         self.left = set(command.partitions)
         self.committed: dict[int, tuple[int, Label]] = {}
         self.reported: set[int] = set()
@@ -405,18 +409,21 @@ class Application:
                 inputs.extend(self._exchange(job, ExchangeId(name, edge.producer), executor))
                 continue
             for at in reads(graph, edge, Partitions((partition,))):
-                inputs.append(self._input(job, edge.producer, at, executor))
+                inputs.append(self._input(job, edge.producer, at, executor, is_narrow=name in job.narrow))
         constants = ExchangeId(name)
         if constants in graph.exchanges:
             inputs.extend(self._exchange(job, constants, executor))
         draw = self._draw(graph.steps[name].determinism)
         return world.values.make(name, partition, self.code[name], draw, inputs)
 
-    def _input(self, job: Job, producer: str, partition: int, executor: int) -> Label:
+    def _input(self, job: Job, producer: str, partition: int, executor: int, *, is_narrow: bool = False) -> Label:
         if self.world.layout.graph.steps[producer].kind.joins_region:
             return self._value(job, producer, partition, executor)
         self.world.hit(FaultPhase.CONSUMER_READS, producer, self, job, partition, executor)
-        return self._read(producer, partition, job.segments.get(producer, ()))
+        segments = job.segments.get(producer, ())
+        if is_narrow and not any(partition in one.digests.of for one in segments):
+            self.world.check_input(producer, partition)
+        return self._read(producer, partition, segments)
 
     def _exchange(self, job: Job, exchange: ExchangeId, executor: int) -> list[Label]:
         """All parts of an exchange; those that are missing are made, and compared with what they were."""

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Protocol, cast
 
 from rekindle.model.failures import FailureKind
+from rekindle.model.graph import Graph
 from rekindle.model.kinds import FailureDomain
 from rekindle.testing.world.engine import EXECUTORS, Application, Job
 from rekindle.testing.world.faults import Fault, FaultKind, FaultPhase
@@ -28,6 +29,7 @@ class Struck(Protocol):
     """What a fault can reach."""
 
     rng: Random
+    graph: Graph
     scenario: Scenario
     storage: Storage
     poison: dict[tuple[str, int], int]
@@ -109,17 +111,20 @@ def _kill(process: Process, when: str) -> bool:
 
 
 def _damage(world: Struck, fault: Fault, step: str, application: Application) -> bool:
-    """One stored partition of the step that the journal may name."""
-    found: list[FileKey] = sorted(key for key in world.storage.files if key[0].step == step)
+    """One stored partition of this step, or else of any other with the same kind of result."""
+    steps = world.graph.steps
+    files = world.storage.files
+    found: list[FileKey] = sorted(key for key in files if key[0].step == step)
+    found = found or sorted(key for key in files if steps[key[0].step].kind is fault.result)
     if not found:
         return False
     key = found[fault.draw % len(found)]
-    file = world.storage.files[key]
+    file = files[key]
     if fault.kind is FaultKind.MISSING_FILE:
         if file.executor is not None:
             application.lose_blocks(lambda one: one is file, FailureDomain.EVICTION)
         else:
-            del world.storage.files[key]
+            del files[key]
     elif fault.kind is FaultKind.FLIPPED and world.scenario.has_digests:
         file.damage = Damage.FLIPPED
     else:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from rekindle.failover.backoff import Exponential
 from rekindle.master.apply import fold
+from rekindle.master.commands import StartAttempt
 from rekindle.master.events import EpochOpened, Event, FailureHandled, Fence, PartitionsCommitted, RunFailing
 from rekindle.master.invariants import violations
+from rekindle.master.layout import Layout
 from rekindle.master.state import RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
@@ -139,6 +141,12 @@ class Watch:
         self.dispatched.add(attempt)
         if attempt not in self.ledger.opened:
             raise Violation("act before fact", f"{attempt} was dispatched and is not in the journal")
+
+    def barrier(self, command: StartAttempt, layout: Layout) -> None:
+        """A step that restarts whole is never started in part."""
+        name = command.attempt.step
+        if layout.restarts_whole(name) and command.partitions != layout.graph.whole[name]:
+            raise Violation("whole step", f"{name} is started as {command.partitions} only")
 
     def deletion(self, attempt: AttemptId, state: RunState | None) -> None:
         """Nothing is deleted that is open or counts."""

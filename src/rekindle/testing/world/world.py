@@ -38,6 +38,7 @@ SILENT_MS = 60
 ACTS_MAX = 6_000
 CALM_ACTS_MAX = 2_500
 RESUMES_MAX = 12
+SLEEPER_ACTS = 200
 POISON_MAX = 3
 BACKOFF = Exponential(4, 2.0, 60, 0.2, 40, 12)
 
@@ -117,7 +118,17 @@ class World:
             act(*args)
         if not self._queue and not self.is_over:
             self._out_of_time()
-        return self._end()
+        result = self._end()
+        self._wake_sleepers()
+        return result
+
+    def _wake_sleepers(self) -> None:
+        """Whoever slept through the end of the run wakes up now, and must find that nothing of it is left to do."""
+        left = SLEEPER_ACTS
+        while self._queue and left and self.is_over and any(one.is_asleep for one in self.processes):
+            left -= 1
+            self.now, _, act, args = heapq.heappop(self._queue)
+            act(*args)
 
     def _bound(self) -> int:
         if not self.scenario.is_live:
@@ -264,6 +275,10 @@ class World:
 
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None:
         self.watch.dispatch(command.attempt)
+        self.watch.barrier(command, self.layout)
+
+    def check_input(self, step: str, partition: int) -> None:
+        raise Violation("committed inputs", f"{step}[{partition}] is read and was not committed")
 
     def check_state(self, process: Process, record: Record) -> None:
         assert process.state is not None
