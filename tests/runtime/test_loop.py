@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rekindle.errors import AppendUnknown, Fenced, StoreFailed
-from rekindle.journal import journal as journal_module
+from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned, StoreFailed, StoreRefused
+from rekindle.journal import takeover as takeover_module
 from rekindle.journal.history import read
+from rekindle.journal.journal import Journal
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
-from rekindle.journal.store import Store
+from rekindle.journal.store import Put, Store
 from rekindle.master.apply import fold
-from rekindle.master.commands import StartAttempt
-from rekindle.master.events import Event
+from rekindle.master.commands import DeleteAttempt, StartAttempt
+from rekindle.master.events import AttemptDeleted, Event
 from rekindle.master.state import Phase, RunState
 from rekindle.runtime import loop as loop_module
 from rekindle.runtime import snapshots as snapshots_module
-from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.runtime.opening import Intent, close, codec, execute
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
 from runtime.instant import RUN, InstantEngine
@@ -30,7 +32,7 @@ INTENT = Intent("daily", "run-1", GRAPH, {}, sinks=("c",))
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module.Journal, "_pause", lambda self, seconds: None, raising=False)
+    monkeypatch.setattr(takeover_module, "Journal", partial(Journal, pauses_seconds=(0.0, 0.0)))
     monkeypatch.setattr(loop_module, "PAUSE_SECONDS", 0.0)
 
 
@@ -135,3 +137,56 @@ def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.M
     assert state == seen[position.sequence - 1]
     history = read(store, RUN, codec(), position)
     assert fold(state, history.events) == refolded(store)
+
+
+def test_gc_is_a_master_that_deletes_everything_and_leaves_a_tombstone() -> None:
+    store = MemoryStore()
+    first = InstantEngine(store, "app-1", 2)
+    with pytest.raises(KeyboardInterrupt):
+        execute(store, INTENT, first)
+    sleeper = Journal(store, RUN, codec(), read(store, RUN, codec()).position, pauses_seconds=())
+    engine = InstantEngine(store, "gc")
+    assert close(store, RUN, engine) > 0
+    deleted = {command.attempt for command in engine.told if isinstance(command, DeleteAttempt)}
+    assert deleted == {command.attempt for command in started(first)}
+    assert read(store, RUN, codec()).position.is_closed
+    with pytest.raises(Fenced):
+        sleeper.append(AttemptDeleted(started(first)[0].attempt))
+    with pytest.raises(RunClosed):
+        execute(store, INTENT, InstantEngine(store, "app-3"))
+    assert close(store, RUN, engine) == 0
+
+
+def test_gc_of_a_run_that_a_living_master_owns_is_refused() -> None:
+    store = MemoryStore()
+    with pytest.raises(KeyboardInterrupt):
+        execute(store, INTENT, Silent(store, "app-1", 2))
+    with pytest.raises(StillOwned):
+        close(store, RUN, InstantEngine(store, "gc"))
+
+
+class Silent(InstantEngine):
+    """Dies without a word: its lease is not given back, as after kill -9 on another host."""
+
+    def send(self, command: object) -> None:
+        try:
+            super().send(command)  # type: ignore[arg-type]
+        except KeyboardInterrupt:
+            self._store.put = lambda key, body: None  # type: ignore[method-assign]
+            raise
+
+
+class Conditionless(MemoryStore):
+    """Ignores the condition."""
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        self.put(key, body)
+        return Put.CREATED
+
+
+def test_nothing_starts_on_a_store_that_ignores_conditions() -> None:
+    store = Conditionless()
+    engine = InstantEngine(store)
+    with pytest.raises(StoreRefused):
+        execute(store, INTENT, engine)
+    assert store.list_folders("daily/") == [] and engine.told == []

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from rekindle.errors import StoreRefused
 from rekindle.journal.store import Put, Store
 
-RACERS = 8
+RACERS = 4
 
 
 def probe(store: Store) -> None:

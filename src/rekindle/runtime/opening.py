@@ -6,25 +6,30 @@ what changed in the code. It is decided on the history it follows, and counts on
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.engine.port import Engine
+from rekindle.errors import RunClosed
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History
 from rekindle.journal.lease import STALE_SECONDS, Lease
 from rekindle.journal.owner import this_process
+from rekindle.journal.probe import probe
+from rekindle.journal.prune import prune
 from rekindle.journal.store import Store
 from rekindle.journal.takeover import take_over
 from rekindle.master.apply import fold
 from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
-from rekindle.master.events import Event, Fingerprint, RunClosed
+from rekindle.master.events import Event, Fingerprint
+from rekindle.master.events import RunClosed as Tombstone
 from rekindle.master.invariants import check_invariants
 from rekindle.master.state import RunState
-from rekindle.master.stimuli import StartRun, TakeOver
+from rekindle.master.stimuli import CloseRun, StartRun, Stimulus, TakeOver
 from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
 from rekindle.runtime.loop import Loop, Watcher, ignore
@@ -33,7 +38,7 @@ from rekindle.runtime.snapshots import StateKeeper
 
 def codec() -> Codec[Event]:
     """How the master's events are stored. A record with `RunClosed` is the tombstone of its run."""
-    return Codec(Event, enc_hook=enc_hook, dec_hook=dec_hook, closing=RunClosed)
+    return Codec(Event, enc_hook=enc_hook, dec_hook=dec_hook, closing=Tombstone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,22 @@ def state_of(history: History[Event], base: RunState | None = None) -> RunState 
     return state
 
 
+class _Folding:
+    """The state of a history that grows while others append: each record is folded once."""
+
+    def __init__(self, base: RunState | None) -> None:
+        self._state = base
+        self._folded = 0
+
+    def __call__(self, history: History[Event]) -> RunState | None:
+        for record in history.records[self._folded :]:
+            self._state = fold(self._state, record.events)
+        self._folded = len(history.records)
+        if self._state is not None:
+            check_invariants(self._state)
+        return self._state
+
+
 def execute(
     store: Store,
     intent: Intent,
@@ -69,17 +90,50 @@ def execute(
     watcher: Watcher = ignore,
 ) -> RunState:
     """Run or resume until the run is over. Raises `StillOwned` before, and `Fenced` while, another master owns it."""
+    probe(store)
 
-    run = f"{intent.pipeline}/{intent.run}"
+    def first(state: RunState | None) -> Stimulus:
+        return _first(intent, engine, state)
+
+    return _master(store, f"{intent.pipeline}/{intent.run}", first, engine, force, stale_seconds, watcher)
+
+
+def close(
+    store: Store,
+    run: str,
+    engine: Engine,
+    *,
+    force: bool = False,
+    stale_seconds: float = STALE_SECONDS,
+    watcher: Watcher = ignore,
+) -> int:
+    """gc of one run, as its master: release and delete everything, leave the tombstone, give the journal's space back.
+    Returns how many objects of the journal went. A run that is closed already is only tidied up."""
+    stimulus = CloseRun(engine.application, str(this_process()))
+    with contextlib.suppress(RunClosed):
+        _master(store, run, lambda state: stimulus, engine, force, stale_seconds, watcher)
+    return prune(store, run)
+
+
+def _master(
+    store: Store,
+    run: str,
+    first: Callable[[RunState | None], Stimulus],
+    engine: Engine,
+    force: bool,
+    stale_seconds: float,
+    watcher: Watcher,
+) -> RunState:
     keeper = StateKeeper(store, run)
     after, base = keeper.load()
+    folding = _Folding(base)
 
     def opening(history: History[Event], epoch: int) -> Sequence[Event]:
-        state = state_of(history, base)
-        return decide(state, _first(intent, engine, state), _now_ms(), 0.0)
+        state = folding(history)
+        return decide(state, first(state), _now_ms(), 0.0)
 
     journal, history = take_over(store, run, codec(), opening, after=after, force=force, stale_seconds=stale_seconds)
-    state = state_of(history, base)
+    state = folding(history)
     assert state is not None, "the opening record makes a state"
     watcher(history.records[-1].events, state)
     loop = Loop(journal, state, engine, _now_ms, lambda: random.uniform(-1, 1), watcher, keeper.remember)
