@@ -2,7 +2,8 @@
 
 Every case must end in one of four ways: kept (the records are a true beginning of what was written), cut, refused
 with a sentence, or fenced. A beginning may be shorter only by what the mutation deleted or tore at the end. Anything
-else (another exception, a fold that never was true) is a violation, and its seed is printed.
+else (another exception, a fold that never was true) is a violation, and its seed is printed. Some cases take a recorded
+journal of the master; some change one value inside one of its events, which is then decoded or refused.
 """
 
 from __future__ import annotations
@@ -12,27 +13,41 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from journal.facts import CODEC, RUN, Closed, Fact, Noted, open_run
+from journal.facts import CODEC, RUN, Closed, Noted, open_run
 from rekindle.errors import Fenced, Refused
+from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Whole, checksum_of, find, name_of, to_bytes
 from rekindle.journal.history import History, Record, folder_of, read
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.prune import prune
+from rekindle.runtime.opening import codec
+from replay.recorded import HERE, load
+from replay.recorded import RUN as RECORDED_RUN
 
-FOLDER = folder_of(RUN)
-Journalled = tuple[Record[Fact], ...]
 Objects = dict[str, bytes]
+REAL_SHARE = 0.05
+EVENT_SHARE = 0.10
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A sound journal: its objects, and what they say."""
+
+    run: str
+    codec: Codec[Any]
+    objects: Objects
+    records: tuple[Record[Any], ...]
 
 
 class Wrong(Exception):
     """A fold that never was true."""
 
 
-def written(seed: int, epochs: int, words: int, is_closed: bool, run: str = RUN) -> tuple[Objects, Journalled]:
-    """A journal as masters write it: its objects and its records."""
+def written(seed: int, epochs: int, words: int, is_closed: bool, run: str = RUN) -> Base:
+    """A journal as masters write it."""
     store = MemoryStore()
     for epoch in range(epochs):
         journal, _ = open_run(store, run)
@@ -40,12 +55,17 @@ def written(seed: int, epochs: int, words: int, is_closed: bool, run: str = RUN)
             journal.append(*[Noted(f"{seed}-{epoch}-{number}-{n}") for n in range(1 + number % 2)])
     if is_closed:
         journal.append(Noted("closed"), Closed())
+    return _base(store, run, CODEC)
+
+
+def _base(store: MemoryStore, run: str, codec: Codec[Any]) -> Base:
     objects = {name.rsplit("/", 1)[-1]: body for name, (body, _) in store.objects.items()}
-    return objects, read(store, run, CODEC).records
+    return Base(run, codec, objects, read(store, run, codec).records)
 
 
 BASES = [written(*shape) for shape in ((0, 1, 1, False), (1, 1, 4, False), (2, 3, 2, False), (3, 2, 3, True))]
-OTHERS = [written(10 + n, 2, 4, False, f"daily/other-{n}")[0] for n in range(3)]
+OTHERS = [written(10 + n, 2, 4, False, f"daily/other-{n}").objects for n in range(3)]
+REAL = [_base(load(path), RECORDED_RUN, codec()) for path in sorted(HERE.glob("*/*.journal"))]
 
 Mutation = Callable[[random.Random, Objects], None]
 
@@ -156,39 +176,73 @@ def _found(body: bytes) -> object:
 def case(seed: int) -> str:
     """One case; returns how it ended. Raises `Wrong`, or whatever was not handled."""
     rng = random.Random(seed)
-    base, records = rng.choice(BASES)
-    objects = dict(base)
+    kind = rng.random()
+    if kind < EVENT_SHARE:
+        return event_case(rng)
+    return journal_case(rng, rng.choice(REAL if kind < EVENT_SHARE + REAL_SHARE else BASES))
+
+
+def event_case(rng: random.Random) -> str:
+    """An event of the master with something else in one place, under its own type: decoded or refused."""
+    base = rng.choice(REAL)
+    found = _found(base.objects[rng.choice(sorted(base.objects))])
+    assert isinstance(found, Whole)
+    at = rng.randrange(len(found.frame.types))
+    value = _changed(rng, msgspec.json.decode(found.frame.events[at]))
+    try:
+        base.codec.decode(found.frame.types[at], msgspec.Raw(msgspec.json.encode(value)))
+    except Refused:
+        return "event refused"
+    return "event decoded"
+
+
+def _changed(rng: random.Random, value: Any) -> Any:
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(sorted(value))
+        return {k: v for k, v in value.items() if k != key or rng.random() < 0.8} | {key: _changed(rng, value[key])}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        return [*value[:at], _changed(rng, value[at]), *value[at + 1 :]]
+    if isinstance(value, str) and value and rng.random() < 0.7:
+        at = rng.randrange(len(value))
+        return value[:at] + rng.choice("AZaz09+/=") + value[at + rng.randrange(3) :]
+    return rng.choice((None, "", 0, -1, 2**40, 2**70, 1.5, True, [], {}, "AAAA", [None], {"type": "x"}))
+
+
+def journal_case(rng: random.Random, base: Base) -> str:
+    """A journal with a few things done to its folder, read by a master or by somebody who only looks."""
+    objects = dict(base.objects)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
         if objects:
             rng.choice(MUTATIONS)(rng, objects)
     store = MemoryStore()
-    store.objects = {FOLDER + name: (body, 0.0) for name, body in objects.items()}
+    store.objects = {folder_of(base.run) + name: (body, 0.0) for name, body in objects.items()}
     own_epoch = rng.choice((None, None, 1, 2))
     try:
-        history = read(store, RUN, CODEC, own_epoch=own_epoch)
+        history = read(store, base.run, base.codec, own_epoch=own_epoch)
     except Refused:
         return "refused"
     except Fenced:
         if own_epoch is None:
             raise Wrong("a reader without an epoch was fenced") from None
         return "fenced"
-    _check(history, records, base, objects)
+    _check(history, base, objects)
     if rng.random() < 0.1:
-        prune(store, RUN)
-    return "cut" if history.cut else "kept" if len(history.records) == len(records) else "shorter"
+        prune(store, base.run)
+    return "cut" if history.cut else "kept" if len(history.records) == len(base.records) else "shorter"
 
 
-def _check(history: History[Fact], records: Journalled, base: Objects, objects: Objects) -> None:
+def _check(history: History[Any], base: Base, objects: Objects) -> None:
     """What was kept must be a beginning of what was written, shorter only where the end itself was hurt."""
     kept = history.records
-    if history.position.is_closed and kept == records[-1:]:
+    if history.position.is_closed and kept == base.records[-1:]:
         return
-    if kept != records[: len(kept)]:
+    if kept != base.records[: len(kept)]:
         raise Wrong(f"kept what was never written: {kept}")
-    for record in records[len(kept) :]:
-        name = name_of(record.sequence)
-        if objects.get(name) == base[name] and not history.cut and record.sequence == len(kept) + 1:
-            raise Wrong(f"record {record.sequence} is whole and was not kept")
+    following = base.records[len(kept) : len(kept) + 1]
+    for name in (name_of(record.sequence) for record in following):
+        if objects.get(name) == base.objects[name]:
+            raise Wrong(f"record {name} is whole and was not kept")
 
 
 def campaign(first: int, count: int) -> tuple[Counter[str], list[str]]:
@@ -212,7 +266,7 @@ def main() -> int:
     for line in wrong[:20]:
         print(line)
     seconds = time.process_time() - started
-    counts = " ".join(f"{end}={count}" for end, count in sorted(ends.items()))
+    counts = " ".join(f"{end.replace(' ', '_')}={count}" for end, count in sorted(ends.items()))
     print(f"RESULT fuzz cases={given.cases} violations={len(wrong)} {counts} cpu_s={seconds:.0f}")
     return 1 if wrong or not {"kept", "cut", "refused", "fenced"} <= ends.keys() else 0
 
