@@ -114,6 +114,10 @@ def test_jitter_is_an_argument(jitter: float, first: str) -> None:
     assert play(EXPONENTIAL, [0], jitter) == [first]
 
 
+def test_no_jitter_unless_drawn() -> None:
+    assert on_failure(EXPONENTIAL, BackoffState(), BROKEN, 0)[1] == Restart(100, 1, is_new_attempt=True)
+
+
 def test_jitter_never_passes_the_maximum() -> None:
     assert play(EXPONENTIAL, [0, 2000, 4000, 6000, 8000], 1.0)[-1] == "+1000"
 

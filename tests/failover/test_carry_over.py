@@ -103,6 +103,17 @@ def test_the_work_below_an_exchange_ends_at_committed_inputs() -> None:
     }
 
 
+@pytest.mark.parametrize("order", ["k =blocking=> b\np! ~> b", "p! ~> b\nk =blocking=> b"])
+def test_every_fused_input_below_an_exchange_counts(order: str) -> None:
+    graph = draw(f"{order}\nb ~all.~> c")
+    assert below(graph, ExchangeId("c", "b")) == {Determinism.DETERMINATE, Determinism.INDETERMINATE}
+
+
+def test_exchanges_elsewhere_do_not_count() -> None:
+    graph = draw("a[2] ~all.~> b[2]\nx[2]! =blocking all!=> y[2]")
+    assert below(graph, ExchangeId("b", "a")) == {Determinism.DETERMINATE}
+
+
 @pytest.mark.parametrize("below_it", ["a[3]", "a[3]!", "a[3]?", "a[3]*"])
 @pytest.mark.parametrize(
     "edge", ["~all~>", "~all.~>", "~all?~>", "~all*~>", "=blocking all=>", "=blocking all!=>", "~>"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from given import finished, parts, sets
@@ -139,6 +139,22 @@ def test_exchanges_go_when_their_readers_are_done() -> None:
     assert found.exchanges == parts("a=>b:0-1").exchanges
 
 
+def test_an_exchange_stays_while_its_reader_is_in_flight() -> None:
+    graph = draw("a[2] =blocking all=> b[2]")
+    tracker = replace(finished(graph, "b:0"), running=sets("b:0"))
+    assert not releasable(graph, tracker, Holds(), ACTIVE).exchanges
+
+
+def test_a_run_given_up_half_way_frees_what_it_would_have_read() -> None:
+    graph = draw("a[2] =blocking=> b[2]")
+    assert free(graph, finished(graph, "b:0"), phase=RunPhase.GIVEN_UP) == "a:0-1 b:1"
+
+
+def test_several_readers_each_hold_their_part() -> None:
+    graph = draw("a[4] =blocking=> b[4]\na =blocking=> c[4]\na =blocking=> d[4]")
+    assert free(graph, finished(graph, "b:0 c:1 d:2")) == "a:3"
+
+
 def test_a_held_exchange_does_not_free_its_input() -> None:
     """A new application would have to build the exchange again."""
     graph = draw("a[2] =blocking all.=> b[2]")
@@ -158,6 +174,7 @@ marks = st.sampled_from(["", "!", "?"])
 
 
 @given(st.lists(kinds, min_size=1, max_size=4), st.lists(marks, min_size=5, max_size=5), st.data())
+@settings(deadline=None)
 def test_after_a_release_no_death_asks_for_what_is_gone(
     arrows: list[str], levels: list[str], data: st.DataObject
 ) -> None:

@@ -174,6 +174,20 @@ def test_a_running_vertex_is_left_alone_unless_its_input_changes() -> None:
     assert shown(restart_set(graph, tracker, {}, outdated=sets("b:0"))) == "b:0"
 
 
+def test_a_fused_failure_spares_readers_that_have_their_result() -> None:
+    """Map tasks of an exchange fail while it is made again; what was committed over it stays."""
+    graph = draw("a[2] ~all~> b[3]\nc[2] ~> d[2]\nc ~> e[2]")
+    tracker = Availability(sets("b:0 d:0 e:1"), sets("b:0-2 d:0-1 e:0-1"), sets("b:1-2 d:1 e:0"))
+    assert shown(restart_set(graph, tracker, sets("a:1"))) == "a:0-1 b:1-2"
+    assert shown(restart_set(graph, tracker, sets("c:0 e:1"))) == "c:0-1 e:0-1"
+
+
+def test_a_fused_step_started_when_any_of_its_readers_did() -> None:
+    graph = draw("a[3] ~> b[3]\na ~> c[3]\na ~> d[3]")
+    tracker = Availability({}, sets("b:0 c:1"))
+    assert shown(restart_set(graph, tracker, {})) == "a:0-1 b:0 c:1"
+
+
 def test_a_failure_in_a_fused_step_fails_the_task_it_runs_in() -> None:
     graph = draw("a[2] ~> b[2]")
     tracker = Availability({}, sets("b:0-1"), sets("b:0-1"))
@@ -294,6 +308,7 @@ def test_individual_is_refused_where_a_pipelined_edge_makes_it_wrong() -> None:
     with pytest.raises(Refused) as refused:
         Strategy.INDIVIDUAL.check(graph)
     assert "b -> c is pipelined" in refused.value.message
+    assert refused.value.hint == "use strategy region, or keep b with result='caching' or 'blocking'"
     Strategy.INDIVIDUAL.check(draw("a[2] =blocking=> b[2]"))
     Strategy.REGION.check(graph)
     Strategy.FULL.check(graph)
@@ -365,6 +380,8 @@ def test_the_set_prints_and_holds() -> None:
     graph = draw("a[4]? =blocking=> b[4]")
     answer = restart_set(graph, finished(graph), sets("b:0-1"), parts("a:1"))
     assert list(answer.lines()) == ["a  1  1 read by b, not available", "b  2  0-1 failed"]
+    both = restart_set(graph, finished(graph), sets("b:0-1"), parts("b:3"))
+    assert list(both.lines()) == ["b  3  0-1 failed · 3 result lost"]
     assert Vertex("b", 0) in answer and Vertex("a", 0) not in answer and Vertex("x", 0) not in answer
     assert len(answer) == 3
 

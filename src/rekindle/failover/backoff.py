@@ -108,7 +108,7 @@ def _joined_ms(state: BackoffState, now_ms: int) -> int | None:
     """When the restart comes that this failure joins, if there is one."""
     match state:
         case BackoffState(failed_at_ms=int(failed_ms), restart_at_ms=int(restart_ms)):
-            return restart_ms if now_ms == failed_ms or failed_ms <= now_ms < restart_ms else None
+            return restart_ms if failed_ms <= now_ms < max(restart_ms, failed_ms + 1) else None
     return None
 
 

@@ -95,9 +95,9 @@ def remaining_set(
 
 
 def _close(graph: Graph, tracker: Availability, happened: Happened, started: _Sets, strategy: Strategy) -> Closure:
-    results = less(less(less(tracker.results, happened.lost.results), happened.failed), happened.outdated)
+    results = less(less(tracker.results, happened.lost.results), happened.failed)
     failed = _with_fused(graph, results, happened.failed)
-    held = joined(results, less(less(tracker.running, failed), happened.outdated))
+    held = joined(results, less(tracker.running, failed))
     closure = Closure(
         graph,
         held,
