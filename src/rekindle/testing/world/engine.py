@@ -25,7 +25,7 @@ from rekindle.model.parts import NOTHING, Parts
 from rekindle.model.regions import reads
 from rekindle.testing.world.faults import FaultPhase
 from rekindle.testing.world.scenario import Scenario
-from rekindle.testing.world.storage import Damage, File, Storage
+from rekindle.testing.world.storage import Damage, File, FileKey, Storage
 from rekindle.testing.world.values import Label, Values
 
 EXECUTORS = 2
@@ -72,6 +72,8 @@ class Surroundings(Protocol):
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None: ...
 
     def check_deletion(self, driver: Driver, attempt: AttemptId) -> None: ...
+
+    def check_write(self, key: FileKey, label: Label) -> None: ...
 
     def check_input(self, step: str, partition: int) -> None: ...
 
@@ -256,6 +258,7 @@ class Application:
         if is_block and not self.is_alive:
             return
         file = File(label, executor if is_block else None)
+        self.world.check_write((attempt, partition, number), label)
         if self.world.storage.write((attempt, partition, number), file):
             job.committed[partition] = (number, label)
             job.left.discard(partition)

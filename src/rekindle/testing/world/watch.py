@@ -16,7 +16,7 @@ from rekindle.master.state import RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.testing.world.scenario import Scenario
-from rekindle.testing.world.storage import Ledger, Record, Storage
+from rekindle.testing.world.storage import FileKey, Ledger, Record, Storage
 from rekindle.testing.world.values import Label, Values
 
 
@@ -142,10 +142,17 @@ class Watch:
         if attempt not in self.ledger.opened:
             raise Violation("act before fact", f"{attempt} was dispatched and is not in the journal")
 
+    def write(self, key: FileKey, label: Label) -> None:
+        """What a task try wrote once never changes."""
+        before = self.storage.files.get(key)
+        if before is not None and before.label != label:
+            raise Violation("overwritten", f"{key[0]}[{key[1]}] is written a second time under the same name")
+
     def barrier(self, command: StartAttempt, layout: Layout) -> None:
         """A step that restarts whole is never started in part."""
         name = command.attempt.step
-        if layout.restarts_whole(name) and command.partitions != layout.graph.whole[name]:
+        is_whole = any(layout.graph.steps[one].restarts_whole for one in layout.stages[name])
+        if is_whole and command.partitions != layout.graph.whole[name]:
             raise Violation("whole step", f"{name} is started as {command.partitions} only")
 
     def deletion(self, attempt: AttemptId, state: RunState | None) -> None:

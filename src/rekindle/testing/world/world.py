@@ -28,7 +28,7 @@ from rekindle.testing.world.engine import Application, Driver
 from rekindle.testing.world.faults import Cell, Fault, FaultPhase
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario
-from rekindle.testing.world.storage import Ledger, Put, Record, Storage
+from rekindle.testing.world.storage import FileKey, Ledger, Put, Record, Storage
 from rekindle.testing.world.strike import strike
 from rekindle.testing.world.values import Label, Values
 from rekindle.testing.world.watch import Violation, Watch
@@ -276,6 +276,9 @@ class World:
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None:
         self.watch.dispatch(command.attempt)
         self.watch.barrier(command, self.layout)
+
+    def check_write(self, key: FileKey, label: Label) -> None:
+        self.watch.write(key, label)
 
     def check_input(self, step: str, partition: int) -> None:
         raise Violation("committed inputs", f"{step}[{partition}] is read and was not committed")
