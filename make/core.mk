@@ -1,5 +1,5 @@
-oracle: ## the restart set against brute force: all small graphs, all single and double faults
-	@PYTHONPATH=src $(PY) tools/oracle.py
+oracle: ## the restart set against brute force, over a million cases (ORACLE="--every-3 1" for all of 3 steps)
+	@PYTHONPATH=src $(PY) tools/oracle.py $(ORACLE)
 
 bench: ## ms and MB of the decision core at 10,000,000 vertices
 	@PYTHONPATH=src $(PY) tools/bench_core.py

@@ -29,6 +29,9 @@ from rekindle.testing.drawing import draw
 
 # drawing, what never ran, what failed, what is lost, the restart set
 ROWS = [
+    pytest.param("a@forever =blocking=> b", "", "", "a:0", "a:0", id="a result kept for ever is an output too"),
+    pytest.param("a!@forever =blocking=> b", "", "", "a:0", "a:0 b:0", id="and its readers must agree with it"),
+    pytest.param("a@run_end =blocking=> b", "", "", "a:0", "", id="one kept until the run ends is not"),
     pytest.param(
         "a[2]? =blocking all.=> b[2]",
         "b:1",

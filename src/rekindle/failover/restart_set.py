@@ -45,7 +45,7 @@ class RestartSet:
         return restart.partitions if restart else EMPTY
 
     def why(self, vertex: Vertex) -> Reason:
-        """Raises KeyError or StopIteration never: ask only for a vertex that is `in` the set."""
+        """Ask only for a vertex that is `in` the set."""
         return self.steps[vertex.step].why(vertex.partition)
 
     @property
