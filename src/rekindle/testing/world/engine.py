@@ -126,6 +126,7 @@ class Job:
         "plan",
         "reported",
         "segments",
+        "tries",
     )
 
     def __init__(self, application: Application, command: cmd.StartAttempt, plan: Plan) -> None:
@@ -136,6 +137,7 @@ class Job:
         self.segments = {one.step: one.segments for one in command.inputs}
         self.narrow = application.world.layout.stages[command.attempt.step]
         self.left = set(command.partitions)
+        self.tries = -1
         self.committed: dict[int, tuple[int, Label]] = {}
         self.reported: set[int] = set()
         self.failures: list[Failure] = []
@@ -143,6 +145,11 @@ class Job:
         self.is_cancelled = False
         self.is_ended = False
         self.is_reporting = False
+
+    def next_try(self) -> int:
+        """A number that no other task try of this job has."""
+        self.tries += 1
+        return self.tries
 
     @property
     def is_live(self) -> bool:
@@ -210,7 +217,7 @@ class Application:
                 plan.version += 1
         job = self.jobs[attempt] = Job(self, command, plan)
         for partition in command.partitions:
-            self.world.later(3, self._compute, job, partition, 0)
+            self.world.later(3, self._compute, job, partition, job.next_try())
 
     def _compute(self, job: Job, partition: int, number: int) -> None:
         world, name = self.world, job.command.attempt.step
@@ -240,13 +247,13 @@ class Application:
         if not self._may_still_write(job):
             return
         if self.lives[executor] != life:
-            world.later(2, self._compute, job, partition, number + 1)
+            world.later(2, self._compute, job, partition, job.next_try())
             return
         world.hit(FaultPhase.MID_WRITE, name, self, job, partition, executor)
         world.hit(FaultPhase.WRITTEN, name, self, job, partition, executor)
         if not self._may_still_write(job) or self.lives[executor] != life:
             if job.is_live:
-                world.later(2, self._compute, job, partition, number + 1)
+                world.later(2, self._compute, job, partition, job.next_try())
             return
         self.put(job, partition, number, label, executor)
         world.hit(FaultPhase.COMMITTED, name, self, job, partition, executor)
@@ -279,7 +286,7 @@ class Application:
 
     def restart_task(self, job: Job, partition: int) -> None:
         """Spark starts the task again, as another try; whatever the old one still does is a second commit."""
-        self.world.later(3, self._compute, job, partition, 1 + self.world.rng.randrange(1, 60))
+        self.world.later(3, self._compute, job, partition, job.next_try())
 
     def commit_twice(self, job: Job, partition: int, executor: int) -> None:
         """A speculative try of the same task commits too, with what it computed itself."""
@@ -287,8 +294,7 @@ class Application:
             label = self._value(job, job.command.attempt.step, partition, executor)
         except Gone:
             return
-        number = 100 + self.world.rng.randrange(100)
-        self.world.later(9, self._commit_late, job, partition, number, label, executor)
+        self.world.later(9, self._commit_late, job, partition, job.next_try(), label, executor)
 
     def _commit_late(self, job: Job, partition: int, number: int, label: Label, executor: int) -> None:
         if self._may_still_write(job):
