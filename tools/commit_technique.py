@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark import layout, results
-from rekindle.engine.spark.session import attach, clone, jvm
+from rekindle.engine.spark.session import attach, group_session, jvm
 from rekindle.model.partitions import Partitions
 from support.s3 import S3Server
 
@@ -62,7 +62,7 @@ def version_two(spark: SparkSession, rows: int, path: str) -> None:
 
 
 def ours(spark: SparkSession, rows: int, path: str) -> None:
-    session = clone(spark, {})
+    session = group_session(spark)
     held = layout.hold(rows_of(session, rows), session, ("k",), PARTITIONS)
     results.write(held, path, Partitions.first(PARTITIONS), "measured", is_first=True)
 

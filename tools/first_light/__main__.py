@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -63,6 +64,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="first-light-"))
     started = time.monotonic()
     failed = 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # What was started is ended here, too.
     try:
         source = make_input(folder / "input")
         with S3Server() as s3, LocalCluster() as cluster:

@@ -50,9 +50,9 @@ def aborts_and_changes(stage: Stage) -> Figures:
     same_application(stage, first, figures)
     stage.uncure()
     for run in ("accepted", "not-accepted"):
-        same(f"{run} fails", first.do(Order("totals", run, tries=1)).phase, "failed")
+        same(f"{run} fails", first.do(Order("totals", run, delay_ms=200)).phase, "failed")
     for pipeline in ("joined", *VARIANTS):
-        same(f"{pipeline} fails", first.do(Order(pipeline, "new", tries=1)).phase, "failed")
+        same(f"{pipeline} fails", first.do(Order(pipeline, "new", delay_ms=200)).phase, "failed")
     bare = str(stage.folder / "bare")
     same("bare Spark fails", first.do(Order("totals", "", is_bare=True, write_bare_to=f"file:{bare}")).phase, "failed")
     figures["bare_partitions_kept"] = len(list(Path(bare).glob("part-*"))) if Path(bare).exists() else 0

@@ -44,6 +44,7 @@ EXPRESSIONS = frozenset(
 )
 EXACT_ONLY = frozenset({"Sum", "Average", "ArrayAggregate"})
 INEXACT_TYPES = frozenset({"double", "float"})
+ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
 INDETERMINATE = frozenset({"Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "Sample", "RandStr"})
 QUERY_CONSTANTS = frozenset(
     "CurrentTimestamp CurrentDate LocalTimestamp Now CurrentTime CurrentTimestampLike CurDateExpressionBuilder".split()
@@ -57,6 +58,7 @@ class Verdict:
     level: Determinism
     because: tuple[str, ...] = ()
     has_query_constants: bool = False
+    is_order_sensitive: bool = False
 
 
 def judge(analysed_json: str) -> Verdict:
@@ -68,11 +70,18 @@ def judge(analysed_json: str) -> Verdict:
     random = names & INDETERMINATE
     unknown = names - OPERATORS - EXPRESSIONS - QUERY_CONSTANTS - INDETERMINATE
     because = tuple(sorted(random | unknown | inexact | constants))
+    is_order_sensitive = bool(random or inexact or _order_sensitive(found, unknown))
     if random or constants:
-        return Verdict(Determinism.INDETERMINATE, because, bool(constants))
+        return Verdict(Determinism.INDETERMINATE, because, bool(constants), is_order_sensitive)
     if unknown or inexact:
-        return Verdict(Determinism.UNKNOWN, because)
+        return Verdict(Determinism.UNKNOWN, because, False, is_order_sensitive)
     return Verdict(Determinism.DETERMINATE)
+
+
+def _order_sensitive(found: list[tuple[str, dict[str, Any]]], unknown: set[str]) -> bool:
+    """What the table does not know may look at the order of rows. A Python function of one row cannot see another."""
+    others = unknown - {"PythonUDF"}
+    return bool(others) or any(name == "PythonUDF" and node.get("evalType") not in ROW_WISE for name, node in found)
 
 
 def _has_inexact(found: list[tuple[str, dict[str, Any]]]) -> bool:

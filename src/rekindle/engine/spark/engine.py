@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark import manifest, results
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import hold
-from rekindle.engine.spark.session import attach, class_loader, clone, enter_thread, jvm
+from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
@@ -133,7 +133,7 @@ class SparkEngine:
         enter_thread(self._spark, self._loader)
         key = command.attempt.step, command.attempt.generation
         if key not in self._generations:
-            session = clone(self._spark, {})
+            session = group_session(self._spark)
             inputs = {one.step: self.read(one.step, one, session) for one in command.inputs}
             group = self._groups[command.attempt.step]
             held = hold(group.build(session, inputs), session, group.keys, group.partitions)

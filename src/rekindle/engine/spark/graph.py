@@ -14,7 +14,7 @@ from rekindle.engine.code import is_task_bound
 from rekindle.engine.spark import results
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.layout import Held, hold
-from rekindle.engine.spark.session import attach, clone
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import KeepUntil, ResultKind
@@ -25,7 +25,7 @@ def analyse(spark: SparkSession, groups: Mapping[str, GroupSpec]) -> Graph:
     attach(spark)
     held: dict[str, Held] = {}
     for name, group in groups.items():
-        session = clone(spark, {})
+        session = group_session(spark)
         inputs = {
             one: results.read(session, "file:/nowhere", (), held[one].schema, groups[one].keys, groups[one].partitions)
             for one in group.inputs
@@ -50,6 +50,7 @@ def _step(group: GroupSpec, held: Held) -> Step:
         ResultKind.BLOCKING,
         group.declared or held.verdict.level,
         KeepUntil.RUN_END,
+        is_order_sensitive=held.verdict.is_order_sensitive,
         has_query_constants=is_closed or held.verdict.has_query_constants,
         restarts_whole=held.shape.is_barrier or is_task_bound(group.build),
     )

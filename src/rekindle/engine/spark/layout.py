@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark import plans
 from rekindle.engine.spark.determinism import Verdict, judge
-from rekindle.engine.spark.session import clone, in_session
+from rekindle.engine.spark.session import clone, in_session, jvm
 
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}
@@ -58,12 +58,14 @@ class Held:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
         return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
 
-    def rdd(self) -> Any:
+    def rdd(self, *, is_first: bool = False) -> Any:
         """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
         reached still reads the same exchanges, so Spark runs only the map tasks that are missing."""
-        if self.is_planned_to_the_end():
+        if is_first or self.is_planned_to_the_end():
             return self.execution.toRdd()
-        return self.plan.executedPlan().execute()
+        state = self.session._jsparkSession.sessionState()
+        rules = jvm(self.session).org.apache.spark.sql.execution.ApplyColumnarRulesAndInsertTransitions
+        return rules(state.columnarRules(), False).apply(self.plan.executedPlan()).execute()
 
 
 def hold(frame: DataFrame, session: SparkSession, keys: tuple[str, ...], partitions: int) -> Held:

@@ -22,7 +22,7 @@ def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first
         _run(held, held.execution, held.plan, directory, name, {})
         return
     packed = struct.pack(f"<{len(wanted)}i", *wanted)
-    pruned = jvm(session).rekindle.spark.Bridge.prune(held.rdd(), packed)
+    pruned = jvm(session).rekindle.spark.Bridge.prune(held.rdd(is_first=is_first), packed)
     rows = session._jsparkSession.internalCreateDataFrame(pruned, held.schema, False)
     execution = rows.queryExecution()
     chosen = {"rekindle.partitions": base64.b64encode(packed).decode()}

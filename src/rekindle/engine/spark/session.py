@@ -64,9 +64,14 @@ def jvm(spark: SparkSession) -> Any:
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session that shares catalog and context with `spark` and nothing that decides a plan."""
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    for key, value in {**GROUP_SETTINGS, **settings}.items():
+    for key, value in settings.items():
         copy.conf.set(key, value)
     return copy
+
+
+def group_session(spark: SparkSession) -> SparkSession:
+    """The session one group is built and planned in."""
+    return clone(spark, GROUP_SETTINGS)
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:

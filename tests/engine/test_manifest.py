@@ -1,0 +1,59 @@
+"""What a listing proves, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.engine.spark.manifest import Commit, from_driver, from_listing, pack, schema_of, unpack
+
+DATA = "part-7_00003.c000.snappy.parquet\t512"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([], [], id="nothing there"),
+        pytest.param([DATA, "_committed/00003-7-1-512\t0"], [Commit(3, 7, DATA[:-4], 512)], id="a marker and its file"),
+        pytest.param([DATA], [], id="a file without a marker is not committed, however complete"),
+        pytest.param(["_committed/00003-7-1-512\t0"], [], id="a marker whose file is gone"),
+        pytest.param([DATA, "_committed/00003-7-1-513\t0"], [], id="a file of another length"),
+        pytest.param([DATA, "_committed/00003-8-1-512\t0"], [], id="a marker of another task attempt"),
+        pytest.param(["_committed/00004-9-0-0\t0"], [Commit(4, 9, "", -1)], id="an empty partition has only a marker"),
+        pytest.param(
+            [DATA, "part-9_00003.c000.snappy.parquet\t99", "_committed/00003-9-1-99\t0", "_committed/00003-7-1-512\t0"],
+            [Commit(3, 7, DATA[:-4], 512)],
+            id="two task attempts committed: the lower one counts",
+        ),
+        pytest.param(
+            [DATA, "._committed.crc\t8", "_committed/.00003-7-1-512.crc\t8"], [], id="checksums are no markers"
+        ),
+        pytest.param(["_committed/00003-7-2-512\t0", DATA], [], id="a task with two files is not ours"),
+    ],
+)
+def test_listing(lines: list[str], expected: list[Commit]) -> None:
+    assert from_listing("\n".join(lines)) == expected
+
+
+def test_what_the_driver_saw() -> None:
+    assert from_driver("3\t7\tpart-7_00003.c000.parquet\t512\n4\t9\n") == [
+        Commit(3, 7, "part-7_00003.c000.parquet", 512),
+        Commit(4, 9, "", -1),
+    ]
+
+
+@given(st.dictionaries(st.integers(0, 99_999), st.tuples(st.integers(0, 2**40), st.integers(-1, 2**40))))
+def test_a_manifest_comes_back_as_it_was(rows: dict[int, tuple[int, int]]) -> None:
+    commits = [
+        Commit(p, task, "" if size < 0 else f"part-{task}_{p:05d}.c000.zstd.parquet", size)
+        for p, (task, size) in sorted(rows.items())
+    ]
+    packed = pack(commits, '{"type":"struct"}')
+    assert unpack(packed) == commits
+    assert schema_of(packed) == '{"type":"struct"}'
+
+
+def test_a_hundred_thousand_partitions_fit_in_a_record() -> None:
+    commits = [Commit(p, 3 * p, f"part-{3 * p}_{p:05d}.c000.snappy.parquet", 10_000 + p % 97) for p in range(100_000)]
+    assert len(pack(commits, "{}")) < 1_000_000
