@@ -12,7 +12,7 @@ from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
 from rekindle.master.events import Event, Fence, Fingerprint
 from rekindle.master.invariants import check_invariants
-from rekindle.master.state import RunState
+from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.graph import Graph
@@ -54,6 +54,9 @@ class Driven:
     def state(self) -> RunState:
         assert self.maybe is not None
         return self.maybe
+
+    def is_now(self, phase: Phase) -> bool:
+        return self.state.phase is phase
 
     def give(self, stimulus: st.Stimulus, *, after_ms: int = 1, jitter: float = 0.0) -> tuple[Event, ...]:
         self.now += after_ms
@@ -101,6 +104,12 @@ class Driven:
         attempt = self.attempt(step)
         self.commit(step, partitions, digests=digests)
         self.give(st.AttemptEnded(attempt))
+
+    def end_cancelled(self) -> None:
+        """Everything that is being cancelled ends."""
+        for key, one in list(self.state.attempts.items()):
+            if one.status is AttemptStatus.CANCELLING:
+                self.give(st.AttemptEnded(key, was_cancelled=True))
 
     def fail(
         self,

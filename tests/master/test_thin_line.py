@@ -19,7 +19,7 @@ def test_a_run_without_a_fault_goes_from_source_to_sink() -> None:
     run.finish("c")
     assert [command for command in run.out if isinstance(command, PublishSink)]
     run.publish()
-    assert run.state.phase is Phase.SUCCEEDED
+    assert run.is_now(Phase.SUCCEEDED)
     assert any(isinstance(event, RunSucceeded) for event in run.last)
 
 

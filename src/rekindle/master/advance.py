@@ -28,16 +28,13 @@ from rekindle.model.partitions import Partitions
 
 def advance(draft: Draft) -> None:
     """Decide everything that is due now."""
-    match draft.state.phase:
-        case Phase.RUNNING:
-            _run(draft)
-        case Phase.FAILING:
-            if not draft.state.attempts:
-                draft.add(RunFailed(draft.now_ms))
-        case Phase.CLOSING:
-            _close(draft)
-        case Phase.SUCCEEDED | Phase.FAILED | Phase.CLOSED:
-            pass
+    phase = draft.state.phase
+    if phase is Phase.RUNNING:
+        _run(draft)
+    elif phase is Phase.FAILING and not draft.state.attempts:
+        draft.add(RunFailed(draft.now_ms))
+    elif phase is Phase.CLOSING:
+        _close(draft)
 
 
 def work_left(state: RunState) -> RestartSet:

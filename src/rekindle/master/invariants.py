@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.master.dispatch import deletable
 from rekindle.master.state import AttemptStatus, Phase, RunState, StepState
 from rekindle.model.partitions import EMPTY, Partitions
 
@@ -86,7 +85,8 @@ def _publication(state: RunState) -> Iterator[str]:
 
 
 def _deletion(state: RunState) -> Iterator[str]:
-    gone = deletable(state)
+    """Files that an open attempt of this epoch was given to read are still there."""
+    there = state.undeleted | state.attempts.keys()
     for one in state.attempts.values():
-        if not gone.isdisjoint(one.reads):
-            yield f"rule 8: files are deleted that {one.attempt} reads"
+        if one.status is AttemptStatus.RUNNING and not there.issuperset(one.reads):
+            yield f"rule 8: files were deleted that {one.attempt} reads"

@@ -1,0 +1,191 @@
+"""Scenarios C: whether and when the run goes on after failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from master.driving import AT_ONCE, Driven
+from rekindle.failover.restart import Strategy
+from rekindle.master import stimuli as st
+from rekindle.master.commands import CancelAttempt, Stop, WakeAt
+from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.events import AttemptClosed, FailureHandled, GenerationOpened, Outcome, RunFailed, RunFailing
+from rekindle.master.state import Phase
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.partitions import Partitions
+
+
+def delayed(kind: str = "fixed", **values: int | float) -> MasterConfig:
+    return MasterConfig(backoff=BackoffSpec(kind, values))
+
+
+def handled(run: Driven) -> FailureHandled:
+    return next(event for event in run.last if isinstance(event, FailureHandled))
+
+
+def given_up(run: Driven) -> str:
+    return next(event.gave_up for event in run.last if isinstance(event, RunFailing))
+
+
+def test_an_accepted_restart_has_delay_set_cause_and_time() -> None:
+    run = Driven("a[2]", config=delayed(attempts_max=3, delay_ms=50))
+    run.commit("a", "0")
+    run.fail("a", "1")
+    event = handled(run)
+    assert (event.due_ms - event.at_ms, str(event.failures[0].partitions)) == (50, "1")
+    assert WakeAt(event.due_ms) in run.out
+    assert run.open() == {}
+    run.give(st.Tick(), after_ms=49)
+    assert run.open() == {}
+    run.give(st.Tick(), after_ms=1)
+    assert run.open() == {"a": "1"}
+
+
+def test_a_suppressed_restart_names_who_gave_up() -> None:
+    run = Driven("a[2]", config=delayed(attempts_max=1, delay_ms=0))
+    run.fail("a", "1", signature="one")
+    run.fail("a", "0", signature="two")
+    assert given_up(run) == "fixed delay: 1 restarts were tried"
+    assert run.is_now(Phase.FAILED)
+    assert run.out[-1] == Stop()
+
+
+def test_an_unrecoverable_cause_is_never_retried_also_when_nested() -> None:
+    run = Driven("a[2]")
+    nested = Cause(FailureKind.EXCEPTION, "wrapped", Cause(FailureKind.USER_ERROR, "no such column"))
+    run.give(st.AttemptEnded(run.attempt("a"), (Failure("a", Partitions((0,)), nested, "x"),)))
+    assert given_up(run).startswith("unrecoverable cause")
+
+
+def test_several_failures_at_once_count_once() -> None:
+    run = Driven("a[3]", config=delayed(attempts_max=1, delay_ms=10))
+    cause = Cause(FailureKind.EXCEPTION)
+    both = tuple(Failure("a", Partitions((at,)), cause, f"{at}") for at in (0, 1))
+    run.give(st.AttemptEnded(run.attempt("a"), both))
+    assert handled(run).memory.attempts == 1
+
+
+def test_a_failure_during_anothers_recovery_joins_it() -> None:
+    run = Driven("a[2] =blocking=> c[2]\nb[2] =blocking=> d[2]", config=delayed(attempts_max=1, delay_ms=100))
+    run.fail("a", "0")
+    due = handled(run).due_ms
+    run.fail("b", "1")
+    assert handled(run).due_ms == due
+    assert handled(run).memory.attempts == 1
+
+
+def test_an_outdated_attempt_reporting_late_is_ignored() -> None:
+    run = Driven("a[2]")
+    old = run.attempt("a")
+    run.fail("a", "0")
+    assert run.give(st.CommitsSeen(old, Partitions((0,)))) == ()
+    assert run.give(st.AttemptEnded(old)) == ()
+    assert run.give(st.AttemptSealed(old, Partitions((0,)))) == ()
+    assert run.give(st.DeletionDone(run.attempt("a"))) == ()
+
+
+def test_suspects_run_alone_and_last() -> None:
+    run = Driven("a[3]")
+    run.fail("a", "1")
+    assert run.open() == {"a": "0,2"}
+    run.commit("a", "0")
+    assert run.open() == {"a": "2"}
+    run.finish("a")
+    assert run.open() == {"a": "1"}
+
+
+def test_poison_stops_the_step_and_everything_healthy_is_kept() -> None:
+    run = Driven("a[3]")
+    run.fail("a", "1")
+    run.finish("a")
+    run.fail("a", "1")
+    run.fail("a", "1")
+    assert given_up(run).startswith("poison: a[1] failed 3 times")
+    assert str(run.state.steps["a"].committed) == "0,2"
+
+
+def test_a_committed_partition_did_not_fail() -> None:
+    run = Driven("a[2]")
+    run.commit("a", "1")
+    run.fail("a", "1")
+    assert handled(run).failures[0].partitions == Partitions()
+    assert run.state.failed() == {}
+
+
+def test_attempts_of_a_step_are_bounded() -> None:
+    config = MasterConfig(backoff=AT_ONCE.backoff, attempts_per_step_max=2)
+    run = Driven("a[1]", config=config)
+    run.fail("a", "0", FailureKind.NO_SPACE)
+    run.fail("a", "0", FailureKind.NO_SPACE)
+    assert given_up(run) == "a was attempted 2 times"
+
+
+def test_running_attempts_are_cancelled_and_what_they_still_commit_is_kept() -> None:
+    run = Driven("a[1]\nb[2]", config=delayed("none"))
+    run.fail("a", "0")
+    other = run.attempt("b")
+    assert run.is_now(Phase.FAILING)
+    assert CancelAttempt(other) in run.out
+    run.commit("b", "0")
+    run.give(st.AttemptEnded(other, was_cancelled=True))
+    assert [type(event) for event in run.last] == [AttemptClosed, RunFailed]
+    assert str(run.state.steps["b"].committed) == "0"
+    assert run.give(st.CancelRun()) == ()
+
+
+def test_failures_of_a_cancelled_attempt_do_not_count() -> None:
+    run = Driven("a[1]\nb[2]", config=delayed("none"))
+    run.fail("a", "0")
+    run.fail("b", "0")
+    closed = next(event for event in run.last if isinstance(event, AttemptClosed))
+    assert closed.outcome is Outcome.CANCELLED
+
+
+def test_strategy_full_restarts_all_that_ever_started() -> None:
+    config = MasterConfig(strategy=Strategy.FULL, backoff=AT_ONCE.backoff)
+    run = Driven("a[2] =blocking=> b[2] =blocking=> c[2]", config=config)
+    run.finish("a")
+    run.fail("b", "0")
+    opened = [event for event in run.last if isinstance(event, GenerationOpened)]
+    assert {event.step: str(event.dropped) for event in opened} == {"a": "0-1", "b": "0-1"}
+    assert run.open() == {"a": "0-1"}
+
+
+def test_the_user_cancels_and_resumes() -> None:
+    run = Driven("a[2]")
+    run.commit("a", "0")
+    run.give(st.CancelRun("anna"))
+    assert given_up(run) == "cancelled by anna"
+    run.give(st.AttemptEnded(run.attempt("a"), was_cancelled=True))
+    assert run.is_now(Phase.FAILED)
+    run.take_over()
+    assert run.is_now(Phase.RUNNING)
+    assert run.open() == {"a": "1"}
+
+
+def test_a_resume_begins_a_new_count() -> None:
+    run = Driven("a[1]", config=delayed(attempts_max=1, delay_ms=0))
+    run.fail("a", "0", signature="one")
+    run.fail("a", "0", signature="two")
+    run.take_over()
+    assert run.state.memory.attempts == 0
+    assert not run.state.steps["a"].suspects.partitions
+
+
+@pytest.mark.parametrize("kind", ["none", "fixed", "rate", "exponential"])
+def test_every_backoff_is_journaled_and_read_back(kind: str) -> None:
+    values: dict[str, dict[str, int | float]] = {
+        "none": {},
+        "fixed": {"attempts_max": 1, "delay_ms": 2},
+        "rate": {"failures_max": 1, "interval_ms": 2, "delay_ms": 3},
+        "exponential": {"initial_ms": 5},
+    }
+    policy = BackoffSpec(kind, values[kind]).policy()
+    assert BackoffSpec.of(policy).policy() == policy
+
+
+def test_a_partition_reported_done_by_none_is_started_again() -> None:
+    run = Driven("a[2]")
+    run.commit("a", "0")
+    run.end("a")
+    assert run.open() == {"a": "1"}

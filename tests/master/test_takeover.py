@@ -1,0 +1,228 @@
+"""Scenarios F and the takeover part of H: a new master closes what the old one opened, and what new code means."""
+
+from __future__ import annotations
+
+import pytest
+
+from master.driving import Driven
+from rekindle.errors import Refused
+from rekindle.errors import RunClosed as RunIsClosed
+from rekindle.failover.restart import Strategy
+from rekindle.master import stimuli as st
+from rekindle.master.commands import SealAttempt
+from rekindle.master.config import MasterConfig
+from rekindle.master.decide import decide
+from rekindle.master.events import (
+    ChangeAccepted,
+    CodeReplaced,
+    EpochOpened,
+    GenerationOpened,
+    PartitionsCommitted,
+    PartitionsLost,
+)
+from rekindle.master.state import Phase
+from rekindle.model.ids import AttemptId
+from rekindle.testing.drawing import draw
+
+CODE = {"a": {"code": "1"}, "b": {"code": "1"}}
+
+
+def dropped(run: Driven) -> dict[str, str]:
+    return {event.step: str(event.dropped) for event in run.last if isinstance(event, GenerationOpened)}
+
+
+def adopted(run: Driven) -> str:
+    found = [event for event in run.last if isinstance(event, PartitionsCommitted)]
+    return str(found[0].partitions) if found else ""
+
+
+def test_sources_are_kept_and_the_middle_continues_with_its_missing_partitions() -> None:
+    run = Driven("a[3] =blocking=> b[3]")
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over()
+    run.seal("b")
+    assert run.open() == {"b": "1-2"}
+
+
+def test_one_committed_file_gone_at_resume_only_its_producer_runs_again() -> None:
+    run = Driven("a[3] =blocking=> b[3]")
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over()
+    run.seal("b")
+    run.fail("b", "1", lost=None)
+    run.lose("a", "1")
+    assert run.open()["a"] == "1"
+
+
+def test_nothing_starts_before_the_old_attempt_is_sealed() -> None:
+    run = Driven("a[2]")
+    old = run.attempt("a")
+    run.take_over()
+    assert run.out == [SealAttempt(old)]
+    assert run.give(st.Tick()) == ()
+    assert run.give(st.CommitsSeen(old, run.state.attempts[old].partitions)) == ()
+
+
+ADOPTION = [
+    ("a narrow group: any mix of attempts is a possible outcome", "a[2]! =blocking=> b[2]!", None, "0"),
+    ("a determinate exchange", "a[2]! =blocking all.=> b[2]!", None, "0"),
+    ("an exchange nobody can vouch for", "a[2]! =blocking all?=> b[2]!", None, ""),
+    ("the engine can say that no exchange was made again", "a[2]! =blocking all?=> b[2]!", 0, "0"),
+    ("a cached result died with its application", "a[2] =blocking=> b[2]:caching", None, ""),
+]
+
+
+@pytest.mark.parametrize(("drawing", "version", "wanted"), [row[1:] for row in ADOPTION], ids=[r[0] for r in ADOPTION])
+def test_adoption(drawing: str, version: int | None, wanted: str) -> None:
+    run = Driven(drawing)
+    run.finish("a")
+    run.take_over()
+    run.seal("b", "0", version)
+    assert adopted(run) == wanted
+
+
+def test_what_does_not_survive_the_application_is_lost_as_a_fact() -> None:
+    run = Driven("a[2] =memory=> b[2]")
+    run.finish("a")
+    run.take_over()
+    assert [(e.step, str(e.partitions)) for e in run.last if isinstance(e, PartitionsLost)] == [("a", "0-1")]
+
+
+def test_a_takeover_in_the_same_application_keeps_what_lives_there() -> None:
+    run = Driven("a[2] =memory=> b[2]")
+    run.finish("a")
+    run.give(st.TakeOver("app1", "me again", run.graph, {}))
+    assert not [event for event in run.last if isinstance(event, PartitionsLost)]
+
+
+def test_changed_code_opens_a_new_generation_and_upstream_is_reused() -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over(fingerprints=CODE | {"b": {"code": "2"}})
+    assert [event.parts for event in run.last if isinstance(event, CodeReplaced)] == [("code",)]
+    assert dropped(run) == {"b": "0-1"}
+    run.seal("b", "0-1")
+    assert adopted(run) == ""
+    assert run.open() == {"b": "0-1"}
+
+
+def test_changed_code_upstream_restarts_readers_only_if_its_result_differs() -> None:
+    for digest, wanted in ((b"xy", {}), (b"xz", {"b": "1"})):
+        run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE, sinks=("b",))
+        run.finish("a", digests=b"xy")
+        run.commit("b", "0-1", digests=b"pq")
+        run.take_over(fingerprints=CODE | {"a": {"code": "2"}})
+        run.seal("b", "")
+        run.finish("a", digests=digest)
+        assert run.open() == wanted
+
+
+def test_a_change_is_accepted_on_the_users_word() -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over(fingerprints=CODE | {"b": {"code": "2", "helper": "9"}}, accepted=frozenset({"b"}))
+    assert [event.parts for event in run.last if isinstance(event, ChangeAccepted)] == [("code", "helper")]
+    assert dropped(run) == {}
+    run.seal("b")
+    assert run.open() == {"b": "1"}
+
+
+def test_changed_code_of_a_fused_step_restarts_its_group() -> None:
+    run = Driven("a[2] ~> b[2]", fingerprints=CODE)
+    run.commit("b", "0")
+    run.take_over(fingerprints=CODE | {"a": {"code": "2"}})
+    assert dropped(run) == {"b": "0-1"}
+
+
+def test_changed_code_of_a_step_that_never_ran_is_only_noted() -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
+    run.take_over(fingerprints=CODE | {"b": {"code": "2"}})
+    assert dropped(run) == {}
+    assert run.state.fingerprints["b"] == {"code": "2"}
+
+
+def test_a_changed_input_is_refused_unless_the_step_is_named() -> None:
+    files = {"a": {"input": "1"}}
+    run = Driven("a[2]", fingerprints=files)
+    run.commit("a", "0")
+    with pytest.raises(Refused, match="the input of a changed"):
+        run.take_over(fingerprints={"a": {"input": "2"}})
+    run.take_over(fingerprints={"a": {"input": "2"}}, replaced=frozenset({"a"}))
+    assert dropped(run) == {"a": "0-1"}
+
+
+DIFFERENCES = [
+    ("a[2] =blocking=> b[2]\nc[1]", "step c is new"),
+    ("a[2]", "step b is gone"),
+    ("a[3] =blocking=> b[3]", "step a had 2 partitions and now has 3"),
+    ("a[2] =caching=> b[2]", "the result of a was blocking and is now caching"),
+    ("a[2] =blocking all=> b[2]", "b reads a"),
+]
+
+
+@pytest.mark.parametrize(("drawing", "sentence"), DIFFERENCES, ids=[row[1] for row in DIFFERENCES])
+def test_another_graph_is_refused_with_the_difference_named(drawing: str, sentence: str) -> None:
+    run = Driven("a[2] =blocking=> b[2]")
+    with pytest.raises(Refused, match=sentence):
+        run.take_over(drawing=drawing)
+
+
+def test_a_graph_that_is_only_judged_differently_is_taken() -> None:
+    run = Driven("a[2] =blocking all.=> b[2]")
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over(drawing="a[2]? =blocking all?=> b[2]?")
+    opened = next(event for event in run.last if isinstance(event, EpochOpened))
+    assert opened.graph is not None
+    run.seal("b")
+    assert run.open() == {"b": "0-1"}
+
+
+def test_the_sink_must_be_a_kept_step() -> None:
+    with pytest.raises(Refused, match="not a kept step"):
+        Driven("a[1] ~> b[1]", sinks=("a",))
+
+
+def test_a_strategy_that_would_be_wrong_is_refused_at_the_start() -> None:
+    with pytest.raises(Refused, match="individual"):
+        Driven("a[1] ~> b[1]", config=MasterConfig(strategy=Strategy.INDIVIDUAL))
+
+
+def test_a_closed_or_closing_run_is_refused() -> None:
+    run = Driven("a[1]")
+    run.give(st.CloseRun("gc", "gc"))
+    assert run.is_now(Phase.CLOSING)
+    with pytest.raises(RunIsClosed, match="being closed"):
+        run.take_over()
+    run.seal("a", "0")
+    run.give(st.DeletionDone(AttemptId("a", 0, 1, 1)))  # type: ignore[arg-type]
+    assert run.is_now(Phase.CLOSED)
+    with pytest.raises(RunIsClosed, match="is closed"):
+        run.take_over()
+    with pytest.raises(RunIsClosed):
+        run.give(st.CloseRun("gc", "gc"))
+
+
+def test_a_finished_run_that_is_opened_again_only_cleans_up() -> None:
+    run = Driven("a[1]", sinks=("a",), fingerprints={"a": {"code": "1"}})
+    run.finish("a")
+    run.publish()
+    run.take_over(fingerprints={"a": {"code": "2"}})
+    assert run.is_now(Phase.SUCCEEDED)
+    assert [type(event) for event in run.last] == [EpochOpened]
+
+
+def test_nothing_reaches_a_run_that_never_started() -> None:
+    with pytest.raises(AssertionError, match="never started"):
+        decide(None, st.Tick(), 0)
+
+
+def test_a_run_starts_once() -> None:
+    run = Driven("a[1]")
+    again = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me")
+    with pytest.raises(AssertionError, match="starts once"):
+        decide(run.state, again, 0)
