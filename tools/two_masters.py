@@ -39,43 +39,72 @@ class Violation(Exception):
     """Two masters were not kept apart."""
 
 
-def play(arena: Arena, fate: str) -> str:
-    """One round; returns the fate it had. Raises `Violation`."""
-    folder = Path(arena.folder)
-    fighters = {name: FORK.Process(target=fight, args=(name, arena)) for name in ("a", "b")}
-    for process in fighters.values():
-        process.start()
-    try:
-        return _round(arena, fate, folder, fighters)
-    finally:
-        for process in fighters.values():
+class Ring:
+    """The processes of one round. A new challenger steps in where the first one has lost before its time."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.folder = Path(arena.folder)
+        self.fighters: dict[str, BaseProcess] = {}
+        for name in ("a", "b"):
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        self.fighters[name] = FORK.Process(target=fight, args=(name, self.arena))
+        self.fighters[name].start()
+
+    def end(self) -> None:
+        for process in self.fighters.values():
             if process.is_alive():
                 process.kill()
             process.join()
 
+    def holder(self, acks: int) -> str | None:
+        """Who opened the newest epoch, once it has so many acknowledgements."""
+        newest = max(self.fighters, key=lambda name: _epoch(self.folder, name))
+        return newest if _epoch(self.folder, newest) and _acks(self.folder, newest) >= acks else None
 
-def _round(arena: Arena, fate: str, folder: Path, fighters: Mapping[str, BaseProcess]) -> str:
+    def challenger(self, holder: str) -> str:
+        """Who waits for the run. One that held it already, and was too slow to keep it, is replaced."""
+        other = "b" if holder == "a" else "a"
+        if _epoch(self.folder, other) == 0:
+            return other
+        self.start("c")
+        return "c"
+
+
+def play(arena: Arena, fate: str) -> str:
+    """One round; returns the fate it had. Raises `Violation`."""
+    ring = Ring(arena)
+    try:
+        _round(ring, fate)
+    finally:
+        ring.end()
+    return fate
+
+
+def _round(ring: Ring, fate: str) -> None:
+    arena, folder = ring.arena, ring.folder
     wanted = random.Random(arena.seed).randrange(1, 20)
-    holder = _wait(lambda: next((name for name in fighters if _acks(folder, name) >= wanted), None), arena, "a holder")
-    other = "b" if holder == "a" else "a"
+    holder = _wait(lambda: ring.holder(wanted), arena, "a holder")
+    other = ring.challenger(holder)
     if fate == "gc":
         (folder / "gc").touch()
-    _strike(fate, fighters[holder], folder)
+    _strike(fate, ring.fighters[holder], folder)
     _wait(lambda: _acks(folder, other) >= 3, arena, f"{other} to take over after {fate}")
     (folder / f"enough-{other}").touch()
-    _end(fighters[other], DONE, f"the winner after {fate}", arena, other)
+    _end(ring.fighters[other], DONE, f"the winner after {fate}", arena, other)
     before = apart(_names, arena)
     if fate != "kill":
-        _signal(fighters[holder], signal.SIGCONT)
-        _end(fighters[holder], FENCED, f"the loser after {fate}", arena, holder)
+        _signal(ring.fighters[holder], signal.SIGCONT)
+        _end(ring.fighters[holder], FENCED, f"the loser after {fate}", arena, holder)
         if "fenced RK200" not in _witness(folder, holder):
             raise Violation(f"{fate}: the loser did not say that it was fenced")
     after = apart(_names, arena)
     if after[-1:] != before[-1:] or (fate != "gc" and after != before):
         raise Violation(f"{fate}: a record appeared after the winner had ended")
-    if found := apart(_judged, arena, fate, tuple(fighters)):
+    if found := apart(_judged, arena, fate, tuple(ring.fighters)):
         raise Violation(found)
-    return fate
 
 
 def apart(function: Callable[..., T], *arguments: object) -> T:
@@ -174,6 +203,12 @@ def _acks(folder: Path, name: str) -> int:
     return _witness(folder, name).count("\nack ")
 
 
+def _epoch(folder: Path, name: str) -> int:
+    """The epoch a process opened, 0 where it never did."""
+    found = [line for line in _witness(folder, name).splitlines() if line.startswith("opened ")]
+    return int(found[-1].split()[1]) if found else 0
+
+
 def _wait(find: Callable[[], T | None], arena: Arena, what: str) -> T:
     deadline = time.monotonic() + arena.patience_seconds
     while time.monotonic() < deadline:
@@ -242,7 +277,7 @@ def control() -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000, help="on each store")
-    parser.add_argument("--lanes", type=int, default=6)
+    parser.add_argument("--lanes", type=int, default=7)
     parser.add_argument("--only", choices=("disk", "s3"))
     given = parser.parse_args()
     results = {}
