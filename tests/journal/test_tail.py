@@ -157,3 +157,21 @@ def test_every_beginning_of_a_record_is_torn_and_never_anything_else() -> None:
     body = store.objects[key(2)][0]
     kinds = {type(find(body[:length])).__name__ for length in range(len(body))}
     assert kinds == {"Torn"}
+
+
+class ListsLate(MemoryStore):
+    """A listing that does not show one object although it shows a later one."""
+
+    hidden = ""
+
+    def list_after(self, folder: str, after: str = "") -> list[str]:
+        return [name for name in super().list_after(folder, after) if name != self.hidden]
+
+
+def test_a_listing_made_during_an_append_is_completed_by_name() -> None:
+    store = ListsLate()
+    journal, _ = open_run(store)
+    for word in "abc":
+        journal.append(Noted(word))
+    store.hidden = name_of(3)
+    assert texts(read(store, RUN, CODEC)) == ["a", "b", "c"]

@@ -21,6 +21,7 @@ from rekindle.journal.store import Store
 from rekindle.journal.tail import Seen, Verdict, judge
 
 E = TypeVar("E")
+LATE_NAMES_MAX = 64
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -71,12 +72,24 @@ def read(
 ) -> History[E]:
     """All records behind a position. Raises `JournalRefused`, or `Fenced` for a reader with an epoch."""
     folder, after = folder_of(run), after or start_of(run)
-    names = [name for name in store.list_after(folder, name_of(after.sequence)) if NAME.fullmatch(name)]
+    names = _names(store, folder, after.sequence)
     found = [find(data if data is not None else b"") for data in store.get_many(folder, names)]
     tombstone = _pruned_to(names, found, after)
     if tombstone is not None:
         return History((_record(tombstone.frame, codec),), follow(after, tombstone))
     return _judge_all(store, run, codec, names, found, after, own_epoch)
+
+
+def _names(store: Store, folder: str, after: int) -> list[str]:
+    """The numbers behind a position. A listing made while a master appends may miss one and show a later one, so that
+    a few that seem to be missing are asked for by name."""
+    names = [name for name in store.list_after(folder, name_of(after)) if NAME.fullmatch(name)]
+    gap = int(names[-1]) - after - len(names) if names else 0
+    if not 0 < gap <= LATE_NAMES_MAX:
+        return names
+    missing = sorted(set(map(name_of, range(after + 1, int(names[-1])))) - set(names))
+    late = [name for name, data in zip(missing, store.get_many(folder, missing), strict=True) if data is not None]
+    return sorted(names + late)
 
 
 def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> History[E]:

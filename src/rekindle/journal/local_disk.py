@@ -14,6 +14,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -164,14 +165,14 @@ class LocalDisk:
         for level in (folder, *folder.parents):
             if level == self.root.parent:
                 break
-            parent = level.parent
-            self._do("fsync-parent", lambda parent=parent: self._fsync_folder(parent))  # type: ignore[misc]
+            self._do("fsync-parent", partial(self._fsync_folder, level.parent))
         self._durable_folders.add(folder)
         self._sweep(folder)
 
     def _sweep(self, folder: Path) -> None:
         """Remove what writers that died left here long ago, judged by the disk's own clock."""
-        left = [entry.path for entry in os.scandir(folder) if entry.name.startswith(TEMPORARY)]
+        with os.scandir(folder) as entries:
+            left = [entry.path for entry in entries if entry.name.startswith(TEMPORARY)]
         if not left:
             return
         now = self.now()
