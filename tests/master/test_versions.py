@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from master.driving import Driven
+from master.driving import AT_ONCE, Driven
+from rekindle.failover.restart import Strategy
 from rekindle.master import stimuli as st
+from rekindle.master.config import MasterConfig
 from rekindle.master.digests import Digests
 from rekindle.master.events import ExchangeCarried, GenerationOpened, PartitionsCommitted
 from rekindle.model.because import ExchangeChanged, InputChanged
@@ -195,6 +197,19 @@ def test_a_reader_that_never_began_has_seen_nothing() -> None:
     run.lose("a", "0")
     run.finish("a")
     assert run.state.steps["d"].generation == 0
+
+
+def test_strategy_individual_does_not_mix_exchanges_either() -> None:
+    config = MasterConfig(strategy=Strategy.INDIVIDUAL, backoff=AT_ONCE.backoff)
+    run = Driven("a[2] =blocking all?=> b[3]?", config=config)
+    run.finish("a")
+    run.commit("b", "0-1")
+    run.take_over()
+    run.seal("b")
+    assert generations(run) == {"b": "0-2"}
+    opened = next(event for event in run.last if isinstance(event, GenerationOpened))
+    assert [str(at) for why, at in opened.because if isinstance(why, ExchangeChanged)] == ["0-1"]
+    assert run.open() == {"b": "0-2"}
 
 
 def test_digests_compare_by_partition() -> None:

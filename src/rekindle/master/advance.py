@@ -21,7 +21,7 @@ from rekindle.master.failures import give_up
 from rekindle.master.publishing import publish
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
-from rekindle.model.because import WholeStep
+from rekindle.model.because import ExchangeChanged, Reason, WholeStep
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 
@@ -46,8 +46,10 @@ def work_left(state: RunState) -> RestartSet:
 
 def _run(draft: Draft) -> None:
     plan = work_left(draft.state)
-    for name in draft.state.layout.kept:
-        if name in plan.steps and draft.state.phase is Phase.RUNNING:
+    while _renew(draft, plan):
+        plan = work_left(draft.state)
+    for name in plan.steps:
+        if name in draft.state.steps and draft.state.phase is Phase.RUNNING:
             _start(draft, plan, name)
     if not plan.steps and not draft.state.attempts:
         publish(draft)
@@ -57,23 +59,45 @@ def _run(draft: Draft) -> None:
         _release(draft, RunPhase.ACTIVE)
 
 
-def _start(draft: Draft, plan: RestartSet, name: str) -> None:
-    state, step, running = draft.state, draft.step(name), draft.state.running(name)
+def _renew(draft: Draft, plan: RestartSet) -> bool:
+    """Open a new generation wherever what is to be started could not stand beside what is there. Each step is renewed
+    at most once: after that nothing of it is there."""
+    count = len(draft.events)
+    for name in plan.steps:
+        if name not in draft.state.steps or not _is_due(draft, plan, name):
+            continue
+        step, wanted = draft.step(name), _wanted(draft.state, plan, name)
+        if _is_outdated(draft.state, plan, name, wanted):
+            _open_generation(draft, plan, name, wanted | step.started)
+        elif not wanted.is_disjoint(step.released):
+            _open_generation(draft, plan, name, wanted & step.released)
+    return len(draft.events) > count
+
+
+def _wanted(state: RunState, plan: RestartSet, name: str) -> Partitions:
     is_whole = state.layout.restarts_whole(name)
-    wanted = state.layout.graph.whole[name] if is_whole else plan.partitions(name)
-    ready = wanted - step.committed - running
-    if not ready or draft.now_ms < step.due_ms or not _is_settled(state, plan, name, wanted):
+    return state.layout.graph.whole[name] if is_whole else plan.partitions(name)
+
+
+def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
+    """Something of the step can be started now; a step that renews itself, or is a whole, first ends what runs."""
+    state, step, running = draft.state, draft.step(name), draft.state.running(name)
+    wanted = _wanted(state, plan, name)
+    if wanted <= step.committed | running or draft.now_ms < step.due_ms:
+        return False
+    if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
+        return False
+    if running and (state.layout.restarts_whole(name) or _is_outdated(state, plan, name, wanted)):
+        return False
+    return _is_settled(state, plan, name, wanted)
+
+
+def _start(draft: Draft, plan: RestartSet, name: str) -> None:
+    if not _is_due(draft, plan, name):
         return
-    if (is_whole and running) or any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
-        return
-    if _is_outdated(state, plan, name, wanted) and not _has_checksums(state, name):
-        if running:
-            return
-        _open_generation(draft, plan, name, wanted)
-        ready = wanted
-    elif not ready.is_disjoint(step.released):
-        _open_generation(draft, plan, name, ready & step.released)
-    if not is_whole:
+    state, step, running = draft.state, draft.step(name), draft.state.running(name)
+    ready = _wanted(state, plan, name) - step.committed - running
+    if not state.layout.restarts_whole(name):
         ready, _ = tried_last(step.suspects, ready)
         if running and not ready.is_disjoint(step.suspects.partitions):
             return
@@ -93,13 +117,14 @@ def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions
 
 
 def _is_outdated(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:
-    """Something that counts, or was seen before it was lost, cannot stand beside what is made now."""
+    """Something that counts, or was seen before it was lost, cannot stand beside what would be made now."""
+    if _has_checksums(state, name):
+        return False
     step = state.steps[name]
-    if not wanted.is_disjoint(step.committed):
-        return True
     is_remade = any(plan.exchanges.get(exchange) for exchange in state.layout.exchanges(name))
-    is_seen = not wanted.is_disjoint(step.seen_partitions() - step.forced)
-    return is_remade and is_seen and exchange_proof(state, name) is None
+    if is_remade and step.has_witnesses() and exchange_proof(state, name) is None:
+        return True
+    return state.layout.restarts_whole(name) and bool(step.committed)
 
 
 def _has_checksums(state: RunState, name: str) -> bool:
@@ -112,13 +137,13 @@ def _has_checksums(state: RunState, name: str) -> bool:
 def _open_generation(draft: Draft, plan: RestartSet, name: str, dropped: Partitions) -> None:
     committed = draft.step(name).committed
     carried = carry_over(draft.state.layout.graph, name, committed, dropped & committed, {})
-    draft.open_generation(name, dropped, _why(plan, name, dropped), carried.proof)
+    draft.open_generation(name, dropped, _why(draft.state, plan, name, dropped), carried.proof)
 
 
 def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partitions) -> None:
     state, step = draft.state, draft.step(name)
     forced = partitions & step.forced
-    why = _cut(step.why, forced) + _why(plan, name, partitions - forced)
+    why = _cut(step.why, forced) + _why(state, plan, name, partitions - forced)
     draft.add(
         AttemptOpened(
             attempt=AttemptId(name, Generation(step.generation), Epoch(state.epoch), state.attempt_number + 1),
@@ -130,11 +155,13 @@ def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partiti
     )
 
 
-def _why(plan: RestartSet, name: str, partitions: Partitions) -> Why:
-    """The reasons of the plan; what is not in the plan runs because its step restarts whole."""
+def _why(state: RunState, plan: RestartSet, name: str, partitions: Partitions) -> Why:
+    """The reasons of the plan; what is not in the plan runs because all of its step does."""
     rest = partitions - plan.partitions(name)
-    whole: Why = ((WholeStep(), rest),) if rest else ()
-    return _cut(plan.steps[name].because, partitions) + whole
+    exchanges = state.layout.graph.groups[name].exchanges
+    is_whole = state.layout.restarts_whole(name) or not exchanges
+    all_of: Reason = WholeStep() if is_whole else ExchangeChanged(exchanges[0])
+    return _cut(plan.steps[name].because, partitions) + (((all_of, rest),) if rest else ())
 
 
 def _cut(why: Why, partitions: Partitions) -> Why:
