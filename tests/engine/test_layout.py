@@ -107,7 +107,9 @@ def test_results_that_lie_together_are_joined_without_an_exchange(spark: SparkSe
         held = layout.hold(session.range(500).selectExpr("id % 50 k", f"id {side}"), session, ("k",), N)
         sides.append(back(held, tmp_path / side, keep(held, tmp_path / side)))
     session = group_session(spark)
-    joined = sides[0].join(sides[1], "k").groupBy("k").count().withColumn("d", doubled("k"))
+    joined = sides[0].join(sides[1], "k").withColumn("d", doubled("k"))
+    assert layout.hold(joined, session, ("k",), N).shape.is_narrow
+    joined = joined.groupBy("k").count().withColumn("d", doubled("k"))
     assert layout.hold(joined, session, ("k",), N).shape.is_narrow
     assert not layout.hold(joined, session, ("k",), N + 1).shape.is_narrow
     assert not layout.hold(joined, session, ("count",), N).shape.is_narrow

@@ -23,6 +23,7 @@ from support.eventlog import EventLog, Kind, SparkTask, read_all
 from support.s3 import S3Server
 from support.signals import when
 
+WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
 HERE = Path(__file__).parent
 DRIVER = HERE / "driver.py"
 
@@ -202,14 +203,15 @@ def attempt_tasks(log: EventLog, step: str) -> dict[str, Ran]:
 
 
 def tagged(log: EventLog, prefix: str) -> dict[str, list[SparkTask]]:
-    """The tasks of all jobs with a tag that begins so, by tag. A task without an end has its stage's kind."""
-    kinds = {stage.id: stage.kind for stage in log.stages if stage.kind}
+    """The map and write tasks of all jobs with a tag that begins so, by tag. A task without an end has its stage's
+    kind. Result tasks of other jobs collect a broadcast or a subquery; they write nothing."""
+    kinds = {s.id: s.kind for s in log.stages if s.kind is Kind.MAP or (s.kind and WRITE in s.name)}
     found: dict[str, list[SparkTask]] = {}
     for job in log.jobs:
         for tag in job.tags:
             if tag.startswith(prefix):
                 stages = set(job.stage_ids)
-                tasks = (task for task in log.tasks if task.stage in stages)
+                tasks = (task for task in log.tasks if task.stage in stages and task.stage in kinds)
                 found.setdefault(tag, []).extend(replace(task, kind=kinds.get(task.stage)) for task in tasks)
     return found
 

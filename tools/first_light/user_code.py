@@ -79,7 +79,7 @@ def counted(inputs: Inputs) -> DataFrame:
 
 def with_broadcast(spark: SparkSession, inputs: Inputs) -> DataFrame:
     side = spark.range(1).withColumn("version", dice("id")).drop("id")
-    return counted(inputs).crossJoin(F.broadcast(side)).repartition(WIDE, "k").withColumn("rate", rate("k"))
+    return inputs["clean"].crossJoin(F.broadcast(side)).repartition(WIDE, "k").withColumn("rate", rate("k"))
 
 
 def with_subquery(spark: SparkSession, inputs: Inputs) -> DataFrame:

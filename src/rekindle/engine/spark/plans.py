@@ -101,11 +101,22 @@ def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
     wanted = [_expr_id(plan, key) for key in keys]
     while class_name(plan) in STAYS and not _is_barrier(plan, class_name(plan)):
         plan = next(items(plan.children()))
-    partitioning = plan.outputPartitioning()
-    if class_name(partitioning) != "HashPartitioning" or int(partitioning.numPartitions()) != partitions:
+    if None in wanted or not _is_left_alone(plan):
         return False
-    found = [_attribute_id(expression) for expression in items(partitioning.expressions())]
-    return None not in wanted and found == wanted and _is_left_alone(plan)
+    return any(
+        int(one.numPartitions()) == partitions and [_attribute_id(e) for e in items(one.expressions())] == wanted
+        for one in _hash_partitionings(plan.outputPartitioning())
+    )
+
+
+def _hash_partitionings(partitioning: Any) -> Iterator[Any]:
+    """A join lies by the keys of both of its sides."""
+    match class_name(partitioning):
+        case "HashPartitioning":
+            yield partitioning
+        case "PartitioningCollection":
+            for one in items(partitioning.partitionings()):
+                yield from _hash_partitionings(one)
 
 
 def _is_left_alone(plan: Any) -> bool:

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.test;
 
+import static java.nio.file.StandardOpenOption.CREATE_NEW;
+import static java.nio.file.StandardOpenOption.WRITE;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
@@ -23,12 +27,12 @@ public final class GatedCommitProtocol extends AttemptCommitProtocol {
 
   public GatedCommitProtocol(String jobId, String path) {
     super(jobId, path);
-    isGated = path.contains("/totals/g");
+    isGated = path.contains("/results/totals/");
   }
 
   @Override
   public TaskCommitMessage commitTask(TaskAttemptContext context) {
-    if (isGated && TaskContext.get().partitionId() == GATED && TaskContext.get().attemptNumber() == 0) {
+    if (isGated && TaskContext.get().partitionId() == GATED) {
       waitAtTheGate(Path.of(System.getenv("REKINDLE_GATE")));
     }
     return super.commitTask(context);
@@ -36,10 +40,12 @@ public final class GatedCommitProtocol extends AttemptCommitProtocol {
 
   private static void waitAtTheGate(Path gate) {
     try {
-      Files.writeString(gate.resolve("waiting"), Long.toString(ProcessHandle.current().pid()));
+      Files.writeString(gate.resolve("waiting"), Long.toString(ProcessHandle.current().pid()), CREATE_NEW, WRITE);
       while (!Files.exists(gate.resolve("open"))) {
         Thread.sleep(20);
       }
+    } catch (FileAlreadyExistsException e) {
+      return; // Somebody waits or waited: only the first is held up.
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
