@@ -18,6 +18,12 @@ from support.signals import cont, kill, stop, when
 SMALL, WIDE = 8, 16
 OLD_MS = 10_000
 VARIANTS = ("broadcast", "subquery", "timestamp", "task_context", "barrier")
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
 Figures = dict[str, int | float]
 
 
@@ -129,6 +135,7 @@ def driver_kills(stage: Stage, kills: int, seed: int) -> Figures:
     run = 0
     while figures["kills"] < kills:
         following = stage.session("kill", **variables).start()
+        current.wait_for("\nready")
         number = current.ask(Order("slow", f"kill-{run}"))
         moment_s = draw.uniform(0.5, 6.0) if draw.random() < 0.5 else draw.uniform(10.0, 18.0)
         was_killed = wait_or_answer(current, number, moment_s)
@@ -227,22 +234,27 @@ def abort_kill_retry(stage: Stage, session: Session, run: str, is_checked: bool)
 
 
 def delayed_commit(stage: Stage) -> Figures:
-    """Case 4: a task attempt stopped at the door of its commit, woken after the next one has committed."""
+    """Case 4: a task attempt stopped at the door of its commit, woken after the next one has committed.
+
+    Speculation starts the next one: a stopped executor that Spark gives up would be killed before it can wake."""
     gate = stage.folder / "gate"
     shutil.rmtree(gate, ignore_errors=True)
     gate.mkdir()
     stage.cure()
-    session = stage.session("gate").start({"spark.executorEnv.REKINDLE_GATE": str(gate)})
+    session = stage.session("gate").start({**SPECULATION, "spark.executorEnv.REKINDLE_GATE": str(gate)})
     number = session.ask(Order("totals", "gated", protocol="rekindle.test.GatedCommitProtocol"))
     when(lambda: (gate / "waiting").exists() and (gate / "waiting").read_text(), 120)
     executor = Process.of(int((gate / "waiting").read_text()))
     assert executor is not None and executor.pid in stage.cluster.executor_pids()
     stop(executor)
+    try:
+        when(lambda: len(gated_markers(stage)) == 1, 60)
+        (gate / "open").touch()
+    finally:
+        cont(executor)
     answer = session.answer(number)
     same("phase", answer.phase, "succeeded")
-    (gate / "open").touch()
-    cont(executor)
-    when(lambda: len(markers_of(stage, "totals/gated", "totals", 3)) == 2, 60)
+    when(lambda: len(gated_markers(stage)) == 2, 60)
     again = session.do(Order("totals", "gated", is_reread=True))
     same("output after the late commit", again.digest, answer.digest)
     same("output", answer.digest, session.do(Order("totals", "", is_bare=True)).digest)
@@ -250,10 +262,10 @@ def delayed_commit(stage: Stage) -> Figures:
     return {"late_commits": 1, "bytes_changed": 0}
 
 
-def markers_of(stage: Stage, run: str, step: str, partition: int) -> list[str]:
-    """The commit markers of one partition, over all attempts."""
-    names = stage.listing(f"{run}/results/{step}/")
-    return [name for name in names if f"/_committed/{partition:05d}-" in name and not name.endswith(".crc")]
+def gated_markers(stage: Stage) -> list[str]:
+    """The commit markers of the gated partition, over all Spark task attempts."""
+    names = stage.listing("totals/gated/results/totals/")
+    return [name for name in names if "/_committed/00003-" in name and not name.endswith(".crc")]
 
 
 def zombie_driver(stage: Stage) -> Figures:

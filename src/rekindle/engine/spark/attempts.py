@@ -37,8 +37,8 @@ class Generation:
         self.held = held
         self.version = command.exchange_version
         self.has_run = False
-        # Fewer than all in a plan that is new here: others were written over exchanges of another application.
-        self._has_others = len(command.partitions) < held.partitions
+        # Others count in this generation: they were written over exchanges that died with another application.
+        self._has_others = not command.is_first
         self._expected = command.exchange_checksum
         self._watch: Watch | None = None
         self._is_spoiled = False
