@@ -23,5 +23,8 @@ check: ## ruff, format, mypy strict
 test: ## all tests, on real Spark processes where they need them
 	@$(PY) -m pytest -q
 
-.PHONY: help install jar check test
+docs: ## build the documentation; a warning is an error
+	@$(PY) -m mkdocs build --strict --quiet --site-dir site
+
+.PHONY: help install jar check test docs
 -include make/*.mk
