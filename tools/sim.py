@@ -6,6 +6,7 @@ One seed is replayed and printed with `--replay SEED`; a scenario that was edite
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -73,9 +74,11 @@ def main() -> int:
     (kind, phase, result), rarest = tally.rarest
     print(f"rarest of {len(CELLS)} cells: {kind.value}, {phase.value}, {result.value}")
     seconds = time.monotonic() - begin
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"RESULT seeds={tally.seeds} violations={len(tally.broken)} median_faults={tally.median_faults} "
-        f"min_cell={rarest} cells={len(CELLS)} seconds={seconds:.0f}"
+        f"min_cell={rarest} cells={len(CELLS)} seconds={seconds:.0f} "
+        f"cpu_seconds={used.ru_utime + used.ru_stime:.0f}"
     )
     is_met = not tally.broken and tally.median_faults >= FAULTS_MIN
     return 0 if is_met and (rarest >= CELL_MIN or asked.seeds < FULL_SIZE) else 1
