@@ -17,6 +17,7 @@ BEFORE = MapOutputs((10, 11), (5, 6), ())
         pytest.param(MapOutputs((10, 42), (5, 7), ()), False, id="recomputed with another checksum"),
         pytest.param(MapOutputs((10, 42), (5, 0), ()), False, id="recomputed without a checksum"),
         pytest.param(MapOutputs((10, -1), (5, 0), ()), True, id="an output is lost and not yet recomputed"),
+        pytest.param(MapOutputs((), (), ()), False, id="Spark forgot the exchange"),
         pytest.param(MapOutputs((10, 11), (5, 6), (1,)), False, id="Spark saw another checksum once"),
     ],
 )
@@ -24,9 +25,10 @@ def test_as_before(now: MapOutputs, is_as_before: bool) -> None:
     assert now.is_as_before(BEFORE) is is_as_before
 
 
+@pytest.mark.parametrize(("checksum", "is_as_before"), [(6, True), (0, False)])
+def test_an_output_that_was_gone_at_the_first_look_needs_a_checksum(checksum: int, is_as_before: bool) -> None:
+    assert MapOutputs((10, 42), (5, checksum), ()).is_as_before(MapOutputs((10, -1), (5, 0), ())) is is_as_before
+
+
 def test_no_checksum_at_all_is_no_proof() -> None:
     assert not MapOutputs((12,), (0,), ()).is_as_before(MapOutputs((11,), (0,), ()))
-
-
-def test_recomputed_maps_are_counted() -> None:
-    assert MapOutputs((10, 42, 3), (5, 6, 1), ()).recomputed(MapOutputs((10, 11, -1), (5, 6, 0), ())) == 1

@@ -165,9 +165,14 @@ class Session:
     def do(self, order: Order, timeout_s: float = 180.0) -> Answer:
         return self.answer(self.ask(order), timeout_s)
 
-    def wait_for(self, text: str, timeout_s: float = 120.0, count: int = 1) -> None:
-        """Until its output says so, `count` times."""
-        self._until(lambda: self.driver.text().count(text) >= count, timeout_s)
+    def wait_for(self, text: str, timeout_s: float = 180.0, count: int = 1, or_answer: int | None = None) -> None:
+        """Until its output says so, `count` times, or until an order is answered."""
+
+        def is_said() -> bool:
+            is_answered = or_answer is not None and len(self.answers()) > or_answer
+            return is_answered or self.driver.text().count(text) >= count
+
+        self._until(is_said, timeout_s)
 
     def _until(self, predicate: Callable[[], bool], timeout_s: float) -> None:
         """Wait, and show what the driver said if it ends or takes too long."""

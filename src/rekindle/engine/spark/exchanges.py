@@ -24,13 +24,12 @@ class MapOutputs:
     checksums: tuple[int, ...]
     mismatched: tuple[int, ...]
 
-    def recomputed(self, earlier: MapOutputs) -> int:
-        """How many maps have an output of another Spark task than before."""
-        return sum(was != now for was, now in zip(earlier.tasks, self.tasks, strict=True) if was >= 0 and now >= 0)
-
     def is_as_before(self, earlier: MapOutputs) -> bool:
-        return not self.mismatched and all(
-            was < 0 or now < 0 or was == now or (old == new and new != 0)
+        """Spark's own record of changed checksums covers outputs that were gone when we first looked."""
+        if self.mismatched or len(self.tasks) != len(earlier.tasks):
+            return False
+        return all(
+            now < 0 or was == now or (new != 0 and (was < 0 or old == new))
             for was, now, old, new in zip(earlier.tasks, self.tasks, earlier.checksums, self.checksums, strict=True)
         )
 
@@ -49,12 +48,9 @@ class Watch:
     def __init__(self, spark: SparkSession, shuffle_ids: tuple[int, ...]) -> None:
         self._spark = spark
         self._first = {shuffle_id: look(spark, shuffle_id) for shuffle_id in shuffle_ids}
-        self.recomputed = 0
 
     def is_as_before(self) -> bool:
-        now = {shuffle_id: look(self._spark, shuffle_id) for shuffle_id in self._first}
-        self.recomputed = sum(now[i].recomputed(first) for i, first in self._first.items())
-        return all(now[i].is_as_before(first) for i, first in self._first.items())
+        return all(look(self._spark, i).is_as_before(first) for i, first in self._first.items())
 
     def digest(self) -> str | None:
         """One name for the content of all exchanges, equal in another driver if the content is. None: not known."""

@@ -80,11 +80,6 @@ def hold(frame: DataFrame, session: SparkSession, keys: tuple[str, ...], partiti
     return _held(frame.repartition(partitions, *keys), keys, partitions)
 
 
-def again(held: Held) -> Held:
-    """A new query execution of the same step: a new generation with exchanges, broadcasts and constants of its own."""
-    return _held(in_session(held.frame, held.frame.sparkSession), held.keys, held.partitions)
-
-
 def _held(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> Held:
     execution = frame._jdf.queryExecution()
     return Held(
