@@ -182,7 +182,17 @@ def test_a_fused_failure_spares_readers_that_have_their_result() -> None:
     graph = draw("a[2] ~all~> b[3]\nc[2] ~> d[2]\nc ~> e[2]")
     tracker = Availability(sets("b:0 d:0 e:1"), sets("b:0-2 d:0-1 e:0-1"), sets("b:1-2 d:1 e:0"))
     assert shown(restart_set(graph, tracker, sets("a:1"))) == "a:0-1 b:1-2"
-    assert shown(restart_set(graph, tracker, sets("c:0 e:1"))) == "c:0-1 e:0-1"
+    both = restart_set(graph, tracker, sets("c:0 e:1"))
+    assert shown(both) == "c:0-1 e:0-1"
+    assert both.why(Vertex("e", 0)) == both.why(Vertex("e", 1)) == Failed()
+
+
+def test_a_finished_reader_of_a_fused_failure_did_not_fail_itself() -> None:
+    graph = draw("a[2]? ~all~> b[2]?")
+    tracker = Availability(sets("b:0"), sets("b:0-1"), sets("b:1"))
+    answer = restart_set(graph, tracker, sets("a:1"))
+    assert answer.why(Vertex("b", 0)) == ExchangeChanged(ExchangeId("b", "a"))
+    assert answer.why(Vertex("b", 1)) == Failed()
 
 
 def test_a_fused_step_started_when_any_of_its_readers_did() -> None:
@@ -276,6 +286,27 @@ def test_exchanges(drawing: str, failed: str, lost: str, expected: str, exchange
     assert shown(answer) == expected
     assert answer.exchanges == parts(exchanges).exchanges
     assert answer.tasks == len(answer) + sum(len(at) for at in answer.exchanges.values())
+
+
+@pytest.mark.parametrize("failed", ["b:0 c:1", "b:0-1 c:1"])
+def test_parts_of_an_exchange_that_are_lost_and_parts_whose_input_changed(failed: str) -> None:
+    graph = draw("a[2]! =blocking all.=> b[2]\na =blocking=> c[2]")
+    answer = restart_set(graph, finished(graph), sets(failed), parts("a:1 a=>b:0"))
+    assert shown(answer) == "a:1 b:0-1 c:1"
+    assert answer.exchanges == parts("a=>b:0-1").exchanges
+
+
+def test_several_things_wrong_with_one_step_at_once() -> None:
+    graph = draw("a[2] =blocking=> b[2] =blocking=> c[2]")
+    old = restart_set(graph, finished(graph), {}, parts("a:0-1 c:1 b:1"), outdated=sets("b:0"))
+    assert shown(old) == "a:0-1 b:0-1 c:0-1"
+    new = restart_set(graph, finished(graph), {}, changed=parts("b:1"), outdated=sets("b:0"))
+    assert shown(new) == "b:0 c:0-1"
+
+
+def test_a_reader_that_changed_whole_does_not_hide_the_next() -> None:
+    graph = draw("x =blocking all=> b[2]\na[2] =blocking=> b\na =blocking=> c[2]")
+    assert shown(restart_set(graph, finished(graph), {}, changed=parts("x=>b:0 a:0"))) == "b:0-1 c:0"
 
 
 # --- strategies ---------------------------------------------------------------------------------------------------
