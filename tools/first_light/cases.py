@@ -18,6 +18,8 @@ from support.signals import cont, kill, stop, when
 SMALL, WIDE = 8, 16
 OLD_MS = 10_000
 VARIANTS = ("broadcast", "subquery", "timestamp", "task_context", "barrier")
+# Nothing is killed here: the first failure of a Spark task aborts its job.
+ONE_FAILURE = {"spark.task.maxFailures": "1"}
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -52,13 +54,13 @@ def fail_then_cure(stage: Stage, session: Session, order: Order) -> Answer:
 def aborts_and_changes(stage: Stage) -> Figures:
     """Cases 1, 6 and 7: poison, code that changed, plans that are another each time, and a join without exchange."""
     figures: Figures = {}
-    first = stage.session("first").start()
+    first = stage.session("first").start(ONE_FAILURE)
     same_application(stage, first, figures)
     stage.uncure()
     for run in ("accepted", "not-accepted"):
-        same(f"{run} fails", first.do(Order("totals", run, delay_ms=200)).phase, "failed")
+        same(f"{run} fails", first.do(Order("totals", run, tries=2, delay_ms=200)).phase, "failed")
     for pipeline in ("joined", *VARIANTS):
-        same(f"{pipeline} fails", first.do(Order(pipeline, "new", delay_ms=200)).phase, "failed")
+        same(f"{pipeline} fails", first.do(Order(pipeline, "new", tries=2, delay_ms=200)).phase, "failed")
     bare = str(stage.folder / "bare")
     same("bare Spark fails", first.do(Order("totals", "", is_bare=True, write_bare_to=f"file:{bare}")).phase, "failed")
     figures["bare_partitions_kept"] = len(list(Path(bare).glob("part-*"))) if Path(bare).exists() else 0
@@ -66,7 +68,7 @@ def aborts_and_changes(stage: Stage) -> Figures:
     stage.cure()
     second = stage.session("second")
     second.user_code.write_text(fixed(second.user_code.read_text()))
-    new_application(second.start(), figures)
+    new_application(second.start(ONE_FAILURE), figures)
     return figures
 
 
@@ -127,7 +129,7 @@ def new_application(session: Session, figures: Figures) -> None:
 def driver_kills(stage: Stage, kills: int, seed: int) -> Figures:
     """Case 2: kill -9 of the driver at random moments; the next one is warm and goes on with the same run."""
     draw = random.Random(seed)
-    variables = {"FIRST_LIGHT_WIDE": "200", "FIRST_LIGHT_BURN": "400000"}
+    variables = {"FIRST_LIGHT_WIDE": "200", "FIRST_LIGHT_BURN": "300000"}
     current = stage.session("kill", **variables).start()
     plain = current.do(Order("slow", "", is_bare=True))
     finished: dict[str, dict[int, int]] = {}
@@ -227,7 +229,7 @@ def stage_cured(stage: Stage) -> bool:
 def abort_kill_retry(stage: Stage, session: Session, run: str, is_checked: bool) -> Answer:
     stage.uncure()
     before = session.driver.text().count("\nfailed ")
-    number = session.ask(Order("keyed", run, tries=6, delay_ms=2500, is_exchange_checked=is_checked))
+    number = session.ask(Order("keyed", run, tries=6, delay_ms=1500, is_exchange_checked=is_checked))
     session.wait_for("\nfailed ", count=before + 1)
     kill(random.choice(stage.cluster.executors()))
     stage.cure()
@@ -271,7 +273,7 @@ def gated_markers(stage: Stage) -> list[str]:
 
 def zombie_driver(stage: Stage) -> Figures:
     """Case 5: the old driver is stopped, taken over, and woken."""
-    variables = {"FIRST_LIGHT_WIDE": "200", "FIRST_LIGHT_BURN": "400000"}
+    variables = {"FIRST_LIGHT_WIDE": "200", "FIRST_LIGHT_BURN": "300000"}
     old, new = (stage.session(name, **variables).start() for name in ("zombie", "successor"))
     number = old.ask(Order("slow", "taken", is_last=True))
     old.wait_for("committed slow_totals", count=3)

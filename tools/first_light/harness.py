@@ -24,6 +24,7 @@ from support.s3 import S3Server
 from support.signals import when
 
 WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # These JVMs are killed before a better compiler pays off.
 HERE = Path(__file__).parent
 DRIVER = HERE / "driver.py"
 
@@ -135,13 +136,16 @@ class Session:
             "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
             "spark.executor.heartbeatInterval": "2s",
             "spark.sql.files.minPartitionNum": "8",
+            "spark.executor.extraJavaOptions": SHORT_LIVED,
         }
+        settings = {**cluster.app_settings(self.events), **base, **place.settings, **(settings or {})}
+        settings["spark.driver.extraJavaOptions"] += f" {SHORT_LIVED}"
         given = {"FIRST_LIGHT_INPUT": self._stage.input.as_uri(), **self._variables}
         self._driver = start_driver(
             DRIVER,
             str(self.folder / "config"),
             folder=self.folder,
-            settings={**cluster.app_settings(self.events), **base, **place.settings, **(settings or {})},
+            settings=settings,
             env={**cluster.app_env, **given},
         )
         return self
