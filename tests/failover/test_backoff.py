@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.failover.backoff import (
@@ -170,6 +170,7 @@ def test_after_giving_up_nothing_joins_the_last_restart() -> None:
     st.sampled_from([NoRestart(), FixedDelay(4, 30), FailureRate(3, 500, 20), EXPONENTIAL]),
     st.floats(-1, 1),
 )
+@settings(deadline=None)
 def test_attempts_are_bounded_whatever_the_clock_does(times: list[int], backoff: Backoff, jitter: float) -> None:
     """FixedDelay has no reset, so that its bound is absolute; the others are bounded within their time."""
     story = play(backoff, times, jitter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from given import finished, parts, sets
@@ -133,6 +133,7 @@ digests = st.dictionaries(st.integers(0, 9), st.sampled_from([None, Digest("x"),
 
 
 @given(digests, digests)
+@settings(deadline=None)
 def test_versions_cut_a_report_three_ways(seen: dict[int, Digest | None], reported: dict[int, Digest | None]) -> None:
     cut = compare(seen, reported)
     for at, digest in reported.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.model import dense
@@ -38,6 +38,7 @@ def test_there_and_back(made: Partitions) -> None:
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 2**60))
+@settings(deadline=None)
 def test_squeeze_and_stretch_by_definition(one: int, other: int, drawn: int) -> None:
     producers, consumers = max(one, other), min(one, other)
     starts = [c * producers // consumers for c in range(consumers + 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Mapping, Offset
@@ -40,6 +40,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
+@settings(deadline=None)
 def test_sets_map_as_their_members_do(case: Case) -> None:
     mapping, producers, consumers, up, down = case
     assert mapping.mismatch(producers, consumers) == ""
@@ -50,6 +51,7 @@ def test_sets_map_as_their_members_do(case: Case) -> None:
 
 
 @given(cases())
+@settings(deadline=None)
 def test_every_producer_partition_is_read(case: Case) -> None:
     mapping, producers, consumers, _, _ = case
     for at in range(producers):

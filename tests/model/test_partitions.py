@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.model.partitions import EMPTY, Partitions
@@ -14,6 +14,7 @@ numbers = st.frozensets(st.integers(0, 300), max_size=40)
 
 
 @given(numbers, numbers)
+@settings(deadline=None)
 def test_algebra_is_that_of_sets(one: frozenset[int], other: frozenset[int]) -> None:
     a, b = Partitions(one), Partitions(other)
     assert set(a | b) == one | other
@@ -28,12 +29,14 @@ def test_algebra_is_that_of_sets(one: frozenset[int], other: frozenset[int]) -> 
 
 
 @given(numbers, st.integers(0, 50))
+@settings(deadline=None)
 def test_shift_moves_every_number(one: frozenset[int], by: int) -> None:
     assert set(Partitions(one).shift(by)) == {at + by for at in one}
     assert set(Partitions(one).shift(-by)) == {at - by for at in one if at >= by}
 
 
 @given(numbers)
+@settings(deadline=None)
 def test_text_and_bytes_come_back(one: frozenset[int]) -> None:
     made = Partitions(one)
     assert Partitions.parse(str(made)) == made
@@ -42,6 +45,7 @@ def test_text_and_bytes_come_back(one: frozenset[int]) -> None:
 
 
 @given(numbers)
+@settings(deadline=None)
 def test_spans_are_the_maximal_pieces(one: frozenset[int]) -> None:
     pieces = list(Partitions(one).spans())
     assert {at for low, high in pieces for at in range(low, high)} == one
@@ -77,6 +81,7 @@ def test_ends_and_membership() -> None:
 
 
 @given(numbers, st.integers(0, 300))
+@settings(deadline=None)
 def test_rank_counts_what_lies_below(one: frozenset[int], number: int) -> None:
     assert Partitions(one).rank(number) == len([at for at in one if at < number])
 
