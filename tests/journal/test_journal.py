@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from journal.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_run, texts
-from rekindle.errors import AppendRejected, AppendUnknown, Fenced, RunClosed, StoreFailed
+from rekindle.errors import AppendRejected, AppendUnknown, Fenced, JournalRefused, RunClosed, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.memory import Fault, MemoryStore
@@ -193,6 +193,7 @@ def test_pruning_an_open_run_does_nothing_and_pruning_twice_is_harmless() -> Non
     store = MemoryStore()
     journal, _ = open_run(store)
     journal.append(Noted("a"))
+    journal.append(Noted("b"))
     assert prune(store, RUN) == 0
     journal.append(Closed())
     assert prune(store, RUN) == 1
@@ -205,3 +206,27 @@ def test_a_run_may_be_closed_by_the_record_that_opens_an_epoch() -> None:
     journal = journal_at(store, read(store, RUN, CODEC).position)
     journal.open_epoch(Owner("gc", 1), [Opened(2), Closed()])
     assert journal.position.is_closed and read(store, RUN, CODEC).position.is_closed
+
+
+def test_a_pruned_tombstone_still_stands_on_the_record_before_it() -> None:
+    store = MemoryStore()
+    journal, _ = open_run(store)
+    for word in "abc":
+        journal.append(Noted(word))
+    journal.append(Closed())
+    prune(store, RUN)
+    assert read(store, RUN, CODEC).position.is_closed
+    store.delete(folder_of(RUN) + name_of(4))
+    with pytest.raises(JournalRefused):
+        read(store, RUN, CODEC)
+
+
+def test_a_run_that_was_closed_behind_a_torn_record_can_be_pruned() -> None:
+    store = MemoryStore()
+    journal, _ = open_run(store)
+    for word in "abc":
+        journal.append(Noted(word))
+    store.put(folder_of(RUN) + name_of(5), b"RK1 ")
+    journal_at(store, read(store, RUN, CODEC).position).open_epoch(Owner("gc", 1), [Opened(2), Closed()])
+    assert prune(store, RUN) == 2
+    assert read(store, RUN, CODEC).position.is_closed

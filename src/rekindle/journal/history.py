@@ -104,14 +104,16 @@ def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> Hi
 
 
 def _pruned_to(names: Sequence[str], found: Sequence[Found], after: Position) -> Whole | None:
-    """The tombstone, where it and the records that fence sleepers are all that is left."""
+    """The tombstone, where it, the record before it and the records that fence sleepers are all that is left."""
     last = found[-1] if found else None
-    if after.sequence or not (isinstance(last, Whole) and last.frame.is_closed):
+    if after.sequence or not (isinstance(last, Whole) and last.frame.is_closed and last.frame.sequence > len(found)):
         return None
-    frame = last.frame
-    newest = max((one.frame.epoch for one in found if isinstance(one, Whole) and one.frame.owner), default=0)
-    is_sound = names[-1] == name_of(frame.sequence) and frame.epoch == newest
-    return last if is_sound and frame.sequence > len(found) else None
+    before = next((one for one in reversed(found[:-1]) if isinstance(one, Whole)), None)
+    if before is None:
+        return None
+    position = msgspec.structs.replace(follow(after, before), sequence=last.frame.sequence - 1)
+    is_behind_a_cut = position.kept != position.sequence
+    return last if is_chained(names[-1], last.frame, position, is_behind_a_cut) else None
 
 
 def _judge_all(

@@ -2,8 +2,8 @@
 
 A master that sleeps through all of this wakes up at a number it knows: the one where the next epoch was opened,
 or the one before, if it never learned that its own record landed. Those records stay, and the tombstone does, so
-that no number a sleeper can try is ever free again. Everything else is deleted, oldest last: a journal that is
-half deleted still ends with its tombstone.
+that no number a sleeper can try is ever free again; and the record that the tombstone stands on. Everything else is
+deleted, oldest last: a journal that is half deleted still ends with its tombstone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def prune(store: Store, run: str) -> int:
     if not (isinstance(last, Whole) and last.frame.is_closed):
         return 0
     opened = {item.frame.sequence for item in found if isinstance(item, Whole) and item.frame.owner is not None}
-    stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {names[-1]}
+    before = next(
+        (name for name, item in zip(names[-2::-1], found[-2::-1], strict=True) if isinstance(item, Whole)), ""
+    )
+    stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {*earlier[-1:], names[-1]}
     goes = [folder + name for name in reversed(names) if name not in stays]
     for other in (f"{run.rstrip('/')}/snapshot/", f"{run.rstrip('/')}/heartbeat/"):
         goes += [other + name for name in store.list_after(other)]
