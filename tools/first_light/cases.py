@@ -18,7 +18,7 @@ from support.signals import cont, kill, stop, when
 SMALL, WIDE = 8, 16
 OLD_MS = 10_000
 VARIANTS = ("broadcast", "subquery", "timestamp", "task_context", "barrier")
-# Nothing is killed here: the first failure of a Spark task aborts its job.
+# The first failure of a Spark task aborts its job; for cases in which nothing is killed while tasks run.
 ONE_FAILURE = {"spark.task.maxFailures": "1"}
 SPECULATION = {
     "spark.speculation": "true",
@@ -201,7 +201,7 @@ def judge_rerun(
 
 def exchange_recomputed(stage: Stage, runs: int, controls: int) -> Figures:
     """Case 3: an opaque shuffle key, an abort, kill -9 of an executor, a retry on the held plan."""
-    session = stage.session("exchange").start()
+    session = stage.session("exchange").start(ONE_FAILURE)
     rows = session.do(Order("keyed", "", is_bare=True)).rows if stage_cured(stage) else 0
     figures: Figures = {"runs": runs, "lost": 0, "doubled": 0, "control_wrong": 0}
     for number in range(runs + controls):

@@ -137,6 +137,8 @@ class Session:
             "spark.executor.heartbeatInterval": "2s",
             "spark.sql.files.minPartitionNum": "8",
             "spark.executor.extraJavaOptions": SHORT_LIVED,
+            # A Python worker that needs no Arrow starts in a tenth of the time, and many die here.
+            "spark.sql.execution.pythonUDF.arrow.enabled": "false",
         }
         settings = {**cluster.app_settings(self.events), **base, **place.settings, **(settings or {})}
         settings["spark.driver.extraJavaOptions"] += f" {SHORT_LIVED}"
