@@ -23,9 +23,7 @@ def prune(store: Store, run: str) -> int:
     if not (isinstance(last, Whole) and last.frame.is_closed):
         return 0
     opened = {item.frame.sequence for item in found if isinstance(item, Whole) and item.frame.owner is not None}
-    before = next(
-        (name for name, item in zip(names[-2::-1], found[-2::-1], strict=True) if isinstance(item, Whole)), ""
-    )
+    earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, Whole)][:-1]
     stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {*earlier[-1:], names[-1]}
     goes = [folder + name for name in reversed(names) if name not in stays]
     for other in (f"{run.rstrip('/')}/snapshot/", f"{run.rstrip('/')}/heartbeat/"):
