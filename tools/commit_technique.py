@@ -121,6 +121,7 @@ def main() -> int:
     try:
         with S3Server() as s3:
             builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
             builder = builder.config("spark.local.dir", folder).config("spark.ui.showConsoleProgress", "false")
             for key, value in s3.spark_settings.items():
                 builder = builder.config(key, value)
