@@ -7,6 +7,7 @@ once, at that number.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
@@ -20,6 +21,7 @@ import msgspec
 
 from journal.facts import CODEC, RUN, Closed, Fact, Noted, opening
 from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned
+from rekindle.journal.history import Record
 from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
 from rekindle.journal.prune import prune
@@ -153,7 +155,7 @@ def _master(name: str, arena: Arena, journal: Journal[Fact]) -> int:
         _append(journal, f"{name}-{number}")
         time.sleep(0.002)
     if arena.flag("gc"):
-        journal.append(Noted("released"), Closed())
+        _settled(journal, Noted("released"), Closed())
         print(f"pruned {prune(journal.store, journal.run)}")
     lease.stop()
     return DONE
@@ -161,14 +163,17 @@ def _master(name: str, arena: Arena, journal: Journal[Fact]) -> int:
 
 def _append(journal: Journal[Fact], text: str) -> None:
     print(f"try {text}")
-    try:
-        record = journal.append(Noted(text))
-    except AppendUnknown:
-        settled = None
-        while settled is None:
-            try:
-                settled = journal.settle()
-            except AppendUnknown:
-                continue
-        record = settled
+    record = _settled(journal, Noted(text))
     print(f"ack {record.sequence} {text}")
+
+
+def _settled(journal: Journal[Fact], *events: Fact) -> Record[Fact]:
+    """Append, and go on with the same bytes until the answer is certain."""
+    try:
+        return journal.append(*events)
+    except AppendUnknown:
+        while True:
+            with contextlib.suppress(AppendUnknown):
+                record = journal.settle()
+                assert record is not None
+                return record
