@@ -26,6 +26,8 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.5",
 }
+# A stopped executor is not given up: its worker would kill it before it can wake.
+PATIENT = {"spark.network.timeout": "600s", "spark.storage.blockManagerHeartbeatTimeoutMs": "600s"}
 Figures = dict[str, int | float]
 
 
@@ -244,7 +246,7 @@ def delayed_commit(stage: Stage) -> Figures:
     shutil.rmtree(gate, ignore_errors=True)
     gate.mkdir()
     stage.cure()
-    session = stage.session("gate").start({**SPECULATION, "spark.executorEnv.REKINDLE_GATE": str(gate)})
+    session = stage.session("gate").start({**SPECULATION, **PATIENT, "spark.executorEnv.REKINDLE_GATE": str(gate)})
     number = session.ask(Order("totals", "gated", protocol="rekindle.test.GatedCommitProtocol"))
     when(lambda: (gate / "waiting").exists() and (gate / "waiting").read_text(), 120)
     executor = Process.of(int((gate / "waiting").read_text()))

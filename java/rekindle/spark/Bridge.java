@@ -10,7 +10,9 @@ import java.util.Arrays;
 
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
@@ -56,22 +58,47 @@ public final class Bridge {
     return PartitionPruningRDD.create(rdd, isChosen);
   }
 
-  /** Every file below a directory, one per line: path below it, tab, length. Empty if there is no such directory. */
+  /**
+   * Every file below a directory, one per line: path below it, tab, length. Empty if there is no such directory. Files may come and go meanwhile
+   * (a failed task removes its own): one that goes is not listed, and is no error.
+   */
   public static String list(SparkSession session, String directory) throws IOException {
     Path root = new Path(directory);
     FileSystem fs = root.getFileSystem(session.sessionState().newHadoopConf());
+    String prefix = fs.makeQualified(root).toUri().getPath() + "/";
     StringBuilder lines = new StringBuilder();
+    if (fs instanceof LocalFileSystem) {
+      walk(fs, root, prefix, lines);
+      return lines.toString();
+    }
     try {
-      String prefix = fs.makeQualified(root).toUri().getPath() + "/";
       for (RemoteIterator<LocatedFileStatus> it = fs.listFiles(root, true); it.hasNext(); ) {
-        LocatedFileStatus file = it.next();
-        String name = file.getPath().toUri().getPath().substring(prefix.length());
-        lines.append(name).append('\t').append(file.getLen()).append('\n');
+        line(it.next(), prefix, lines);
       }
     } catch (FileNotFoundException e) {
       return ""; // Nothing was written there, or not yet.
     }
     return lines.toString();
+  }
+
+  /** On local disk: `listFiles` there asks `ls` for each file's permissions, one process per file, and fails if the file went meanwhile. */
+  private static void walk(FileSystem fs, Path directory, String prefix, StringBuilder lines) throws IOException {
+    try {
+      for (FileStatus status : fs.listStatus(directory)) {
+        if (status.isDirectory()) {
+          walk(fs, status.getPath(), prefix, lines);
+        } else {
+          line(status, prefix, lines);
+        }
+      }
+    } catch (FileNotFoundException e) {
+      return; // Not there, or no longer.
+    }
+  }
+
+  private static void line(FileStatus file, String prefix, StringBuilder lines) {
+    String name = file.getPath().toUri().getPath().substring(prefix.length());
+    lines.append(name).append('\t').append(file.getLen()).append('\n');
   }
 
   /** Write a small file, replacing it. */
