@@ -118,6 +118,7 @@ class Attempt:
             generation.held.session.sparkContext.addJobTag(self._tag)
             with self._lock:
                 self._generation = generation
+            self._label(generation.held)
             is_first, generation.has_run = not generation.has_run, True
             results.write(generation.held, self._directory, self._command.partitions, self._tag, is_first=is_first)
         except BaseException as caught:
