@@ -17,6 +17,7 @@ from rekindle.failover import backoff, poison
 from rekindle.master import (
     advance,
     apply,
+    beside_poison,
     decide,
     dispatch,
     failures,
@@ -581,12 +582,24 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("poison is tried once too often")
 def _() -> AbstractContextManager[Any]:
-    ours = poison.stop
+    ours = poison.poison
     return instead(
-        failures,
-        "stop",
+        beside_poison,
+        "poison",
         lambda limits, suspects: ours(replace(limits, tries_max=limits.tries_max + 1), suspects),
     )
+
+
+@bug("poison ends the run while others could finish")
+def _() -> AbstractContextManager[Any]:
+    ours = failures.handle
+
+    def hasty(draft: Draft, name: str, seen: tuple[Failure, ...]) -> None:
+        ours(draft, name, seen)
+        if draft.state.phase is Phase.RUNNING and beside_poison.poisoned(draft.state, name):
+            failures.give_up(draft, beside_poison.sentence(draft.state), seen)
+
+    return instead(reports, "handle", hasty)
 
 
 @bug("poison is never seen")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.failover.poison import PoisonLimits, Stop, Suspects, stop, tried_last
+from rekindle.failover.poison import Poison, PoisonLimits, Suspects, poison, tried_last
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 
@@ -26,18 +26,20 @@ ROWS = [
     pytest.param([], None, id="no failure"),
     pytest.param([failure("1"), failure("1")], None, id="twice is not yet poison"),
     pytest.param(
-        [failure("1"), failure("1"), failure("1")], Stop("boom", Partitions((1,)), 3), id="three times the same"
+        [failure("1"), failure("1"), failure("1")], Poison("boom", Partitions((1,)), 3), id="three times the same"
     ),
     pytest.param([failure("1"), failure("1"), failure("1", "crash")], None, id="another signature begins anew"),
     pytest.param([failure("1"), failure("2"), failure("3")], None, id="three partitions once each"),
     pytest.param(
         [failure("1-2"), failure("1"), failure("1-2")],
-        Stop("boom", Partitions((1,)), 3),
+        Poison("boom", Partitions((1,)), 3),
         id="only the one that failed three times is named",
     ),
     pytest.param([failure("0-8")], None, id="nine at once is one short of the step's bound"),
-    pytest.param([failure("0-9")], Stop("boom", Partitions.first(10), 1), id="ten at once: the step is wrong"),
-    pytest.param([failure("0-4"), failure("3-7")], Stop("boom", Partitions.first(8), 2), id="ten in all, some twice"),
+    pytest.param([failure("0-9")], Poison("boom", Partitions.first(10), 1, True), id="ten at once: the step is wrong"),
+    pytest.param(
+        [failure("0-4"), failure("3-7")], Poison("boom", Partitions.first(8), 2, True), id="ten in all, some twice"
+    ),
     pytest.param(
         [failure("1", kind=FailureKind.EXECUTOR_LOST)] * 9, None, id="the world's failures blame no partition"
     ),
@@ -45,8 +47,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("failures", "expected"), ROWS)
-def test_stop(failures: list[Failure], expected: Stop | None) -> None:
-    assert stop(LIMITS, after(*failures)) == expected
+def test_poison(failures: list[Failure], expected: Poison | None) -> None:
+    assert poison(LIMITS, after(*failures)) == ((expected,) if expected else ())
 
 
 def test_the_root_of_the_chain_is_blamed() -> None:
@@ -69,4 +71,4 @@ def test_what_finished_is_a_suspect_no_longer() -> None:
     assert suspects.levels == {"boom": (Partitions((2,)),)}
     assert suspects.without(Partitions((2,))).levels == {}
     assert suspects.seen == {"boom": 3}
-    assert stop(PoisonLimits(3, 3), suspects.without(Partitions((2,)))) is None
+    assert poison(PoisonLimits(3, 3), suspects.without(Partitions((2,)))) == ()

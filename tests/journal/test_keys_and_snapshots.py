@@ -12,7 +12,7 @@ from journal.facts import CODEC, RUN, Noted, no_pause, open_run, texts
 from rekindle.errors import AppendUnknown
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read, start_of
-from rekindle.journal.keys import Claim, claim, find_claim
+from rekindle.journal.keys import Claim, claim, enlist, find_claim
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
 from rekindle.journal.snapshot import Snapshots
@@ -54,6 +54,27 @@ def test_an_unknown_claim_is_settled(fault: Fault) -> None:
 def test_a_claim_that_stays_unknown_says_so() -> None:
     with pytest.raises(AppendUnknown):
         claim(MemoryStore(lambda key: Fault.LOST), "daily", {}, "run-1", pause=no_pause)
+
+
+def test_runs_are_numbered_in_the_order_they_began(tmp_path: Path) -> None:
+    store = LocalDisk(tmp_path)
+    assert [enlist(store, "daily", run) for run in ("run-1", "run-2")] == [1, 2]
+    assert enlist(store, "weekly", "run-1") == 1
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda n: enlist(store, "daily", f"run-{n}"), range(3, 11)))
+    assert sorted(numbers) == list(range(3, 11))
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED])
+def test_a_number_of_which_nothing_is_known_is_settled(fault: Fault) -> None:
+    faults = iter([fault])
+    store = MemoryStore(lambda key: next(faults, Fault.NONE))
+    assert enlist(store, "daily", "run-1", pause=no_pause) == 1
+
+
+def test_a_number_that_stays_unknown_says_so() -> None:
+    with pytest.raises(AppendUnknown):
+        enlist(MemoryStore(lambda key: Fault.LOST), "daily", "run-1", pause=no_pause)
 
 
 def snapshots(store: Store, fold: str = "words/1") -> Snapshots[list[str]]:

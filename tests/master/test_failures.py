@@ -104,6 +104,80 @@ def test_poison_stops_the_step_and_everything_healthy_is_kept() -> None:
     assert str(run.state.steps["a"].committed) == "0,2"
 
 
+def poison(run: Driven, step: str, at: str) -> None:
+    """Fail one partition until it is poison; the others of the step finish in between."""
+    for _ in range(3):
+        run.fail(step, at)
+        if run.open().get(step, at) != at:
+            run.finish(step)
+
+
+def test_beside_poison_other_steps_finish_before_the_run_is_given_up() -> None:
+    run = Driven("a[3]\nb[2] =blocking=> c[2]")
+    poison(run, "a", "1")
+    assert run.is_now(Phase.RUNNING) and run.open() == {"b": "0-1"}
+    run.finish("b")
+    assert run.open() == {"c": "0-1"}
+    run.finish("c")
+    assert given_up(run) == "poison: a[1] failed 3 times in the same way: exception"
+    assert run.is_now(Phase.FAILED) and run.out[-1] == Stop()
+    assert run.state.failing is not None and run.state.failing.failures[0].partitions == Partitions((1,))
+
+
+def test_beside_poison_single_partitions_of_its_readers_finish() -> None:
+    run = Driven("a[3] =blocking=> b[3] =blocking all=> c[2]")
+    poison(run, "a", "1")
+    assert run.open() == {"b": "0,2"}
+    run.finish("b")
+    assert given_up(run).startswith("poison: a[1]")
+    assert str(run.state.steps["b"].committed) == "0,2"
+
+
+def test_beside_poison_a_reader_that_waits_for_its_backoff_is_waited_for() -> None:
+    run = Driven("a[3] =blocking=> b[3]", config=delayed(attempts_max=9, delay_ms=50))
+    for _ in range(3):
+        run.give(st.Tick(), after_ms=60)
+        run.fail("a", "1")
+        run.give(st.Tick(), after_ms=60)
+        if run.open().get("a", "1") != "1":
+            run.finish("a")
+    run.give(st.Tick(), after_ms=60)
+    run.fail("b", "0", FailureKind.NO_SPACE)
+    assert run.is_now(Phase.RUNNING) and run.open() == {}
+    run.give(st.Tick(), after_ms=60)
+    assert run.open() == {"b": "0,2"}
+
+
+def test_a_signature_seen_too_often_stops_the_whole_step() -> None:
+    config = MasterConfig(backoff=AT_ONCE.backoff, poison_step_max=4)
+    run = Driven("a[6] =blocking=> b[6]", config=config)
+    run.commit("a", "5")
+    run.fail("a", "0-3")
+    assert run.open() == {"b": "5"}
+    run.finish("b")
+    assert given_up(run).startswith("poison: a[0-3] failed 1 times")
+
+
+def test_poison_in_a_step_that_restarts_whole_blocks_all_of_it() -> None:
+    run = Driven("a[3]@whole =blocking=> b[3]\nd[1]")
+    for _ in range(3):
+        run.fail("a", "1")
+    run.finish("d")
+    assert given_up(run).startswith("poison: a[1]")
+
+
+def test_under_restart_all_poison_is_not_restarted() -> None:
+    run = Driven("a[2]\nb[1]", config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
+    for _ in range(2):
+        run.fail("a", "1")
+        run.end_cancelled()
+        run.finish("b")
+        run.finish("a")
+    run.fail("a", "1")
+    assert given_up(run).startswith("poison: a[1]")
+    assert str(run.state.steps["b"].committed) == "0"
+
+
 def test_a_committed_partition_did_not_fail() -> None:
     run = Driven("a[2]")
     run.commit("a", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from rekindle.master.events import AttemptDeleted, Event
 from rekindle.master.state import Phase, RunState
 from rekindle.runtime import loop as loop_module
 from rekindle.runtime import snapshots as snapshots_module
-from rekindle.runtime.opening import Intent, close, codec, execute
+from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
 from runtime.instant import RUN, InstantEngine
@@ -121,6 +122,24 @@ def test_a_new_driver_goes_on_where_the_old_one_died(crash_after: int) -> None:
     state = execute(store, INTENT, engine, force=True)
     assert state.phase is Phase.SUCCEEDED
     assert refolded(store) == state
+
+
+def test_the_constants_of_a_run_are_those_it_started_with() -> None:
+    store = MemoryStore()
+    assert peek(store, "daily", "run-1") is None
+    chosen = Constants(12, 34, {"spark.sql.files.minPartitionNum": "2"})
+    with pytest.raises(KeyboardInterrupt):
+        execute(store, replace(INTENT, constants=chosen), InstantEngine(store, "app-1", 2))
+    state = peek(store, "daily", "run-1")
+    assert state is not None and Constants.of(state) == chosen
+    execute(store, replace(INTENT, constants=Constants.of(state)), InstantEngine(store, "app-2"), force=True)
+
+
+def test_a_run_that_began_meanwhile_with_other_constants_is_not_taken_over() -> None:
+    store = MemoryStore()
+    execute(store, replace(INTENT, constants=Constants(1, 2)), InstantEngine(store, "app-1"))
+    with pytest.raises(StillOwned, match="a moment ago"):
+        execute(store, replace(INTENT, constants=Constants(1, 3)), InstantEngine(store, "app-2"), force=True)
 
 
 def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 Rules
 - A partition that failed with a cause of its own is a suspect. Suspects are tried last, so that everything healthy is
   committed before they fail again.
-- A partition that fails `tries_max` times with the same signature is poison and stops its step. So does a signature
-  that was seen `step_max` times in all: then the step is wrong and not one partition.
+- A partition that fails `tries_max` times with the same signature is poison and is not tried again. A signature that
+  was seen `step_max` times in all stops the whole step: then the step is wrong and not one partition.
 - Only counts are kept: per signature one bitmap for "at least once", one for "at least twice", and so on.
 """
 
@@ -60,22 +60,24 @@ class Suspects:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """The step must stop: these partitions failed with this signature, `times` at most each."""
+class Poison:
+    """These partitions failed with this signature, `times` at most each. `is_step`: the whole step is wrong."""
 
     signature: str
     partitions: Partitions
     times: int
+    is_step: bool = False
 
 
-def stop(limits: PoisonLimits, suspects: Suspects) -> Stop | None:
-    """The reason to stop the step, if there is one."""
+def poison(limits: PoisonLimits, suspects: Suspects) -> tuple[Poison, ...]:
+    """What must not be tried again, one entry per signature."""
+    found = []
     for signature, levels in suspects.levels.items():
-        if len(levels) >= limits.tries_max:
-            return Stop(signature, levels[limits.tries_max - 1], limits.tries_max)
         if suspects.seen[signature] >= limits.step_max:
-            return Stop(signature, levels[0], len(levels))
-    return None
+            found.append(Poison(signature, levels[0], len(levels), is_step=True))
+        elif len(levels) >= limits.tries_max:
+            found.append(Poison(signature, levels[limits.tries_max - 1], limits.tries_max))
+    return tuple(found)
 
 
 def tried_last(suspects: Suspects, ready: Partitions) -> tuple[Partitions, Partitions]:

@@ -2,6 +2,9 @@
 
 The key of a run is its pipeline and parameters. `<pipeline>/_keys/<hash>/<number>` names the run that holds
 it, claimed by put-if-absent. `--new` claims the next number; the highest number holds the key.
+
+`<pipeline>/_runs/<number>` names every run that ever began: its number is its place among them, and later ones win
+wherever two publish into the same target.
 """
 
 from __future__ import annotations
@@ -68,6 +71,22 @@ def claim(
             return Claim(_decode(found).run, number, found == body)
         pause(seconds)
     raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
+
+
+def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
+    """The place of a new run among all runs of its pipeline. A number that a dead process took is never used again."""
+    folder = f"{pipeline}/_runs/"
+    names = [name for name in store.list_after(folder) if name.isdecimal()]
+    number = int(names[-1]) + 1 if names else 1
+    for seconds in PAUSES_SECONDS:
+        answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())
+        while answer is Put.EXISTS and store.get(f"{folder}{number:08d}") != run.encode():
+            number += 1
+            answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())
+        if answer is not Put.UNKNOWN:
+            return number
+        pause(seconds)
+    raise AppendUnknown(f"{store.name} gave no certain answer for the number of run {run}", "try again")
 
 
 def _folder(pipeline: str, parameters: Mapping[str, str]) -> str:

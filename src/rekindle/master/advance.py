@@ -4,7 +4,8 @@ Rules
 - A vertex starts when it is in the work left, everything it reads is committed and not itself in the work left, and
   no open attempt has it. First run, retry, loss and takeover are this one line.
 - A step whose older partitions could not stand beside new ones opens a new generation first.
-- Suspects run alone and last. A step that waits for its backoff or for a seal does not start.
+- Suspects run alone and last. Poison does not run again, and ends the run when nothing else can run.
+- A step that waits for its backoff or for a seal does not start.
 - Results are released when nobody can need them, and never while something is made again to be compared.
 """
 
@@ -15,26 +16,27 @@ from rekindle.failover.poison import tried_last
 from rekindle.failover.release import Holds, RunPhase, releasable
 from rekindle.failover.restart import Happened, Strategy, remaining_set
 from rekindle.failover.restart_set import RestartSet
+from rekindle.master.beside_poison import blocked, failures, poisoned, sentence
 from rekindle.master.draft import Draft
 from rekindle.master.events import AttemptOpened, PartitionsReleased, RunClosed, RunFailed, Why
 from rekindle.master.failures import give_up
+from rekindle.master.layout import Sets
 from rekindle.master.publishing import publish
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
 from rekindle.model.because import ExchangeChanged, Reason, WholeStep
 from rekindle.model.ids import AttemptId, Epoch, Generation
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 
 
 def advance(draft: Draft) -> None:
     """Decide everything that is due now."""
-    phase = draft.state.phase
-    if phase is Phase.RUNNING:
+    if draft.state.phase is Phase.RUNNING:
         _run(draft)
-    elif phase is Phase.FAILING and not draft.state.attempts:
-        draft.add(RunFailed(draft.now_ms))
-    elif phase is Phase.CLOSING:
+    elif draft.state.phase is Phase.CLOSING:
         _close(draft)
+    if draft.state.phase is Phase.FAILING and not draft.state.attempts:
+        draft.add(RunFailed(draft.now_ms))
 
 
 def work_left(state: RunState) -> RestartSet:
@@ -51,8 +53,11 @@ def _run(draft: Draft) -> None:
     for name in plan.steps:
         if name in draft.state.steps and draft.state.phase is Phase.RUNNING:
             _start(draft, plan, name)
-    if not plan.steps and not draft.state.attempts:
-        publish(draft)
+    if not draft.state.attempts and draft.state.phase is Phase.RUNNING:
+        if plan.steps:
+            _finish_beside_poison(draft, plan)
+        else:
+            publish(draft)
     if draft.state.phase is Phase.SUCCEEDED:
         _release(draft, RunPhase.SUCCEEDED)
     elif draft.state.config.is_released_early and draft.has_completed() and not draft.state.forced():
@@ -83,7 +88,7 @@ def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
     """Something of the step can be started now; a step that renews itself, or is a whole, first ends what runs."""
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
     wanted = _wanted(state, plan, name)
-    if wanted <= step.committed | running or draft.now_ms < step.due_ms:
+    if wanted <= step.committed | running | poisoned(state, name) or draft.now_ms < step.due_ms:
         return False
     if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
         return False
@@ -96,7 +101,7 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
     if not _is_due(draft, plan, name):
         return
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
-    ready = _wanted(state, plan, name) - step.committed - running
+    ready = _wanted(state, plan, name) - step.committed - running - poisoned(state, name)
     if not state.layout.restarts_whole(name):
         ready, _ = tried_last(step.suspects, ready)
         if running and not ready.is_disjoint(step.suspects.partitions):
@@ -105,6 +110,29 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
         give_up(draft, f"{name} was attempted {step.attempts} times")
         return
     _open_attempt(draft, plan, name, ready)
+
+
+def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
+    """Nothing can start as it should. If poison is why, what does not need it still runs; then it is the end."""
+    stuck = blocked(draft.state)
+    free = {name: _free(draft.state, plan, name, stuck) for name in plan.steps if name in draft.state.steps}
+    if not stuck or any(free[name] and draft.step(name).due_ms > draft.now_ms for name in free):
+        return
+    for name, partitions in free.items():
+        if partitions:
+            _open_attempt(draft, plan, name, tried_last(draft.step(name).suspects, partitions)[0])
+    if not draft.state.attempts:
+        give_up(draft, sentence(draft.state), failures(draft.state))
+
+
+def _free(state: RunState, plan: RestartSet, name: str, stuck: Sets) -> Partitions:
+    """What of a step can be made although others of it cannot."""
+    wanted = plan.partitions(name) - state.steps[name].committed - stuck.get(name, EMPTY)
+    is_whole = state.layout.restarts_whole(name) and name in stuck
+    if not wanted or is_whole or _is_outdated(state, plan, name, wanted):
+        return EMPTY
+    is_gone = not wanted.is_disjoint(state.steps[name].released)
+    return EMPTY if is_gone or not _is_settled(state, plan, name, wanted) else wanted
 
 
 def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:

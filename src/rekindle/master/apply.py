@@ -103,6 +103,7 @@ def _started(event: ev.RunStarted) -> RunState:
         steps=dict.fromkeys(layout.kept, StepState()),
         memory=BackoffState(),
         fingerprints=event.fingerprints,
+        settings=event.settings,
     )
 
 
@@ -118,6 +119,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
             held={} if is_new_application else step.held,
             attempts=0 if is_resumed else step.attempts,
             suspects=Suspects() if is_resumed else step.suspects,
+            blamed={} if is_resumed else step.blamed,
         )
         for name, step in state.steps.items()
     }
@@ -216,7 +218,9 @@ def _attempt_closed(state: RunState, event: ev.AttemptClosed) -> RunState:
 def _failure_handled(state: RunState, event: ev.FailureHandled) -> RunState:
     steps = dict(state.steps)
     for failure in event.failures:
-        steps[failure.step] = replace(steps[failure.step], due_ms=event.due_ms)
+        step = steps[failure.step]
+        blamed = {failure.signature: failure} if failure.cause.root.kind.blames_partition else {}
+        steps[failure.step] = replace(step, due_ms=event.due_ms, blamed=step.blamed | blamed)
     for name, suspects in event.suspects.items():
         steps[name] = replace(steps[name], suspects=suspects)
     publication = None if any(one.step in state.sinks for one in event.failures) else state.publication

@@ -51,7 +51,8 @@ class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 class RunStarted(_Event, frozen=True, tag=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
-    constants, the same in every attempt and driver. `sinks` are published when all is committed."""
+    constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
+    `sinks` are published when all is committed."""
 
     run: str
     pipeline: str
@@ -63,6 +64,7 @@ class RunStarted(_Event, frozen=True, tag=True):
     run_time_ms: int
     seed: int
     at_ms: int
+    settings: dict[str, str] = {}
 
 
 class EpochOpened(_Event, frozen=True, tag=True):

@@ -2,8 +2,8 @@
 
 Rules
 - A partition that is committed did not fail, whatever a second try of it says.
-- Failures of one report count once. The restart backoff, the poison rule and the bound on attempts each may end it;
-  the first that does is named.
+- Failures of one report count once. The restart backoff and the bound on attempts each may end the run; the first that
+  does is named. Poison ends it only when nothing else can run any more (`beside_poison`).
 - A run that was given up keeps all that is committed and can be resumed.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rekindle.failover.backoff import GiveUp, on_failure
-from rekindle.failover.poison import Suspects, stop
+from rekindle.failover.poison import Suspects, poison
 from rekindle.failover.restart import Strategy
 from rekindle.master.draft import Draft
 from rekindle.master.events import FailureHandled, RunFailing
@@ -30,13 +30,9 @@ def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
     suspects = _suspects(draft, name, own)
     due_ms = draft.now_ms if isinstance(verdict, GiveUp) else verdict.at_ms
     draft.add(FailureHandled(own, due_ms, memory, draft.now_ms, {name: suspects}))
-    poison = stop(config.poison, suspects)
     if isinstance(verdict, GiveUp):
         give_up(draft, f"{verdict.who}: {verdict.why}", own)
-    elif poison is not None:
-        text = f"{name}[{poison.partitions}] failed {poison.times} times in the same way: {poison.signature}"
-        give_up(draft, f"poison: {text}", own)
-    elif config.strategy is Strategy.FULL:
+    elif config.strategy is Strategy.FULL and not poison(config.poison, suspects):
         _restart_everything(draft)
 
 

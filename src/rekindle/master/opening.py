@@ -49,6 +49,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             run_time_ms=stimulus.run_time_ms,
             seed=stimulus.seed,
             at_ms=now_ms,
+            settings=stimulus.settings,
         ),
         EpochOpened(1, stimulus.application, stimulus.owner, now_ms),
     )

@@ -20,6 +20,7 @@ from rekindle.master.digests import Digests
 from rekindle.master.events import Fence, Fingerprint, RunFailing, Why
 from rekindle.master.layout import Layout, Sets
 from rekindle.model.availability import Availability
+from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
 
@@ -69,6 +70,7 @@ class StepState(msgspec.Struct, frozen=True):
     forced       dropped by a new generation and seen by others: must be made again, then compared
     released     gone on purpose; this generation never holds them again
     held         exchange parts of this generation that the application still has
+    blamed       the last failure of each signature, to be named if it turns out to be poison
     """
 
     generation: int = 0
@@ -83,6 +85,7 @@ class StepState(msgspec.Struct, frozen=True):
     exchange_version: int = 0
     exchange_checksum: str | None = None
     suspects: Suspects = Suspects()
+    blamed: dict[str, Failure] = {}
     due_ms: int = 0
     attempts: int = 0
 
@@ -131,6 +134,7 @@ class RunState(msgspec.Struct, frozen=True):
     publication_number: int = 0
     published: dict[str, Fence] = {}
     failing: RunFailing | None = None
+    settings: dict[str, str] = {}
 
     def attempts_of(self, step: str) -> Iterator[AttemptState]:
         return (one for one in self.attempts.values() if one.attempt.step == step)

@@ -33,6 +33,7 @@ class StartRun(msgspec.Struct, frozen=True):
     seed: int
     application: str
     owner: str
+    settings: dict[str, str] = {}
 
 
 class TakeOver(msgspec.Struct, frozen=True):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.engine.port import Engine
-from rekindle.errors import RunClosed
+from rekindle.errors import RunClosed, StillOwned
 from rekindle.journal.codec import Codec
-from rekindle.journal.history import History
+from rekindle.journal.history import History, read
 from rekindle.journal.lease import STALE_SECONDS, Lease
 from rekindle.journal.owner import this_process
 from rekindle.journal.probe import probe
@@ -54,6 +54,31 @@ class Intent:
     config: MasterConfig = field(default_factory=MasterConfig)
     accepted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
+    constants: Constants | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What is the same in every attempt and driver of a run: chosen when it starts, read from its journal later."""
+
+    run_time_ms: int
+    seed: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def fresh(cls, settings: Mapping[str, str] | None = None) -> Constants:
+        return cls(_now_ms(), random.getrandbits(63), settings or {})
+
+    @classmethod
+    def of(cls, state: RunState) -> Constants:
+        return cls(state.run_time_ms, state.seed, state.settings)
+
+
+def peek(store: Store, pipeline: str, run: str) -> RunState | None:
+    """What the journal of a run says now, without owning it; None where there is none."""
+    name = f"{pipeline}/{run}"
+    after, base = StateKeeper(store, name).load()
+    return state_of(read(store, name, codec(), after=after), base)
 
 
 def state_of(history: History[Event], base: RunState | None = None) -> RunState | None:
@@ -146,7 +171,12 @@ def _master(
 
 
 def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun | TakeOver:
+    constants = intent.constants or Constants.fresh()
     if state is not None:
+        if intent.constants is not None and constants != Constants.of(state):
+            raise StillOwned(
+                f"run {intent.run} was started by another process a moment ago", hint="run the same command again"
+            )
         return TakeOver(
             engine.application,
             str(this_process()),
@@ -163,10 +193,11 @@ def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun |
         intent.sinks,
         dict(intent.fingerprints),
         intent.config,
-        _now_ms(),
-        random.getrandbits(63),
+        constants.run_time_ms,
+        constants.seed,
         engine.application,
         str(this_process()),
+        dict(constants.settings),
     )
 
 

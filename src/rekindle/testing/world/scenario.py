@@ -17,12 +17,15 @@ from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Mapping, Of
 from rekindle.model.graph import Edge, Graph, Step, promoted
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.testing.drawing import draw, drawn
-from rekindle.testing.world.faults import CELLS, Cell, Fault
+from rekindle.testing.world.faults import CELLS, Cell, Fault, FaultKind, FaultPhase
 
 KINDS = (ResultKind.PIPELINED, ResultKind.BLOCKING, ResultKind.CACHING, ResultKind.MEMORY)
 LEVELS = (Determinism.DETERMINATE, Determinism.DECLARED, Determinism.UNKNOWN, Determinism.INDETERMINATE)
+# A file is seldom there to be damaged while something else recovers: drawn more often, so that it happens as often.
+RARE_KINDS = (FaultKind.MISSING_FILE, FaultKind.TRUNCATED, FaultKind.FLIPPED)
+RARE = tuple(cell for cell in CELLS if cell[0] in RARE_KINDS and cell[1] is FaultPhase.RECOVERY)
 CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
-    kind: tuple(cell for cell in CELLS if cell[2] is kind) for kind in KINDS
+    kind: tuple(cell for cell in (*CELLS, *RARE * 3) if cell[2] is kind) for kind in KINDS
 }
 
 

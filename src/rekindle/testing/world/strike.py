@@ -9,8 +9,9 @@ from typing import Any, Protocol, cast
 from rekindle.model.failures import FailureKind
 from rekindle.model.graph import Graph
 from rekindle.model.kinds import FailureDomain
-from rekindle.testing.world.engine import EXECUTORS, Application, Job
+from rekindle.testing.world.engine import EXECUTORS, Application
 from rekindle.testing.world.faults import Fault, FaultKind, FaultPhase
+from rekindle.testing.world.jobs import Job
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import Damage, FileKey, Storage

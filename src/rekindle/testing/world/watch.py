@@ -15,6 +15,7 @@ from rekindle.master.layout import Layout
 from rekindle.master.state import RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import Partitions
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Record, Storage
 from rekindle.testing.world.values import Label, Values
@@ -64,6 +65,8 @@ class Watch:
             raise Violation("journal", f"process {record.writer} believes record {number}, which is not there")
         for broken in violations(state):
             raise Violation("invariant", broken)
+        if any(isinstance(event, RunFailing) and event.gave_up.startswith("poison") for event in record.events):
+            self._beside_poison(state)
 
     def landed(self, record: Record) -> None:
         """A record is in the journal, whether its writer knows it or not."""
@@ -112,6 +115,30 @@ class Watch:
                     self.poisoned[key] = self.poisoned.get(key, 0) + 1
                     if self.poisoned[key] > self.poison_max:
                         raise Violation("poison", f"{key[0]}[{partition}] failed {self.poisoned[key]} times")
+
+    def _beside_poison(self, state: RunState) -> None:
+        """Given up for poison: every last partition that does not need a poisoned one is there. A step that could only
+        start over as a whole, for what died with its application, is left out, and so is what reads it."""
+        layout = state.layout
+        stuck = {key for key, times in self.poisoned.items() if times >= self.poison_max}
+        whole_only: set[str] = set()
+        for name in layout.kept:
+            if layout.exchanges(name) or not whole_only.isdisjoint(layout.producers[name]):
+                whole_only.add(name)
+            whole = range(layout.graph.steps[name].partitions)
+            mine = {at for at in whole if (name, at) in stuck or self._reads_any(layout, name, at, stuck)}
+            mine = set(whole) if mine and layout.restarts_whole(name) else mine
+            stuck |= {(name, at) for at in mine}
+            if layout.consumers[name] or name in whole_only:
+                continue
+            left = set(whole) - mine - set(state.steps[name].committed)
+            if left:
+                raise Violation("beside poison", f"{name}{sorted(left)} could have finished")
+
+    @staticmethod
+    def _reads_any(layout: Layout, name: str, at: int, stuck: set[tuple[str, int]]) -> bool:
+        reads = layout.read_by(name, Partitions((at,)))
+        return any((producer, one) in stuck for producer, partitions in reads.items() for one in partitions)
 
     def _delay(self, event: FailureHandled) -> None:
         """The restart backoff, computed a second time: its delays double, and a quiet time resets them."""

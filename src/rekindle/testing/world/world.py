@@ -24,8 +24,9 @@ from rekindle.master.layout import Layout
 from rekindle.master.state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import ResultKind
-from rekindle.testing.world.engine import Application, Driver
+from rekindle.testing.world.engine import Application
 from rekindle.testing.world.faults import Cell, Fault, FaultPhase
+from rekindle.testing.world.jobs import Driver
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Put, Record, Storage

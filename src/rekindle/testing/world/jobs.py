@@ -1,0 +1,152 @@
+"""What the simulated engine is made of: its driver, its surroundings, the plans it holds and the jobs it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from rekindle.master import commands as cmd
+from rekindle.master import stimuli as st
+from rekindle.master.events import Fence
+from rekindle.master.layout import Layout
+from rekindle.model.failures import Failure, FailureKind
+from rekindle.model.ids import AttemptId, ExchangeId
+from rekindle.model.parts import NOTHING, Parts
+from rekindle.testing.world.faults import FaultPhase
+from rekindle.testing.world.scenario import Scenario
+from rekindle.testing.world.storage import FileKey, Storage
+from rekindle.testing.world.values import Label, Values
+
+
+class Driver(Protocol):
+    """The process an application belongs to."""
+
+    def tell(self, stimulus: st.Stimulus) -> None: ...
+
+    @property
+    def is_asleep(self) -> bool: ...
+
+    @property
+    def fence(self) -> Fence | None: ...
+
+    def now_ms(self) -> int: ...
+
+    def leave(self) -> None: ...
+
+
+class Surroundings(Protocol):
+    """What an application finds around it: time, chance, storage, faults, and whoever watches."""
+
+    now: int
+    rng: Random
+    scenario: Scenario
+    layout: Layout
+    values: Values
+    storage: Storage
+
+    @property
+    def is_recovering(self) -> bool: ...
+
+    def later(self, delay: int, act: Callable[..., None], *args: Any) -> None: ...
+
+    def exactly(self, delay: int, act: Callable[..., None], *args: Any) -> None: ...
+
+    def hit(self, phase: FaultPhase, step: str, application: Any, *where: Any) -> None: ...
+
+    def is_poisoned(self, step: str, partition: int) -> bool: ...
+
+    def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None: ...
+
+    def check_deletion(self, driver: Driver, attempt: AttemptId) -> None: ...
+
+    def check_write(self, key: FileKey, label: Label) -> None: ...
+
+    def check_input(self, step: str, partition: int) -> None: ...
+
+    def check_read(self, driver: Driver, attempt: AttemptId) -> None: ...
+
+    def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None: ...
+
+    def check_target(self, sink: str) -> None: ...
+
+
+class Running(Protocol):
+    """The application that a job belongs to, as far as the job must know it."""
+
+    is_alive: bool
+
+    @property
+    def world(self) -> Surroundings: ...
+
+
+class Gone(Exception):
+    """A stored partition that a task had to read is not there, or damaged."""
+
+    def __init__(self, step: str, partition: int, kind: FailureKind) -> None:
+        super().__init__(f"{step}[{partition}]")
+        self.step = step
+        self.partition = partition
+        self.kind = kind
+
+
+class Plan:
+    """What an application holds for one generation of a step: its exchanges, part by part, and their version."""
+
+    __slots__ = ("known", "parts", "version")
+
+    def __init__(self, version: int) -> None:
+        self.parts: dict[ExchangeId, dict[int, tuple[Label, int]]] = {}
+        self.known: dict[tuple[ExchangeId, int], Label] = {}
+        self.version = version
+
+    def checksum(self) -> str:
+        return str(sorted((str(x), part, label) for (x, part), label in self.known.items()))
+
+
+class Job:
+    """One attempt as the engine runs it."""
+
+    __slots__ = (
+        "application",
+        "command",
+        "committed",
+        "expected",
+        "failures",
+        "is_cancelled",
+        "is_ended",
+        "is_reporting",
+        "left",
+        "lost",
+        "narrow",
+        "plan",
+        "reported",
+        "segments",
+        "tries",
+    )
+
+    def __init__(self, application: Running, command: cmd.StartAttempt, plan: Plan) -> None:
+        self.application = application
+        self.command = command
+        self.plan = plan
+        self.expected = command.exchange_checksum
+        self.segments = {one.step: one.segments for one in command.inputs}
+        self.narrow = application.world.layout.stages[command.attempt.step]
+        self.left = set(command.partitions)
+        self.tries = -1
+        self.committed: dict[int, tuple[int, Label]] = {}
+        self.reported: set[int] = set()
+        self.failures: list[Failure] = []
+        self.lost: Parts = NOTHING
+        self.is_cancelled = False
+        self.is_ended = False
+        self.is_reporting = False
+
+    def next_try(self) -> int:
+        """A number that no other task try of this job has."""
+        self.tries += 1
+        return self.tries
+
+    @property
+    def is_live(self) -> bool:
+        return self.application.is_alive and not (self.is_cancelled or self.is_ended or self.failures)
