@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+
+import org.apache.spark.QueryContext;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.Sample;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+
+import scala.Product;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What an analysed plan does, as text that is equal in every application: every operator and expression with all its arguments. Left out is what says
+ * nothing about the rows: ids (numbered by first appearance), seeds the analyser drew, which files are read, the Python code (it is judged by itself),
+ * the time zone (a setting of its own), line numbers, statistics. Data that stands in the plan itself counts by its bytes.
+ */
+public final class PlanShape {
+  /** Options of a file source that say where it lies: which files are read is told by `Sources`. */
+  private static final scala.collection.immutable.Seq<String> WHERE =
+      CollectionConverters.asScala(List.of("path", "paths", "basePath", "basepath")).toSeq();
+
+  private final Map<Object, Integer> ids = new HashMap<>();
+
+  private PlanShape() {}
+
+  /** Hash of the shape. */
+  public static String of(LogicalPlan plan) {
+    return hash(text(plan));
+  }
+
+  /** The shape itself, for a person who asks why two are not equal. */
+  public static String text(LogicalPlan plan) {
+    StringBuilder out = new StringBuilder();
+    new PlanShape().write(plan, out);
+    return out.toString();
+  }
+
+  static String hash(String text) {
+    return HexFormat.of().formatHex(sha256().digest(text.getBytes(StandardCharsets.UTF_8)), 0, 8);
+  }
+
+  private static MessageDigest sha256() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private void write(Object value, StringBuilder out) {
+    if (value == null || value instanceof Number || value instanceof Boolean) {
+      out.append(value);
+    } else if (value instanceof QueryContext || value instanceof Metadata || value instanceof PythonFunction) {
+      out.append('_');
+    } else if (value instanceof String text) {
+      out.append('"').append(masked(text)).append('"');
+    } else if (value instanceof ExprId id) {
+      out.append('#').append(number(id));
+    } else if (value instanceof DataType type) {
+      out.append(type.json());
+    } else if (value instanceof byte[] bytes) {
+      out.append(HexFormat.of().formatHex(bytes));
+    } else if (value instanceof CatalogTable table) {
+      out.append(masked(table.identifier().toString()));
+    } else if (value instanceof HadoopFsRelation files) {
+      out.append(files.fileFormat().getClass().getName());
+      write(files.schema(), out);
+      write(files.options().removedAll(WHERE), out);
+    } else if (value instanceof LocalRelation local) {
+      write(local.output(), out);
+      out.append(rows(local));
+    } else if (value instanceof scala.collection.Map<?, ?> || value instanceof scala.collection.Set<?>) {
+      sorted(CollectionConverters.asJava((scala.collection.Iterable<?>) value), out);
+    } else if (value instanceof Map<?, ?> map) {
+      sorted(map.entrySet(), out);
+    } else if (value instanceof Map.Entry<?, ?> entry) {
+      out.append(entry.getKey()).append('=').append(entry.getValue());
+    } else if (value instanceof scala.collection.Iterable<?> items) {
+      many(items.iterator(), out);
+    } else if (value instanceof Product product) {
+      product(product, out);
+    } else if (isText(value)) {
+      out.append(value);
+    } else {
+      out.append(name(value));
+    }
+  }
+
+  /** Values whose text says all: strings, decimals, intervals, arrays and maps as the driver makes them, names, enumerations. */
+  private static boolean isText(Object value) {
+    String from = value.getClass().getName();
+    return value instanceof Enum
+        || value instanceof scala.Enumeration.Value
+        || value instanceof Identifier
+        || value instanceof GenericArrayData
+        || value instanceof ArrayBasedMapData
+        || from.startsWith("org.apache.spark.unsafe.types.")
+        || from.equals("org.apache.spark.sql.types.Decimal");
+  }
+
+  /** The class; one made at run time has a number in its name that says nothing. */
+  private static String name(Object value) {
+    String name = value.getClass().getName();
+    int made = name.indexOf("$$Lambda");
+    return made < 0 ? name : name.substring(0, made);
+  }
+
+  private void product(Product product, StringBuilder out) {
+    out.append(name(product)).append('(');
+    if (product instanceof NamedExpression named) {
+      write(named.exprId(), out);
+    }
+    for (int i = 0; i < product.productArity(); i++) {
+      out.append(',');
+      if (says(product, i)) {
+        write(product.productElement(i), out);
+      }
+    }
+    out.append(')');
+    if (product instanceof CTERelationDef definition) {
+      out.append("cte").append(number(definition.id()));
+    } else if (product instanceof CTERelationRef reference) {
+      out.append("cte").append(number(reference.cteId()));
+    }
+  }
+
+  /** Does this argument say anything about the rows? */
+  private static boolean says(Product product, int index) {
+    Object value = product.productElement(index);
+    String name = product.productElementName(index);
+    if (product instanceof ExpressionWithRandomSeed random) {
+      return !name.equals("randomSeed") && !name.equals("hideSeed") && value != random.seedExpression();
+    }
+    if (product instanceof TimeZoneAwareExpression) {
+      return !name.equals("timeZoneId");
+    }
+    if (product instanceof CTERelationDef || product instanceof CTERelationRef) {
+      return !name.equals("id") && !name.equals("cteId") && !name.equals("statsOpt");
+    }
+    return !(product instanceof Sample && name.equals("seed"))
+        && !(product instanceof Range && name.equals("numSlices"))
+        && !(product instanceof NamedLambdaVariable && (name.equals("name") || name.equals("value")));
+  }
+
+  private int number(Object id) {
+    return ids.computeIfAbsent(id, unseen -> ids.size());
+  }
+
+  /** Names that Spark or PySpark made up: for a view of a DataFrame in SQL text, for a column after its id, for a variable of a function. */
+  private static String masked(String text) {
+    String made = text.replaceAll("_pyspark_[0-9a-f]+", "_pyspark_").replaceAll("(\\w)#\\d+L?", "$1#");
+    return made.contains("lambda") ? made.replaceAll("\\b(\\w+)_\\d+\\b", "$1_") : made;
+  }
+
+  private void many(Iterator<?> items, StringBuilder out) {
+    out.append('[');
+    while (items.hasNext()) {
+      write(items.next(), out);
+      out.append(',');
+    }
+    out.append(']');
+  }
+
+  private void sorted(Iterable<?> items, StringBuilder out) {
+    List<String> texts = new ArrayList<>();
+    for (Object item : items) {
+      StringBuilder text = new StringBuilder();
+      write(item, text);
+      texts.add(text.toString());
+    }
+    Collections.sort(texts);
+    out.append(texts);
+  }
+
+  private static String rows(LocalRelation local) {
+    MessageDigest digest = sha256();
+    UnsafeProjection projection = UnsafeProjection.create(local.schema());
+    for (Iterator<InternalRow> rows = local.data().iterator(); rows.hasNext(); ) {
+      digest.update(projection.apply(rows.next()).getBytes());
+    }
+    return HexFormat.of().formatHex(digest.digest(), 0, 8);
+  }
+}

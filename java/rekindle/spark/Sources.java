@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+
+import org.apache.spark.internal.config.ConfigEntry;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.FileTable;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
+
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What a plan reads from outside, in one call however many files there are; and the settings it was made with. */
+public final class Sources {
+  private static final Seq<Expression> NO_FILTERS = CollectionConverters.asScala(List.<Expression>of()).toSeq();
+
+  private Sources() {}
+
+  /**
+   * One line per source: `files`, digest, number, bytes; or `table`, digest of name and version; or `unpinned`, what it is. Data in the plan itself and
+   * kept results of ours are no sources. Of a directory with partitions only those count that the plan asks for.
+   */
+  public static String pins(QueryExecution execution) {
+    List<String> lines = new ArrayList<>();
+    for (LogicalPlan node : nodes(execution.analyzed())) {
+      if (node.children().isEmpty()) {
+        leaf(node, lines);
+      }
+    }
+    Map<LogicalPlan, Seq<Expression>> filters = new IdentityHashMap<>();
+    List<LogicalPlan> optimized = nodes(execution.optimizedPlan());
+    for (LogicalPlan node : optimized) {
+      if (node instanceof Filter filter && filter.child() instanceof LogicalRelation relation) {
+        filters.put(relation, partitionFilters(filter.condition(), relation));
+      }
+    }
+    for (LogicalPlan node : optimized) {
+      if (node instanceof LogicalRelation relation) {
+        files(relation, filters.getOrDefault(relation, NO_FILTERS), lines);
+      }
+    }
+    Collections.sort(lines);
+    return String.join("\n", lines);
+  }
+
+  /** The settings `keys`, and all below `prefixes` that somebody set. One line each: key, its value here, its default; by tabs. */
+  public static String settings(SparkSession session, String keys, String prefixes) {
+    SQLConf conf = session.sessionState().conf();
+    Set<String> names = new TreeSet<>(List.of(keys.split("\n")));
+    for (String name : CollectionConverters.asJava(conf.getAllConfs()).keySet()) {
+      if (Arrays.stream(prefixes.split("\n")).anyMatch(name::startsWith)) {
+        names.add(name);
+      }
+    }
+    StringBuilder lines = new StringBuilder();
+    for (String name : names) {
+      ConfigEntry<?> entry = SQLConf$.MODULE$.getConfigEntry(name);
+      String usual = entry == null ? "" : entry.defaultValueString();
+      lines.append(name).append('\t').append(conf.getConfString(name, usual)).append('\t').append(usual).append('\n');
+    }
+    return lines.toString();
+  }
+
+  private static void leaf(LogicalPlan node, List<String> lines) {
+    if (node instanceof LogicalRelation relation) {
+      if (!(relation.relation() instanceof HadoopFsRelation)) {
+        lines.add("unpinned\t" + relation.relation().getClass().getSimpleName());
+      }
+    } else if (node instanceof DataSourceV2Relation relation) {
+      table(relation, lines);
+    } else if (!(node instanceof LocalRelation
+        || node instanceof Range
+        || node instanceof OneRowRelation
+        || node instanceof CTERelationRef)) {
+      lines.add("unpinned\t" + node.getClass().getSimpleName());
+    }
+  }
+
+  private static void table(DataSourceV2Relation relation, List<String> lines) {
+    Table table = relation.table();
+    if (table instanceof FileTable files) {
+      listed(files.fileIndex(), NO_FILTERS, lines);
+      return;
+    }
+    String version = version(table);
+    if (version == null) {
+      lines.add("unpinned\t" + table.getClass().getSimpleName());
+    } else {
+      lines.add("table\t" + PlanShape.hash(table.name() + "\t" + version));
+    }
+  }
+
+  /** Spark 4.2 asks the table itself; others say it in their properties. */
+  private static String version(Table table) {
+    try {
+      Object version = Table.class.getMethod("version").invoke(table);
+      if (version != null) {
+        return version.toString();
+      }
+    } catch (ReflectiveOperationException e) {
+      // An older Spark: the properties are all there is.
+    }
+    Map<String, String> properties = table.properties();
+    return properties.get("current-snapshot-id");
+  }
+
+  private static void files(LogicalRelation relation, Seq<Expression> filters, List<String> lines) {
+    if (relation.relation() instanceof HadoopFsRelation files && !(files.location() instanceof CommittedFiles)) {
+      listed(files.location(), filters, lines);
+    }
+  }
+
+  private static void listed(FileIndex index, Seq<Expression> filters, List<String> lines) {
+    List<String> found = new ArrayList<>();
+    long bytes = 0;
+    boolean hasTimes = true;
+    for (PartitionDirectory directory : CollectionConverters.asJava(index.listFiles(filters, NO_FILTERS))) {
+      for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
+        found.add(file.getPath() + "\t" + file.getLen() + "\t" + file.getModificationTime());
+        bytes += file.getLen();
+        hasTimes &= file.getModificationTime() > 0;
+      }
+    }
+    Collections.sort(found);
+    String digest = PlanShape.hash(String.join("\n", found));
+    lines.add(hasTimes ? "files\t" + digest + "\t" + found.size() + "\t" + bytes : "unpinned\tfiles without a modification time");
+  }
+
+  /** The conditions that Spark, too, asks of directories alone. */
+  private static Seq<Expression> partitionFilters(Expression condition, LogicalRelation relation) {
+    List<Expression> found = new ArrayList<>();
+    if (relation.relation() instanceof HadoopFsRelation files) {
+      List<String> names = List.of(files.partitionSchema().fieldNames());
+      Deque<Expression> todo = new ArrayDeque<>(List.of(condition));
+      while (!todo.isEmpty()) {
+        Expression one = todo.pop();
+        if (one instanceof And and) {
+          todo.push(and.left());
+          todo.push(and.right());
+        } else if (one.deterministic() && !SubqueryExpression.hasSubquery(one) && isAbout(one, names)) {
+          found.add(one);
+        }
+      }
+    }
+    return CollectionConverters.asScala(found).toSeq();
+  }
+
+  private static boolean isAbout(Expression condition, List<String> names) {
+    for (Attribute attribute : CollectionConverters.asJava(condition.references().toSeq())) {
+      if (!names.contains(attribute.name())) {
+        return false;
+      }
+    }
+    return !condition.references().isEmpty();
+  }
+
+  /** Every node, with those of subqueries. */
+  private static List<LogicalPlan> nodes(LogicalPlan plan) {
+    List<LogicalPlan> found = new ArrayList<>();
+    Deque<LogicalPlan> todo = new ArrayDeque<>(List.of(plan));
+    while (!todo.isEmpty()) {
+      LogicalPlan node = todo.pop();
+      found.add(node);
+      CollectionConverters.asJava(node.children()).forEach(todo::push);
+      CollectionConverters.asJava(node.subqueries()).forEach(todo::push);
+    }
+    return found;
+  }
+}
