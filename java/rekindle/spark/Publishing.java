@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.ChecksumException;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.io.IOUtils;
+import org.apache.parquet.column.ParquetProperties;
+import org.apache.parquet.hadoop.ParquetFileWriter;
+import org.apache.parquet.hadoop.ParquetWriter;
+import org.apache.parquet.hadoop.util.HadoopOutputFile;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport;
+import org.apache.spark.sql.execution.datasources.parquet.SparkToParquetSchemaConverter;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+
+import scala.Option;
+import scala.Product;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What publishing asks of the JVM: many files copied by one Spark job, one change of a table, an empty Parquet file. */
+public final class Publishing {
+  private static final int TASKS_PER_CORE = 8;
+  private static final int BUFFER = 1 << 20;
+
+  /** Stores where a file appears whole when it is closed, and where a rename would be a second copy. */
+  private static final Set<String> WHOLE_ON_CLOSE = Set.of("s3a", "s3", "s3n", "gs");
+
+  private Publishing() {}
+
+  /**
+   * Copy files into a directory. Each line of `files` is source, length and new name, with tabs between. Elsewhere than
+   * on object stores a file is written in `scratch` and renamed: under its name it is whole, and a second task that
+   * copies it puts the same bytes there. Returns a line for each source that is not what was committed: path, tab, why.
+   */
+  public static String copy(SparkSession session, String files, String directory, String scratch) throws IOException {
+    List<String> lines = files.lines().toList();
+    JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
+    Configuration conf = session.sessionState().newHadoopConf();
+    new Path(directory).getFileSystem(conf).mkdirs(new Path(directory));
+    Broadcast<SerializableConfiguration> settings = context.broadcast(new SerializableConfiguration(conf));
+    int tasks = Math.min(lines.size(), TASKS_PER_CORE * context.defaultParallelism());
+    List<String> lost =
+        context
+            .parallelize(lines, tasks)
+            .mapPartitions(part -> copyAll(part, settings.value().value(), directory, scratch))
+            .collect();
+    settings.destroy();
+    return String.join("\n", lost);
+  }
+
+  private static Iterator<String> copyAll(Iterator<String> lines, Configuration conf, String directory, String scratch)
+      throws IOException {
+    List<String> lost = new ArrayList<>();
+    while (lines.hasNext()) {
+      String[] fields = lines.next().split("\t");
+      Path source = new Path(fields[0]);
+      try {
+        FileSystem from = source.getFileSystem(conf);
+        long length = from.getFileStatus(source).getLen();
+        if (length != Long.parseLong(fields[1])) {
+          lost.add(fields[0] + "\thas " + length + " of " + fields[1] + " bytes");
+          continue;
+        }
+        try (FSDataInputStream in = from.open(source)) {
+          write(in, length, new Path(directory, fields[2]), scratch, conf);
+        }
+      } catch (FileNotFoundException e) {
+        lost.add(fields[0] + "\tis missing");
+      } catch (ChecksumException e) {
+        lost.add(fields[0] + "\tis damaged");
+      }
+    }
+    return lost.iterator();
+  }
+
+  private static void write(FSDataInputStream in, long length, Path target, String scratch, Configuration conf)
+      throws IOException {
+    FileSystem to = target.getFileSystem(conf);
+    boolean direct = WHOLE_ON_CLOSE.contains(to.getScheme());
+    Path written = direct ? target : new Path(scratch, UUID.randomUUID().toString());
+    try (FSDataOutputStream out = to.create(written, true)) {
+      IOUtils.copyBytes(in, out, BUFFER);
+    }
+    if (!direct && !to.rename(written, target) && to.getFileStatus(target).getLen() != length) {
+      throw new IOException("could not rename " + written + " to " + target);
+    }
+  }
+
+  /** Remove files of a directory, one name per line. Removing what is not there is no error. */
+  public static void remove(SparkSession session, String directory, String names) throws IOException {
+    FileSystem fs = new Path(directory).getFileSystem(session.sessionState().newHadoopConf());
+    for (String name : names.lines().toList()) {
+      fs.delete(new Path(directory, name), false);
+    }
+  }
+
+  /** A Parquet file without rows, so that a result without rows still has its schema. */
+  public static void empty(SparkSession session, String file, String schema) throws IOException {
+    StructType type = (StructType) DataType.fromJson(schema);
+    HadoopOutputFile out = HadoopOutputFile.fromPath(new Path(file), session.sessionState().newHadoopConf());
+    try (ParquetFileWriter writer =
+        new ParquetFileWriter(
+            out,
+            new SparkToParquetSchemaConverter(session.sessionState().conf()).convert(type),
+            ParquetFileWriter.Mode.OVERWRITE,
+            ParquetWriter.DEFAULT_BLOCK_SIZE,
+            ParquetWriter.MAX_PADDING_SIZE_DEFAULT,
+            null,
+            ParquetProperties.builder().build())) {
+      writer.start();
+      writer.end(Map.of(ParquetReadSupport.SPARK_METADATA_KEY(), type.json()));
+    }
+  }
+
+  /** Location and properties of a table, changed by one call to the catalog; statistics of the old files are dropped. */
+  public static void point(
+      SparkSession session, String database, String name, String location, Map<String, String> properties)
+      throws ReflectiveOperationException, AnalysisException {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = new TableIdentifier(name, Option.apply(database));
+    CatalogTable table = catalog.getTableMetadata(identifier);
+    Map<String, String> merged = new HashMap<>(CollectionConverters.asJava(table.properties()));
+    merged.putAll(properties);
+    Object all = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(merged));
+    Object uri = Option.apply(CatalogUtils.stringToURI(location));
+    Object storage = with(table.storage(), Map.of("locationUri", uri));
+    catalog.alterTable((CatalogTable) with(table, Map.of("storage", storage, "properties", all)));
+    if (table.stats().isDefined()) {
+      catalog.alterTableStats(identifier, Option.empty());
+    }
+    catalog.refreshTable(identifier);
+  }
+
+  /** A copy of a Scala case class with some fields changed; its number of fields differs between Spark versions. */
+  private static Object with(Product value, Map<String, Object> changes) throws ReflectiveOperationException {
+    Object[] fields = new Object[value.productArity()];
+    for (int i = 0; i < fields.length; i++) {
+      fields[i] = changes.getOrDefault(value.productElementName(i), value.productElement(i));
+    }
+    for (Constructor<?> made : value.getClass().getConstructors()) {
+      if (made.getParameterCount() == fields.length) {
+        return made.newInstance(fields);
+      }
+    }
+    throw new NoSuchMethodException(value.getClass().getName());
+  }
+}

@@ -1,0 +1,217 @@
+"""Targets refuse what cannot be kept; the chain of pointers never goes back, whoever sleeps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.engine import pointers
+from rekindle.engine.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
+from rekindle.engine.targets import PointerStore, Target, directory, files, replace, table, url
+from rekindle.errors import Refused
+from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.object_store import ObjectStorage
+from rekindle.master.events import Fence
+from support.s3 import S3Server
+
+YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pointers, "UNKNOWN_WAIT_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        pytest.param(lambda: replace("/out"), "cannot be replaced in one instant", id="replace without atomic=False"),
+        pytest.param(lambda: table("a.b.c"), "not in Spark's session catalog", id="another catalog"),
+        pytest.param(lambda: table("gold.`daily`"), "not a table name", id="quotes"),
+        pytest.param(lambda: table("daily", mode="upsert"), "mode 'upsert' is not known", id="unknown mode"),
+        pytest.param(lambda: table("daily", location="gold"), "not an absolute path", id="relative table location"),
+        pytest.param(lambda: files("out/daily"), "not an absolute path", id="relative path"),
+        pytest.param(lambda: directory("s3a://bucket/"), "root of its storage", id="a whole bucket"),
+        pytest.param(lambda: replace("/", atomic=False), "root of its storage", id="a whole disk"),
+    ],
+)
+def test_refused_where_it_is_written(make: Callable[[], Target], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        make()
+
+
+def test_a_plan_can_say_what_readers_see() -> None:
+    lines = [one.seen for one in (table("t"), files("/a"), directory("/a"), replace("/a", atomic=False))]
+    assert all(line and "\n" not in line for line in lines)
+    assert "old and the new result together" in lines[3]
+    assert "one by one" in directory("s3a://bucket/day").seen and "one rename" in directory("/day").seen
+
+
+@pytest.mark.parametrize(
+    ("given_path", "expected"),
+    [
+        ("/data/out/", "file:/data/out"),
+        ("file:///data/out", "file:/data/out"),
+        ("file:/data/out", "file:/data/out"),
+        ("s3a://lake/out/", "s3a://lake/out"),
+    ],
+)
+def test_one_spelling(given_path: str, expected: str) -> None:
+    assert url(given_path) == expected
+
+
+def part(fence: Fence, source: str = "") -> Part:
+    return Part(fence, source or f"files of run {fence.order}", (10, 20))
+
+
+def put(store: PointerStore, fence: Fence, *, adds: bool = False, source: str = "") -> Pointer:
+    """One publication; what is on top afterwards."""
+    mine = part(fence, source)
+    return advance(store, fence, lambda top: compose(top, mine, "daily", "{}", adds=adds))
+
+
+def chain(store: MemoryStore) -> list[Fence]:
+    bodies = store.get_many(POINTERS, store.list_after(POINTERS))
+    return [decode(body).fence for body in bodies if body is not None]
+
+
+def test_whoever_slept_through_a_later_publication_stops() -> None:
+    store = MemoryStore()
+
+    def sleep_through_today(top: Top) -> Pointer:
+        if top.number == 0:
+            put(store, TODAY)
+        return compose(top, part(YESTERDAY), "daily", "{}", adds=False)
+
+    assert advance(store, YESTERDAY, sleep_through_today).fence == TODAY
+    assert chain(store) == [TODAY]
+
+
+def test_control_without_the_comparison_yesterday_is_put_back() -> None:
+    store = MemoryStore()
+    put(store, TODAY)
+    late = compose(newest(store), part(YESTERDAY), "daily", "{}", adds=False)
+    store.put_if_absent(f"{POINTERS}{newest(store).number + 1:020d}", encode(late))
+    top = newest(store).pointer
+    assert top is not None and top.fence == YESTERDAY
+
+
+FENCES = st.lists(st.builds(Fence, st.integers(1, 4), st.integers(1, 3), st.integers(1, 2)), min_size=1, max_size=8)
+FAULTS = st.lists(st.sampled_from([Fault.NONE, Fault.UNACKNOWLEDGED, Fault.LOST, Fault.DELAYED]), max_size=20)
+
+
+@given(FENCES, FAULTS, st.lists(st.booleans(), max_size=20), st.booleans())
+def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], naps: list[bool], adds: bool) -> None:
+    """Publishers that fall asleep between looking and acting while others publish, over a store that does not always
+    answer, and writes that land late."""
+    plan, asleep, waiting = deque(faults), deque(naps), deque(dict.fromkeys(fences))
+    store = MemoryStore(lambda key: plan.popleft() if plan else Fault.NONE)
+    sure: list[Fence] = []
+
+    def publish(fence: Fence) -> None:
+        def prepare(top: Top) -> Pointer:
+            while waiting and asleep and asleep.popleft():
+                publish(waiting.popleft())
+            return compose(top, part(fence), "daily", "{}", adds=adds)
+
+        try:
+            top = advance(store, fence, prepare)
+        except TimeoutError:
+            return
+        sure.append(fence)
+        assert top.fence >= fence
+
+    while waiting:
+        publish(waiting.popleft())
+    while store.delayed:
+        store.deliver()
+    found = chain(store)
+    assert found == sorted(set(found))
+    assert not sure or found[-1] >= max(sure)
+
+
+def test_a_free_number_below_the_top_counts_for_nothing() -> None:
+    """Old pointers were removed while a publisher slept: its number is free again."""
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1))
+
+    def sleep_across_a_gc(top: Top) -> Pointer:
+        for order in (3, 4, 5):
+            put(store, Fence(order, 1, 1))
+        for name in store.list_after(POINTERS)[:-1]:
+            store.delete(POINTERS + name)
+        return compose(top, part(Fence(2, 1, 1)), "daily", "{}", adds=False)
+
+    assert advance(store, Fence(2, 1, 1), sleep_across_a_gc).fence == Fence(5, 1, 1)
+    top = newest(store).pointer
+    assert top is not None and top.fence == Fence(5, 1, 1)
+
+
+def orders(pointer: Pointer) -> list[tuple[int, int]]:
+    return [(one.fence.order, one.fence.epoch) for one in pointer.parts]
+
+
+def test_a_run_has_one_part_however_often_its_masters_publish() -> None:
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1), adds=True)
+    first = put(store, Fence(2, 1, 1), adds=True)
+    again = put(store, Fence(2, 2, 1), adds=True)
+    assert orders(first) == orders(again) == [(1, 1), (2, 1)]
+    assert (again.version, again.fence) == (first.version, Fence(2, 2, 1)), "the same files: nothing to copy"
+    other = put(store, Fence(2, 3, 1), adds=True, source="a partition was made again")
+    assert orders(other) == [(1, 1), (2, 3)] and other.version != first.version
+
+
+def test_an_addition_that_others_built_upon_is_done() -> None:
+    store = MemoryStore()
+    put(store, YESTERDAY, adds=True)
+    put(store, TODAY, adds=True)
+    top = put(store, YESTERDAY, adds=True)
+    assert top.fence == TODAY and top.holds(part(YESTERDAY))
+    assert not put(store, YESTERDAY, adds=True, source="other files").holds(part(YESTERDAY, "other files"))
+
+
+def test_versions_that_add_are_named_after_what_they_add_to() -> None:
+    """Lost the race to a lower fence: the directory that was filled for the older top is never used."""
+    mine = part(TODAY)
+    assert (
+        compose(Top(0, None), mine, "daily", "{}", adds=True).version
+        != compose(
+            Top(1, compose(Top(0, None), part(YESTERDAY), "daily", "{}", adds=True)), mine, "daily", "{}", adds=True
+        ).version
+    )
+
+
+def race(store: PointerStore) -> None:
+    """Eight publishers at once: each is on top or sees a later one, and the latest is on top in the end."""
+    fences = [Fence(1, epoch, 1) for epoch in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        tops = list(pool.map(lambda fence: put(store, fence), fences))
+    assert all(top.fence >= fence for top, fence in zip(tops, fences, strict=True))
+    names = store.list_after(POINTERS)
+    found = [decode(store.get(POINTERS + name) or b"").fence for name in names]
+    assert found == sorted(set(found)) and found[-1] == fences[-1]
+
+
+def test_a_race_on_disk(tmp_path: Path) -> None:
+    race(LocalDisk(tmp_path))
+
+
+@pytest.mark.s3
+def test_a_race_on_s3(s3: S3Server) -> None:
+    race(ObjectStorage(f"s3://{s3.bucket}/race", s3.store_settings))
+
+
+def test_a_newer_format_is_refused() -> None:
+    store = MemoryStore()
+    body = encode(Pointer(TODAY, "daily", "v", "{}", (), format=pointers.FORMAT + 1))
+    store.put_if_absent(f"{POINTERS}{1:020d}", body)
+    with pytest.raises(Refused, match="newer Rekindle"):
+        newest(store)
