@@ -2,6 +2,9 @@
 
 RekindleError                       code  next command or hint is part of every message
 ├── Refused                         RK1xx nothing was done; the difference is named
+│   ├── GraphRefused                RK110 the pipeline cannot run as it is written; each fault has its source line
+│   │   └── StepStartsJob           RK111 a step that should only describe started a Spark job
+│   ├── ParameterRefused            RK112 the parameters of the run do not fit the pipeline
 │   ├── StoreRefused                RK120 the storage ignores conditions
 │   ├── JournalRefused              RK121 a record is damaged, missing or foreign
 │   ├── NewerJournal                RK122 written by a newer Rekindle
@@ -32,6 +35,24 @@ class Refused(RekindleError):
     """Nothing was done, because doing it could be wrong."""
 
     code = "RK100"
+
+
+class GraphRefused(Refused):
+    """The pipeline cannot run as it is written. Nothing was started."""
+
+    code = "RK110"
+
+
+class StepStartsJob(GraphRefused):
+    """A step describes; one that starts a Spark job while it is built would start it again in every driver."""
+
+    code = "RK111"
+
+
+class ParameterRefused(Refused):
+    """A parameter of the run is unknown, or of a kind that cannot be part of a run's key."""
+
+    code = "RK112"
 
 
 class StoreRefused(Refused):

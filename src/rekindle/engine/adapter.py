@@ -1,0 +1,64 @@
+"""What an engine makes of a checked pipeline before it runs: one value, without a word of the engine's own.
+
+An adapter is a module of the engine's room. It is chosen and imported in one place (`api.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rekindle.engine.constants import Known
+from rekindle.engine.declared import Declared
+from rekindle.engine.port import Engine
+from rekindle.engine.targets import PointerStore
+from rekindle.master.events import Fingerprint
+from rekindle.model.graph import Graph
+
+# The store that stands behind a target's location.
+Stores = Callable[[str], PointerStore]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be prepared: checked steps, producers first, with the parameters and constants of one run, and where
+    its results lie. `order` is the run's place among all runs of the pipeline."""
+
+    pipeline: str
+    order: int
+    steps: Sequence[Declared]
+    parameters: Mapping[str, Any]
+    constants: Known
+    settings: Mapping[str, str]
+    root: str
+    stores: Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
+    for every declared step what became of it; `sinks` are the kept steps that are published."""
+
+    engine: Engine
+    graph: Graph
+    fingerprints: Mapping[str, Fingerprint]
+    sinks: tuple[str, ...]
+    members: Mapping[str, tuple[str, ...]]
+    why: Mapping[str, str]
+
+
+class Adapter(Protocol):
+    """An engine's module."""
+
+    def pinned_settings(self, session: Any) -> dict[str, str]:
+        """What must stay as it is for the partitions of a run to stay the same, as the session has it now."""
+        ...
+
+    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+        """Compile, analyse, fingerprint. Starts nothing."""
+        ...
+
+    def read_newest(self, session: Any, path: str, stores: Stores) -> Any:
+        """The newest version that was published to `files(path)`."""
+        ...

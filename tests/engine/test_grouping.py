@@ -1,0 +1,173 @@
+"""`result="auto"` as rows: what is kept, what is fused into what, and the reason that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rekindle.engine.check import check
+from rekindle.engine.declared import Argument, Binding, Declared, Role
+from rekindle.engine.grouping import Decision, Fate, Look, decide, members_of
+from rekindle.engine.targets import files
+from rekindle.model.kinds import Determinism
+
+PLAIN = Look()
+WIDE = Look(exchanges=1, is_narrow=False)
+PYTHON = Look(has_python=True, determinism=Determinism.UNKNOWN, because=("PythonUDF",))
+RANDOM = Look(determinism=Determinism.INDETERMINATE, because=("Rand",))
+BROADCAST = Look(is_narrow=False)
+UNPINNED = Look(is_pinned=False)
+ITSELF = Look(is_input_itself=True)
+
+
+def step(name: str, *inputs: str, **more: Any) -> Declared:
+    """A source if it reads nothing, a sink if it has a target."""
+    role = Role.SINK if "target" in more else Role.STEP if inputs else Role.SOURCE
+    arguments = tuple(Argument(one, Binding.INPUT, one) for one in inputs)
+    return Declared(name, role, lambda *frames: None, arguments, "a.py:1", **more)
+
+
+def decided(*steps: Declared, **looks: Look) -> dict[str, Decision]:
+    return decide(check(steps), {one.name: looks.get(one.name, PLAIN) for one in steps})
+
+
+def fates(decisions: Mapping[str, Decision]) -> dict[str, Fate]:
+    return {name: decision.fate for name, decision in decisions.items()}
+
+
+@pytest.mark.parametrize(
+    ("middle", "look", "fate", "why"),
+    [
+        ({}, PLAIN, Fate.FUSED, "pipelined into end"),
+        ({}, WIDE, Fate.KEPT, "it ends an exchange"),
+        ({}, PYTHON, Fate.KEPT, "it runs Python"),
+        ({}, RANDOM, Fate.FUSED, "pipelined into end"),
+        ({}, BROADCAST, Fate.FUSED, "pipelined into end"),
+        ({"keys": ("id",)}, PLAIN, Fate.KEPT, "it was given a layout"),
+        ({"partitions": 8}, PLAIN, Fate.KEPT, "it was given a layout"),
+        ({"is_eager": True}, PLAIN, Fate.KEPT, "it starts Spark jobs while it is built"),
+        ({"result": "blocking"}, PLAIN, Fate.KEPT, "result='blocking'"),
+        ({"result": "pipelined"}, WIDE, Fate.FUSED, "pipelined into end"),
+        ({"result": "pipelined"}, PYTHON, Fate.FUSED, "pipelined into end"),
+    ],
+)
+def test_a_step_with_one_reader(middle: dict[str, Any], look: Look, fate: Fate, why: str) -> None:
+    found = decided(step("source"), step("middle", "source", **middle), step("end", "middle"), middle=look, end=WIDE)
+    assert found["middle"] == Decision(fate, why)
+    assert found["source"].fate is Fate.FUSED
+    assert found["end"].fate is Fate.KEPT
+
+
+@pytest.mark.parametrize(
+    ("middle", "look", "fate", "why"),
+    [
+        ({}, PLAIN, Fate.FUSED, "pipelined into left and right, computed in each: determinate and narrow"),
+        ({}, RANDOM, Fate.KEPT, "promoted: left and right read it and it is not determinate: Rand"),
+        ({}, BROADCAST, Fate.KEPT, "promoted: left and right read it and it is not narrow"),
+        ({"result": "pipelined"}, PYTHON, Fate.KEPT, "promoted: left and right read it and it is not determinate"),
+        ({"result": "pipelined"}, WIDE, Fate.FUSED, "pipelined into left and right, computed in each"),
+    ],
+)
+def test_a_step_with_two_readers(middle: dict[str, Any], look: Look, fate: Fate, why: str) -> None:
+    found = decided(
+        step("source"),
+        step("middle", "source", **middle),
+        step("left", "middle"),
+        step("right", "middle"),
+        middle=look,
+    )
+    assert found["middle"].fate is fate
+    assert found["middle"].why.startswith(why)
+
+
+def test_a_random_step_below_one_with_two_readers_is_computed_once_with_it() -> None:
+    steps = (
+        step("source"),
+        step("dice", "source"),
+        step("shown", "dice"),
+        step("left", "shown"),
+        step("right", "shown"),
+    )
+    found = decided(*steps, dice=RANDOM, shown=RANDOM)
+    assert found["shown"].why.startswith("promoted")
+    assert found["dice"] == Decision(Fate.FUSED, "pipelined into shown")
+    assert members_of("shown", steps, found) == ("source", "dice", "shown")
+    assert members_of("left", steps, found) == ("left",)
+
+
+def test_a_random_step_that_one_plan_reaches_in_two_ways_is_promoted() -> None:
+    """Spark would compute it twice inside one plan, and join two versions of it."""
+    steps = (step("source"), step("dice", "source"), step("a", "dice"), step("b", "dice"), step("end", "a", "b"))
+    found = decided(*steps, dice=RANDOM, a=RANDOM, b=RANDOM, end=WIDE)
+    assert found["dice"].fate is Fate.KEPT
+    assert members_of("end", steps, found) == ("a", "b", "end")
+
+
+@pytest.mark.parametrize(
+    ("look", "fate", "why"),
+    [
+        (PLAIN, Fate.FUSED, "pipelined into left and right, computed in each: determinate and pinned"),
+        (UNPINNED, Fate.KEPT, "its input cannot be pinned, so it is kept on first read"),
+        (WIDE, Fate.KEPT, "it ends an exchange"),
+    ],
+)
+def test_a_source(look: Look, fate: Fate, why: str) -> None:
+    found = decided(step("source"), step("left", "source"), step("right", "source"), source=look)
+    assert found["source"] == Decision(fate, why)
+
+
+def test_what_nothing_reads() -> None:
+    found = decided(step("source"), step("unread"), step("end", "source"), unread=UNPINNED)
+    assert found["unread"] == Decision(Fate.LEFT_OUT, "nothing reads it")
+    assert found["end"] == Decision(Fate.KEPT, "nothing reads it: it is a result of the run")
+
+
+def test_a_sink_that_hands_on_its_input_publishes_the_kept_result_without_a_copy() -> None:
+    found = decided(
+        step("source"), step("clean", "source"), step("daily", "clean", target=files("/out/daily")), daily=ITSELF
+    )
+    assert found["clean"] == Decision(Fate.KEPT, "it goes to sink daily")
+    assert found["daily"] == Decision(Fate.PUBLISHES, "publishes clean to files /out/daily", "clean")
+
+
+@pytest.mark.parametrize(
+    ("clean", "sink", "look"),
+    [
+        ({}, {}, PLAIN),
+        ({}, {"partitions": 4}, ITSELF),
+        ({"result": "pipelined"}, {}, ITSELF),
+    ],
+    ids=["it makes something else", "it has a layout of its own", "its input is not to be kept"],
+)
+def test_a_sink_that_keeps_its_own_result(clean: dict[str, Any], sink: dict[str, Any], look: Look) -> None:
+    found = decided(
+        step("source"),
+        step("clean", "source", **clean),
+        step("daily", "clean", target=files("/out/daily"), **sink),
+        daily=look,
+    )
+    assert fates(found) == {"source": Fate.FUSED, "clean": Fate.FUSED, "daily": Fate.KEPT}
+
+
+def test_a_source_goes_to_a_sink_as_the_sink() -> None:
+    found = decided(step("source"), step("daily", "source", target=files("/out/daily")), daily=ITSELF)
+    assert fates(found) == {"source": Fate.FUSED, "daily": Fate.KEPT}
+
+
+def test_a_second_sink_over_one_result_keeps_its_own() -> None:
+    found = decided(
+        step("source"),
+        step("clean", "source"),
+        step("daily", "clean", target=files("/out/daily")),
+        step("again", "clean", target=files("/out/again")),
+        daily=ITSELF,
+        again=ITSELF,
+    )
+    assert fates(found) == {
+        "source": Fate.FUSED,
+        "clean": Fate.KEPT,
+        "daily": Fate.PUBLISHES,
+        "again": Fate.KEPT,
+    }
