@@ -1,0 +1,200 @@
+"""From declared steps to groups: each step is built once over stand-ins, Spark's plan of it is read, the rules decide.
+
+What is learned may not depend on sizes: stand-ins have no files, so a join counts as one that moves rows unless both
+sides lie together or the user asked for a broadcast. Adaptive execution is off here: nothing is executed, and an action
+in a step is one Spark job that can be stopped before it does anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.constants import Known
+from rekindle.engine.declared import Declared, Role
+from rekindle.engine.grouping import Decision, Fate, Look, alone, decide, members_of
+from rekindle.engine.near import did_you_mean
+from rekindle.engine.signature import line_of
+from rekindle.engine.spark import plans, results
+from rekindle.engine.spark.describe import describe
+from rekindle.engine.spark.determinism import judge
+from rekindle.engine.spark.engine import GroupSpec
+from rekindle.engine.spark.layout import POINTWISE, choose
+from rekindle.engine.spark.session import clone, group_session, in_session
+from rekindle.engine.spark.sources import pin
+from rekindle.engine.targets import Target
+from rekindle.errors import GraphRefused, RekindleError
+from rekindle.model.kinds import Determinism
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+DESCRIBING = {**POINTWISE, "spark.sql.adaptive.enabled": "false"}
+PYTHON = re.compile(r"Python|InPandas|InArrow")
+
+Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
+    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published."""
+
+    groups: dict[str, GroupSpec]
+    members: dict[str, tuple[str, ...]]
+    why: dict[str, str]
+    sinks: dict[str, Target]
+
+
+def compile_pipeline(
+    spark: SparkSession,
+    declared: Sequence[Declared],
+    parameters: Mapping[str, Any],
+    constants: Known,
+    settings: Mapping[str, str] | None = None,
+) -> Compiled:
+    """`declared` is checked, producers first. Starts no Spark job, except what a source needs to know its schema."""
+    session = clone(group_session(spark, settings or {}), DESCRIBING)
+    partitions = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
+    looks = _look_at_all(session, declared, parameters, constants, partitions)
+    decisions = decide(declared, looks)
+    steps = {one.name: one for one in declared}
+    kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
+    members = {one.name: members_of(one.name, declared, decisions) for one in kept}
+    groups = {
+        one.name: _group(one, [steps[name] for name in members[one.name]], looks, parameters, constants, partitions)
+        for one in kept
+    }
+    why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
+    return Compiled(groups, members, why, _sinks(declared, decisions))
+
+
+def _sinks(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, Target]:
+    return {decisions[one.name].of or one.name: one.target for one in declared if one.target is not None}
+
+
+def _look_at_all(
+    session: SparkSession,
+    declared: Sequence[Declared],
+    parameters: Mapping[str, Any],
+    constants: Known,
+    partitions: int,
+) -> dict[str, Look]:
+    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
+    frames: dict[str, DataFrame] = {}
+    looks: dict[str, Look] = {}
+    fused: set[str] = set()
+    for one in declared:
+        frame = _built(one, session, frames, parameters, constants)
+        below = [looks[name] for name in one.inputs if name in fused]
+        looks[one.name] = look = _look(one, frame, frames, below)
+        readers = [other.name for other in declared if one.name in other.inputs]
+        if alone(one, look, readers).fate is Fate.FUSED:
+            fused.add(one.name)
+        else:
+            layout = choose(frame, one.keys, one.partitions or partitions)
+            frame = results.read(session, "file:/nowhere", (), frame._jdf.schema(), layout)
+        frames[one.name] = frame
+    return looks
+
+
+def _built(
+    one: Declared,
+    session: SparkSession,
+    frames: Mapping[str, DataFrame],
+    parameters: Mapping[str, Any],
+    constants: Known,
+) -> DataFrame:
+    try:
+        frame = describe(one, session, frames, parameters, constants)
+    except RekindleError:
+        raise
+    except Exception as error:
+        said = next((line for line in str(error).splitlines() if line.strip()), "")
+        empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
+        raise GraphRefused(
+            f"{line_of(error, one.function)}: {one.name} could not be built: {type(error).__name__}: {said}",
+            hint=empty or "correct it and run again; nothing was started",
+        ) from error
+    _refuse_unknown_keys(one, frame.columns)
+    return frame
+
+
+def _refuse_unknown_keys(one: Declared, columns: list[str]) -> None:
+    names = [column.lower() for column in columns]
+    for key in one.keys:
+        if names.count(key.lower()) != 1:
+            what = "has no such column" if key.lower() not in names else "has several columns of that name"
+            raise GraphRefused(
+                f"{one.place}: {one.name} is partitioned by {key}, but {what}",
+                hint=did_you_mean(key, columns) or f"its columns are {', '.join(columns)}",
+            )
+
+
+def _look(one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], below: Sequence[Look]) -> Look:
+    execution = frame._jdf.queryExecution()
+    plan = execution.executedPlan()
+    shape = plans.shape(plan)
+    verdict = judge(execution.analyzed().toJSON())
+    return Look(
+        exchanges=shape.exchanges,
+        has_python=any(PYTHON.search(plans.class_name(node)) for node in plans.below(plan)),
+        is_narrow=shape.is_narrow,
+        determinism=_determinism(one, verdict.level, below),
+        because=verdict.because,
+        is_pinned=one.role is not Role.SOURCE or one.declared_deterministic is True or pin(frame).is_pinned,
+        is_input_itself=len(one.inputs) == 1 and frame is frames[one.inputs[0]],
+    )
+
+
+def _determinism(one: Declared, level: Determinism, below: Sequence[Look]) -> Determinism:
+    """The user's word counts for the step it was given for: what is fused below it needs its own."""
+    if one.declared_deterministic is False or any(look.determinism is Determinism.INDETERMINATE for look in below):
+        return Determinism.INDETERMINATE
+    if one.declared_deterministic and all(look.determinism.is_repeatable for look in below):
+        return Determinism.DECLARED
+    return level
+
+
+def _group(
+    one: Declared,
+    members: Sequence[Declared],
+    looks: Mapping[str, Look],
+    parameters: Mapping[str, Any],
+    constants: Known,
+    partitions: int,
+) -> GroupSpec:
+    names = {member.name for member in members}
+    return GroupSpec(
+        step=one.name,
+        build=_build(members, parameters, constants),
+        inputs=tuple(dict.fromkeys(name for member in members for name in member.inputs if name not in names)),
+        keys=one.keys,
+        partitions=one.partitions or partitions,
+        declared=_users_word(members, looks),
+        is_eager=any(member.is_eager for member in members),
+    )
+
+
+def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Determinism | None:
+    """What the user declared of a whole group; None where Spark's plan of it must tell."""
+    *fused, root = members
+    if any(member.declared_deterministic is False for member in members):
+        return Determinism.INDETERMINATE
+    is_declared = root.declared_deterministic and all(looks[one.name].determinism.is_repeatable for one in fused)
+    return Determinism.DECLARED if is_declared else None
+
+
+def _build(members: Sequence[Declared], parameters: Mapping[str, Any], constants: Known) -> Build:
+    """The group's own plan: its members' functions called in turn, in the group's session."""
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        frames = dict(inputs)
+        for member in members:
+            frames[member.name] = describe(member, session, frames, parameters, constants)
+        made = frames[members[-1].name]
+        return made if made.sparkSession is session else in_session(made, session)
+
+    return build

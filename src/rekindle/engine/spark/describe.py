@@ -1,0 +1,111 @@
+"""Call a user's function so that it describes and does nothing else.
+
+A step is built in every driver, and before it is known whether anything of it must run. One that starts a Spark job
+while it is built is stopped before the job does anything: every job of this thread belongs to a group that Spark was
+told to cancel in advance, so the error comes up through the user's own code and has its line. A job whose error the
+user's code swallowed is found by counting. A source may look at its input (Spark reads schemas with a job of its own),
+and an eager step may do what it likes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.constants import Known, known
+from rekindle.engine.declared import Declared, Role
+from rekindle.engine.signature import line_of
+from rekindle.engine.spark.failures import text_of
+from rekindle.errors import GraphRefused, StepStartsJob
+
+NO_JOBS = "rekindle-only-describes"
+JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+EVENTS_MS_MAX = 5000
+
+
+def describe(
+    one: Declared, session: SparkSession, frames: Mapping[str, DataFrame], given: Mapping[str, Any], constants: Known
+) -> DataFrame:
+    """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
+    may_start_jobs = one.is_eager or one.role is Role.SOURCE
+    with known(constants), contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext):
+        made = one.call(frames, session, given)
+    if made is None and one.role is Role.SINK and len(one.inputs) == 1:
+        return frames[one.inputs[0]]
+    if not isinstance(made, DataFrame):
+        raise _not_a_frame(one, made)
+    return made
+
+
+def _not_a_frame(one: Declared, made: object) -> GraphRefused:
+    if made is None and one.role is Role.SINK:
+        return GraphRefused(
+            f"{one.place}: sink {one.name} reads {', '.join(one.inputs)} and returns nothing: which of them is it?",
+            hint="return the DataFrame to publish",
+        )
+    what = "nothing" if made is None else f"a {type(made).__name__}"
+    return GraphRefused(f"{one.place}: {one.name} returned {what}, not a DataFrame", hint="return a DataFrame")
+
+
+@contextlib.contextmanager
+def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
+    before = _jobs_so_far(context)
+    tag = f"{NO_JOBS}-{uuid.uuid4().hex[:12]}"
+    try:
+        with _in_cancelled_group(context, tag):
+            yield
+    except StepStartsJob:
+        raise
+    except Exception as error:
+        if NO_JOBS in text_of(error):
+            raise _starts_a_job(one, line_of(error, one.function)) from error
+        raise
+    if _has_started_jobs(context, tag, before):
+        raise _starts_a_job(one, one.place)
+
+
+def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
+    return StepStartsJob(
+        f"{line}: {one.name} starts a Spark job while it is built; a step only describes what is to be computed",
+        hint="leave the action out and return the DataFrame, or declare it: @pipeline.step(eager=True)",
+    )
+
+
+@contextlib.contextmanager
+def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
+    saved = {name: context.getLocalProperty(name) for name in JOB_GROUP}
+    context._jsc.sc().cancelJobGroupAndFutureJobs(NO_JOBS)
+    context.setLocalProperty(JOB_GROUP[0], NO_JOBS)
+    context.addJobTag(tag)
+    try:
+        yield
+    finally:
+        context.removeJobTag(tag)
+        for name, value in saved.items():
+            context.setLocalProperty(name, value)
+
+
+def _jobs_so_far(context: SparkContext) -> int:
+    return int(context._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def _has_started_jobs(context: SparkContext, tag: str, before: int) -> bool:
+    """Jobs of other threads are known to Spark's status store under other tags. One of ours is known by its tag, or not
+    known at all, because it was cancelled before it began."""
+    after = _jobs_so_far(context)
+    if after == before:
+        return False
+    scala: Any = context._jsc.sc()
+    tracker = scala.statusTracker()
+    try:
+        scala.listenerBus().waitUntilEmpty(EVENTS_MS_MAX)
+    except Py4JError:
+        return len(tracker.getJobIdsForTag(tag)) > 0
+    is_unknown = any(not tracker.getJobInfo(job).isDefined() for job in range(before, after))
+    return is_unknown or len(tracker.getJobIdsForTag(tag)) > 0

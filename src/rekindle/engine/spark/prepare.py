@@ -1,0 +1,102 @@
+"""The Spark adapter: from checked steps to an engine that can run them. The one module that `api.py` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.adapter import Prepared, Wanted
+from rekindle.engine.spark import manifest, session, sinks
+from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
+from rekindle.engine.spark.engine import SparkEngine, directory_of
+from rekindle.engine.spark.graph import Analysis, analyse
+from rekindle.engine.spark.identity import Kept, Member, fingerprints
+from rekindle.engine.spark.publication import Publication
+from rekindle.engine.spark.sinks import FilesLost, read_newest
+from rekindle.engine.targets import Target
+from rekindle.master.commands import PublishSink
+from rekindle.master.stimuli import PartsLost, Stimulus
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import Partitions
+from rekindle.model.parts import Parts
+
+__all__ = ["pinned_settings", "prepare", "read_newest"]
+
+
+def pinned_settings(spark: SparkSession) -> dict[str, str]:
+    """Also the number of partitions that a kept step has if the user gave none: it is part of the graph."""
+    return {**session.pinned_settings(spark), SHUFFLE_PARTITIONS: str(spark.conf.get(SHUFFLE_PARTITIONS))}
+
+
+def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
+    """Everything that can be refused is refused here, before anything runs."""
+    session.attach(spark)
+    compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
+    analysis = analyse(spark, compiled.groups, wanted.settings)
+    for step, target in compiled.sinks.items():
+        schema = str(analysis.held[step].schema.json())
+        sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
+    publisher = Publisher(spark, wanted, compiled.sinks)
+    return Prepared(
+        engine=SparkEngine(spark, wanted.root, analysis.groups, wanted.settings, publisher.publish),
+        graph=analysis.graph,
+        fingerprints=fingerprints(_kept(compiled, analysis, wanted)),
+        sinks=tuple(compiled.sinks),
+        members=compiled.members,
+        why=compiled.why,
+    )
+
+
+def _kept(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str, Kept]:
+    """What a fingerprint is made of: a fused step belongs to that of its group."""
+    steps = {one.name: one for one in wanted.steps}
+
+    def member(name: str) -> Member:
+        return Member(name, steps[name].function, steps[name].parameter_values(wanted.parameters))
+
+    return {
+        root: Kept(
+            held.frame,
+            held.layout.keys,
+            held.partitions,
+            tuple(member(name) for name in compiled.members[root]),
+            analysis.splits(root),
+        )
+        for root, held in analysis.held.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Answers the master's wish to publish: from journaled segments to files, from files to the target."""
+
+    spark: SparkSession
+    wanted: Wanted
+    targets: Mapping[str, Target]
+
+    def publish(self, command: PublishSink) -> Stimulus:
+        files = self._files(command)
+        publication = Publication(
+            command.sink,
+            self.wanted.pipeline,
+            self.targets[command.sink],
+            command.fence,
+            tuple((path, length) for _, path, length in files),
+            manifest.schema_of(command.segments[0].manifest),
+        )
+        answer = sinks.publish(self.spark, publication, self.wanted.stores)
+        if isinstance(answer, FilesLost):
+            gone = Partitions(number for number, path, _ in files if path in answer.found)
+            return PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE)
+        return answer
+
+    def _files(self, command: PublishSink) -> list[tuple[int, str, int]]:
+        """(partition, absolute path, bytes) of everything that is committed and has rows, by partition."""
+        return sorted(
+            (commit.partition, f"{self.wanted.root}/{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
+            for segment in command.segments
+            for commit in manifest.unpack(segment.manifest)
+            if commit.partition in segment.partitions and commit.bytes >= 0
+        )
