@@ -1,0 +1,87 @@
+"""Committed files into a directory of a target: byte for byte, by one Spark job, whatever storage they lie on.
+
+Rules
+- A copy is known by its name and length, so that a second try copies only what is missing.
+- Elsewhere than on object stores a copy gets its name when it is whole, by a rename from a scratch directory: a task
+  that wakes up late puts the same bytes there, and never cuts a file that somebody reads.
+- Nothing that is copied is trusted by the name in a journal: a source that is missing, has another length, or fails
+  its checksum (local disk) is reported by path, and nothing is published.
+- Names that begin with a dot or an underscore are hidden from Spark's readers, and are not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.spark.session import jvm
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One file: where it is, how long it is, and its name in the directory."""
+
+    source: str
+    bytes: int
+    name: str
+
+
+class Lost(Exception):
+    """Sources that are not what was committed, each with what is wrong."""
+
+    def __init__(self, found: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{path} {why}" for path, why in found.items()))
+        self.found = found
+
+
+def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Copy]) -> set[str]:
+    """Copy what the directory does not have yet. Afterwards it has every file of `wanted` at its full length, and
+    perhaps others: the names of all are the answer."""
+    there = visible(spark, directory)
+    missing = [one for one in wanted if there.get(one.name) != one.bytes]
+    if not missing:
+        return set(there)
+    lines = "\n".join(f"{one.source}\t{one.bytes}\t{one.name}" for one in missing)
+    try:
+        lost = _java(spark).Publishing.copy(spark._jsparkSession, lines, directory, scratch)
+    finally:
+        _java(spark).Bridge.delete(spark._jsparkSession, scratch)
+    if lost:
+        raise Lost(dict(line.split("\t", 1) for line in lost.splitlines()))
+    there = visible(spark, directory)
+    absent = [one.name for one in wanted if there.get(one.name) != one.bytes]
+    if absent:
+        raise OSError(f"{len(absent)} copies are not in {directory}, the first is {absent[0]}")
+    return set(there)
+
+
+def write_empty(spark: SparkSession, directory: str, name: str, schema: str) -> None:
+    """A file without rows, so that a directory without rows has a schema."""
+    _java(spark).Publishing.empty(spark._jsparkSession, f"{directory}/{name}", schema)
+
+
+def visible(spark: SparkSession, directory: str) -> dict[str, int]:
+    """Names and lengths of the files that a reader of the directory sees, also below it."""
+    found = {}
+    for line in _java(spark).Bridge.list(spark._jsparkSession, directory).splitlines():
+        name, length = line.rsplit("\t", 1)
+        if not any(part.startswith((".", "_")) for part in name.split("/")):
+            found[name] = int(length)
+    return found
+
+
+def remove(spark: SparkSession, directory: str, names: Iterable[str]) -> None:
+    """Remove files by name."""
+    _java(spark).Publishing.remove(spark._jsparkSession, directory, "\n".join(names))
+
+
+def put(spark: SparkSession, path: str, body: bytes) -> None:
+    """Write a small file, replacing it."""
+    _java(spark).Bridge.put(spark._jsparkSession, path, body)
+
+
+def _java(spark: SparkSession) -> Any:
+    return jvm(spark).rekindle.spark

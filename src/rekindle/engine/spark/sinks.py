@@ -1,0 +1,195 @@
+"""Publish a committed result into its target: idempotent and fenced, atomic where the target can be.
+
+Why "compare, then act" cannot put yesterday back (fences are ordered by run, epoch and number)
+- `files`: the act is a put-if-absent of the next number in the chain (pointers.py): the comparison is in the act.
+- `table`: the same chain decides, and the table follows it (tables.py says what a shared metastore leaves open).
+- `directory`, `replace`: see directories.py. The first is claimed once for ever; the second is decided by a chain
+  too, but its files are seen one by one.
+
+What readers may rely on
+- Files of a version are complete before anything names them, never change, and are not removed by publishing. A reader
+  that resolved a version before a newer one came reads on in the old one. Removing versions is gc's, later.
+- A reader of a version directory sees data files only; a result without rows is one file without rows.
+- Between a crash and the next publication the old version is the published one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from rekindle.engine.pointers import Pointer, Top, advance, compose, newest
+from rekindle.engine.spark import directories, tables
+from rekindle.engine.spark.copying import Copy, Lost
+from rekindle.engine.spark.failures import cause_of, signature, text_of
+from rekindle.engine.spark.publication import Publication, check_owner, write
+from rekindle.engine.targets import Directory, Files, PointerStore, Replace, Table, Target, url
+from rekindle.errors import Refused, StoreFailed
+from rekindle.master.events import Fence
+from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.partitions import EMPTY
+
+__all__ = ["FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest", "repair"]
+
+Stores = Callable[[str], PointerStore]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesLost:
+    """Nothing was published: committed files (by path) are missing, short or damaged, and must be made again."""
+
+    sink: str
+    fence: Fence
+    found: dict[str, str]
+
+
+Published = SinkDone | SinkFenced | SinkFailed | FilesLost
+
+
+def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published:
+    """Put it into its target, unless that holds a later fence. Never raises: what went wrong is the answer."""
+    try:
+        newer = _publish(spark, what, stores)
+    except Lost as lost:
+        paths = {path for path, _ in what.files}
+        own = {path: why for path, why in lost.found.items() if path in paths}
+        if own:
+            return FilesLost(what.sink, what.fence, own)
+        return _failed(what, Cause(FailureKind.RESULT_MISSING, f"what was published before is damaged: {lost}"))
+    except Exception as error:
+        return _failed(what, _cause(error))
+    return SinkDone(what.sink, what.fence) if newer is None else SinkFenced(what.sink, what.fence, newer)
+
+
+def check(spark: SparkSession, owner: str, target: Target, order: int, stores: Stores, schema: str = "") -> None:
+    """Before anything runs: refuse what publishing would refuse after hours of work."""
+    match target:
+        case Table():
+            base = tables.base_of(spark, target)
+            if schema:
+                tables.check_schema(spark, target, schema)
+            check_owner(owner, base, newest(stores(base)).pointer)
+        case Files():
+            base = url(target.path)
+            check_owner(owner, base, newest(stores(base)).pointer)
+        case Replace():
+            base = url(target.path)
+            check_owner(owner, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
+        case Directory():
+            label = directories.label_of(spark, target, stores(url(target.path)))
+            if label is not None and (label.owner, label.fence.order) != (owner, order):
+                raise directories.written_once(target, label)
+        case _:  # pragma: no cover
+            assert_never(target)
+
+
+def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
+    """The newest version of `files(path)`. The DataFrame stays on its version, whatever is published later."""
+    base = url(path)
+    pointer = newest(stores(base)).pointer
+    if pointer is None:
+        raise Refused(f"nothing is published in {path}")
+    schema = StructType.fromJson(json.loads(pointer.schema))
+    return spark.read.schema(schema).parquet(tables.place(base, pointer))
+
+
+def repair(spark: SparkSession, target: Table, stores: Stores) -> None:
+    """Bring a table to its newest publication, where a publisher died between the two."""
+    base = tables.base_of(spark, target)
+    if newest(stores(base)).pointer is not None:
+        tables.follow(spark, target, base, lambda: _top(stores(base)))
+
+
+def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
+    """None if the target holds it now, else the later fence that it holds."""
+    target = what.target
+    match target:
+        case Table():
+            base = tables.base_of(spark, target)
+            tables.check_schema(spark, target, what.schema)
+            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
+            tables.follow(spark, target, base, lambda: _top(stores(base)))
+            return _newer(what, top)
+        case Files():
+            base = url(target.path)
+            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
+            return _newer(what, top)
+        case Directory():
+            return directories.claim(spark, what, target, stores(url(target.path)))
+        case Replace():
+            return directories.replace(spark, what, target.path, stores(url(target.path)))
+        case _:  # pragma: no cover
+            assert_never(target)
+
+
+def _put_version(spark: SparkSession, what: Publication, base: str, store: PointerStore, *, adds: bool) -> Pointer:
+    """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end."""
+
+    def prepare(top: Top) -> Pointer:
+        check_owner(what.owner, base, top.pointer)
+        if adds and isinstance(what.target, Files):
+            _check_same_columns(what, top.pointer)
+        pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)
+        if top.pointer is None or pointer.version != top.pointer.version:
+            _fill(spark, what, base, top.pointer, pointer)
+        return pointer
+
+    top = advance(store, what.fence, prepare)
+    check_owner(what.owner, base, top)
+    return top
+
+
+def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
+    """Our files come from the committed result, those of other runs from the version before."""
+    ours = what.part()
+    copies: list[Copy] = []
+    for part in new.parts:
+        if part.is_same(ours):
+            copies += what.copies(part)
+        else:
+            assert old is not None, "parts of other runs come from an older version"
+            before = tables.place(base, old)
+            copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
+    strange = write(spark, what, tables.place(base, new), f"{base}/scratch/{new.version}", copies)
+    if strange:
+        raise OSError(f"{tables.place(base, new)} holds files that are not of this version: {sorted(strange)[:3]}")
+
+
+def _top(store: PointerStore) -> Pointer:
+    pointer = newest(store).pointer
+    assert pointer is not None, "somebody published, and the top is never removed"
+    return pointer
+
+
+def _newer(what: Publication, top: Pointer) -> Fence | None:
+    return None if top.fence == what.fence or top.holds(what.part()) else top.fence
+
+
+def _check_same_columns(what: Publication, top: Pointer | None) -> None:
+    if top is not None and tables.columns(top.schema) != tables.columns(what.schema):
+        raise Refused(
+            f"{what.target.shown} has columns {tables.columns(top.schema)}, the result {tables.columns(what.schema)}",
+            "append the same columns, or publish with mode='overwrite'",
+        )
+
+
+def _failed(what: Publication, cause: Cause) -> SinkFailed:
+    return SinkFailed(Failure(what.sink, EMPTY, cause, signature(cause)), what.fence)
+
+
+def _cause(error: Exception) -> Cause:
+    match error:
+        case Refused():
+            return Cause(FailureKind.USER_ERROR, str(error))
+        case StoreFailed():
+            return Cause(FailureKind.READ_ERROR, str(error))
+        case TimeoutError():
+            return Cause(FailureKind.TIMED_OUT, str(error))
+        case _:
+            return cause_of(text_of(error))
