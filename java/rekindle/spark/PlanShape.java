@@ -175,9 +175,12 @@ public final class PlanShape {
     return ids.computeIfAbsent(id, unseen -> ids.size());
   }
 
-  /** Names that Spark or PySpark made up: for a view of a DataFrame in SQL text, for a column after its id, for a variable of a function. */
+  /** Names that Spark or PySpark made up: for a view of a DataFrame in SQL text, for a column after its id or its seed, for a variable of a function. */
   private static String masked(String text) {
-    String made = text.replaceAll("_pyspark_[0-9a-f]+", "_pyspark_").replaceAll("(\\w)#\\d+L?", "$1#");
+    String made =
+        text.replaceAll("_pyspark_[0-9a-f]+", "_pyspark_")
+            .replaceAll("(\\w)#\\d+L?", "$1#")
+            .replaceAll("\\b(randn?|uuid|shuffle|randstr|uniform)\\(([^()]*?)-?\\d+\\)", "$1($2)");
     return made.contains("lambda") ? made.replaceAll("\\b(\\w+)_\\d+\\b", "$1_") : made;
   }
 

@@ -77,7 +77,7 @@ public final class Sources {
     SQLConf conf = session.sessionState().conf();
     Set<String> names = new TreeSet<>(List.of(keys.split("\n")));
     for (String name : CollectionConverters.asJava(conf.getAllConfs()).keySet()) {
-      if (Arrays.stream(prefixes.split("\n")).anyMatch(name::startsWith)) {
+      if (Arrays.stream(prefixes.split("\n")).anyMatch(one -> !one.isEmpty() && name.startsWith(one))) {
         names.add(name);
       }
     }
@@ -85,7 +85,8 @@ public final class Sources {
     for (String name : names) {
       ConfigEntry<?> entry = SQLConf$.MODULE$.getConfigEntry(name);
       String usual = entry == null ? "" : entry.defaultValueString();
-      lines.append(name).append('\t').append(conf.getConfString(name, usual)).append('\t').append(usual).append('\n');
+      String here = conf.getConfString(name, null);
+      lines.append(name).append('\t').append(here == null ? usual : here).append('\t').append(usual).append('\n');
     }
     return lines.toString();
   }

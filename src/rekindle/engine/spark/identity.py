@@ -1,0 +1,157 @@
+"""What a kept step is, in named parts that are equal in every driver as long as nothing changed.
+
+| part | what it tells |
+| --- | --- |
+| `plan` | the analysed plan: operators, expressions, columns, rows that stand in it; no ids, drawn seeds or files |
+| `layout` | keys and number of partitions; `splits` where the cut of a scan numbers them |
+| `input` | what is read from outside, pinned (see sources.py) |
+| `spark.…` | each setting that changes values and is not at its default; the session's time zone always |
+| `python`, `pyspark` | versions |
+| `STEP.code`, `STEP.helper:…`, `STEP.constant:…`, `STEP.package:…` | the code of each member (see engine/code.py) |
+| `STEP.parameter:NAME` | the parameters of the run that the member asks for |
+
+A value is plain text where that is short and tells no secret and no path of this machine, else a hash: hashes begin
+with `#`. Settings that only change how fast, or in which order, something is computed are not listed: where order
+matters, the table of determinism knows the operator.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import __version__ as pyspark_version
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.code import hashed, parts
+from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.sources import pin, settings
+from rekindle.engine.values import Text, Unjudged
+
+INPUT = "input"
+TIME_ZONE = "spark.sql.session.timeZone"
+# Settings that decide what a value is, which rows there are, or what a name means.
+VALUE_SETTINGS = """
+    spark.sql.session.timeZone
+    spark.sql.ansi.enabled
+    spark.sql.caseSensitive
+    spark.sql.timestampType
+    spark.sql.session.collation.default
+    spark.sql.storeAssignmentPolicy
+    spark.sql.decimalOperations.allowPrecisionLoss
+    spark.sql.mapKeyDedupPolicy
+    spark.sql.groupByOrdinal
+    spark.sql.orderByOrdinal
+    spark.sql.groupByAliases
+    spark.sql.parser.quotedRegexColumnNames
+    spark.sql.parser.escapedStringLiterals
+    spark.sql.readSideCharPadding
+    spark.sql.files.ignoreCorruptFiles
+    spark.sql.files.ignoreMissingFiles
+    spark.sql.sources.partitionColumnTypeInference.enabled
+    spark.sql.columnNameOfCorruptRecord
+    spark.sql.csv.parser.columnPruning.enabled
+    spark.sql.json.enablePartialResults
+    spark.sql.parquet.binaryAsString
+    spark.sql.parquet.int96AsTimestamp
+    spark.sql.parquet.int96TimestampConversion
+    spark.sql.parquet.inferTimestampNTZ.enabled
+    spark.sql.parquet.mergeSchema
+    spark.sql.parquet.datetimeRebaseModeInRead
+    spark.sql.parquet.int96RebaseModeInRead
+    spark.sql.parquet.fieldId.read.enabled
+    spark.sql.avro.datetimeRebaseModeInRead
+    spark.sql.orc.mergeSchema
+    spark.sql.execution.pythonUDF.arrow.enabled
+    spark.sql.execution.pythonUDF.arrow.concurrency.level
+    spark.sql.execution.arrow.maxRecordsPerBatch
+    spark.sql.execution.arrow.maxBytesPerBatch
+    spark.sql.execution.pandas.convertToArrowArraySafely
+    spark.sql.execution.pandas.structHandlingMode
+    spark.sql.pyspark.inferNestedDictAsStruct.enabled
+    spark.sql.experimental.optimizer.transpilePyUDFs
+""".split()
+# Below these every setting that somebody set counts: the policy of time parsing and many other old ways.
+VALUE_PREFIXES = ("spark.sql.legacy.", "spark.sql.ansi.")
+SECRET = re.compile(r"pass|secret|token|credential|auth|key", re.IGNORECASE)
+PLAIN_CHARACTERS_MAX = 60
+MACHINE_PATH = re.compile(r"(^|[\s:=,'\"])(/|[A-Za-z]:\\|~/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A step of the user's that is computed in a group: its function and the parameters of the run that it is given."""
+
+    name: str
+    function: Callable[..., Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A kept step: its frame as built over stand-ins of what it reads, how it lies, and what is fused into it."""
+
+    frame: DataFrame
+    keys: tuple[str, ...]
+    partitions: int
+    members: tuple[Member, ...]
+    splits: str = ""
+
+
+def fingerprints(kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
+    """Kept step to its parts."""
+    return {name: fingerprint(group) for name, group in kept.items()}
+
+
+def fingerprint(group: Kept) -> dict[str, str]:
+    """The parts of one kept step."""
+    spark = group.frame.sparkSession
+    found = {"plan": plan_shape(group.frame), "layout": _layout(group), **value_settings(spark), **versions(spark)}
+    read = str(pin(group.frame))
+    if read:
+        found[INPUT] = read
+    if group.splits:
+        found["splits"] = group.splits
+    for member in group.members:
+        for part, value in parts(member.function).items():
+            found[f"{member.name}.{part}"] = value
+        for name, given in member.parameters.items():
+            found[f"{member.name}.parameter:{name}"] = _parameter(name, given)
+    return found
+
+
+def plan_shape(frame: DataFrame) -> str:
+    """A hash of the analysed plan, equal in every application."""
+    return f"#{jvm(frame.sparkSession).rekindle.spark.PlanShape.of(frame._jdf.queryExecution().analyzed())}"
+
+
+def value_settings(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session that change values, without those at their default."""
+    rows = settings(spark, VALUE_SETTINGS, VALUE_PREFIXES)
+    return {name: value for name, value, usual in rows if name == TIME_ZONE or value != usual}
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """Of Python and PySpark; Spark's own where a session talks to another one than its PySpark."""
+    there = str(spark.version)
+    both = pyspark_version if there == pyspark_version else f"{pyspark_version} on Spark {there}"
+    return {"python": platform.python_version(), "pyspark": both}
+
+
+def _layout(group: Kept) -> str:
+    keys = ", ".join(group.keys) or "no keys"
+    text = f"{group.partitions} partitions by {keys}"
+    return text if len(text) <= PLAIN_CHARACTERS_MAX else f"{group.partitions} partitions by {hashed(keys)}"
+
+
+def _parameter(name: str, value: Any) -> str:
+    """As the user wrote it, unless it is long or may be a secret or a path of this machine."""
+    try:
+        text = value if isinstance(value, str) else Text(lambda code: getattr(code, "__qualname__", "")).of(value)
+    except Unjudged as what:
+        return f"a {what}"
+    is_plain = len(text) <= PLAIN_CHARACTERS_MAX and not SECRET.search(name) and not MACHINE_PATH.search(text)
+    return text if is_plain and "\n" not in text else hashed(text)

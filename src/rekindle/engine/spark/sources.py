@@ -1,0 +1,88 @@
+"""What a step reads from outside, pinned: equal pins mean that the same bytes are read.
+
+- Files: path, size and modification time of each one that the plan asks for, from the listing that the scan itself was
+  made with. A table in a catalog that Spark reads as files is pinned by them too.
+- A table with versions (Iceberg and others that tell Spark): its name and version.
+- Rows that stand in the plan (`VALUES`, `range`, a small pandas frame) belong to the plan's shape; nothing is read.
+- Everything else (JDBC, Kafka, Python data sources, RDDs, cached or checkpointed frames) cannot be pinned: it is
+  indeterminate, and kept on first read.
+
+One JVM call per plan, however many files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.session import jvm
+
+UNPINNED_NAMES = {
+    "LogicalRDD": "an RDD or rows given by the driver",
+    "ExternalRDD": "an RDD",
+    "JDBCRelation": "a JDBC table",
+    "KafkaRelation": "a Kafka topic",
+    "PythonTable": "a Python data source",
+    "HiveTableRelation": "a Hive table that Spark does not read as files",
+}
+SPLIT_SETTINGS = (
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.maxPartitionNum",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a plan reads from outside. `digest` is of all that could be pinned, empty if nothing is read at all;
+    `because` names what could not be."""
+
+    is_pinned: bool
+    digest: str = ""
+    files: int = 0
+    bytes: int = 0
+    because: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.is_pinned:
+            return f"unpinned: {', '.join(self.because)} {self.digest}".rstrip()
+        return f"{self.digest} {self.files} files {self.bytes} bytes" if self.digest else ""
+
+
+def pin(frame: DataFrame) -> Pin:
+    """The sources of a frame, those of the frames it is made from included. Kept results of ours are no sources."""
+    spark = frame.sparkSession
+    lines = [line.split("\t") for line in _sources(spark, frame).splitlines()]
+    loose = sorted({UNPINNED_NAMES.get(line[1], line[1]) for line in lines if line[0] == "unpinned"})
+    pinned = [line for line in lines if line[0] != "unpinned"]
+    files = [line for line in pinned if line[0] == "files"]
+    text = "\n".join("\t".join(line) for line in sorted(pinned))
+    return Pin(
+        is_pinned=not loose,
+        digest=hashlib.sha256(text.encode()).hexdigest()[:16] if pinned else "",
+        files=sum(int(line[2]) for line in files),
+        bytes=sum(int(line[3]) for line in files),
+        because=tuple(loose),
+    )
+
+
+def split_settings(spark: SparkSession) -> dict[str, str]:
+    """What decides how a scan of given files is cut into partitions; the cores count where nothing else does."""
+    found = {name: value for name, value, _ in settings(spark, SPLIT_SETTINGS)}
+    found["default parallelism"] = str(spark._jsparkSession.leafNodeDefaultParallelism())
+    return found
+
+
+def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()) -> list[tuple[str, str, str]]:
+    """Name, value and default of these settings, and of all below the prefixes that somebody set. One JVM call."""
+    told = jvm(spark).rekindle.spark.Sources.settings(spark._jsparkSession, "\n".join(names), "\n".join(prefixes))
+    rows = [line.split("\t") for line in str(told).splitlines()]
+    return [(name, value, usual) for name, value, usual in rows]
+
+
+def _sources(spark: SparkSession, frame: DataFrame) -> str:
+    return str(jvm(spark).rekindle.spark.Sources.pins(frame._jdf.queryExecution()))

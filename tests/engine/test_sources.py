@@ -1,0 +1,82 @@
+"""Sources: what is pinned, what changes a pin, and what cannot be pinned."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.sources import pin, split_settings
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> Path:
+    spark.range(40).selectExpr("id", "id % 2 day").repartition(2).write.partitionBy("day").parquet(f"{tmp_path}/in")
+    return tmp_path / "in"
+
+
+def read(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.read.parquet(str(folder))
+
+
+def test_files_are_pinned_by_path_size_and_time(spark: SparkSession, folder: Path) -> None:
+    found = pin(read(spark, folder))
+    files = sorted(folder.rglob("*.parquet"))
+    assert found.is_pinned and found.files == len(files) == 4
+    assert found.bytes == sum(file.stat().st_size for file in files)
+    assert pin(read(spark, folder).where("id > 3").groupBy("id").count()) == found
+    spark.range(1).selectExpr("id", "9 day").write.mode("append").partitionBy("day").parquet(str(folder))
+    assert pin(read(spark, folder)).files == 5
+    os.utime(files[0], (1, 1))
+    touched = pin(read(spark, folder).where("day < 9"))
+    assert (touched.files, touched.bytes) == (4, found.bytes) and touched.digest != found.digest
+
+
+def test_only_the_partitions_that_are_asked_for_count(spark: SparkSession, folder: Path) -> None:
+    def asked() -> DataFrame:
+        return read(spark, folder).where("day = 1 and id > 3").select("id")
+
+    before = pin(asked())
+    assert before.files == 2
+    spark.range(1).selectExpr("id", "0 day").write.mode("append").partitionBy("day").parquet(str(folder))
+    assert pin(asked()) == before
+
+
+def test_all_places_that_are_read_count(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    spark.range(5).write.parquet(f"{tmp_path}/other")
+    other = spark.read.parquet(f"{tmp_path}/other")
+    other.createOrReplaceTempView("other")
+    one = pin(read(spark, folder)).files
+    assert pin(read(spark, folder).join(other, "id")).files == one + pin(other).files
+    read(spark, folder).createOrReplaceTempView("main")
+    assert pin(spark.sql("select * from main where id > (select max(id) from other)")).files == one + pin(other).files
+    spark.catalog.dropTempView("main")
+    spark.catalog.dropTempView("other")
+
+
+def test_a_table_of_the_catalog_is_pinned_by_its_files(spark: SparkSession) -> None:
+    spark.range(5).write.mode("overwrite").saveAsTable("pinned_table")
+    before = pin(spark.table("pinned_table"))
+    assert before.is_pinned and before.files > 0
+    spark.range(5).write.mode("overwrite").saveAsTable("pinned_table")
+    assert pin(spark.table("pinned_table")).digest != before.digest
+    spark.sql("drop table pinned_table")
+
+
+def test_rows_in_the_plan_are_no_source(spark: SparkSession) -> None:
+    found = pin(spark.range(5).join(spark.sql("values (1), (2) as t(id)"), "id"))
+    assert found.is_pinned and not found.digest and str(found) == ""
+
+
+def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> None:
+    rows = spark.createDataFrame([(1,)], "id long")
+    found = pin(read(spark, folder).join(rows, "id"))
+    assert not found.is_pinned and found.because == ("an RDD or rows given by the driver",)
+    assert found.files == 4
+
+
+def test_what_cuts_a_scan(spark: SparkSession) -> None:
+    found = split_settings(spark)
+    assert found["spark.sql.files.maxPartitionBytes"] and found["default parallelism"] == "2"
