@@ -62,8 +62,8 @@ def version_two(spark: SparkSession, rows: int, path: str) -> None:
 
 
 def ours(spark: SparkSession, rows: int, path: str) -> None:
-    session = group_session(spark)
-    held = layout.hold(rows_of(session, rows), session, ("k",), PARTITIONS)
+    session = group_session(spark, {})
+    held = layout.hold(rows_of(session, rows), session, layout.Layout(("k",), PARTITIONS))
     results.write(held, path, Partitions.first(PARTITIONS), "measured", is_first=True)
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from first_light.__main__ import TEST_JAR, make_input
+from campaign import TEST_JAR
+from first_light.__main__ import make_input
 from first_light.cases import aborts_and_changes, delayed_commit, driver_kills, exchange_recomputed, zombie_driver
-from first_light.harness import Place, Stage, cloud, disk
+from first_light.play import LIGHT, Stage
 from rekindle.testing.cluster import LocalCluster
+from stage import Place, cloud, disk
 from support.s3 import S3Server
 
 pytestmark = pytest.mark.cluster
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 def stage(cluster: LocalCluster, place: Place, folder: Path) -> Stage:
     (folder / "stage").mkdir()
-    return Stage(cluster, place, folder / "stage", make_input(folder / "input"), str(TEST_JAR))
+    return Stage(LIGHT, cluster, place, folder / "stage", make_input(folder / "input"), str(TEST_JAR))
 
 
 @pytest.mark.timeout(900)

@@ -30,7 +30,7 @@ def attempt(spark: SparkSession, folder: Path, protocol: str) -> list[manifest.C
     session = clone(spark, {**GROUP_SETTINGS, "spark.sql.sources.commitProtocolClass": protocol})
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
     frame = session.range(400_000).selectExpr("id", "id % 50 k").repartition(N, "k").withColumn("v", fails_late("id"))
-    held = layout.hold(frame, session, ("k",), N)
+    held = layout.hold(frame, session, layout.Layout(("k",), N))
     with pytest.raises(Exception, match="late"):
         results.write(held, f"file:{folder}", Partitions.first(N), "test", is_first=True)
     return manifest.from_listing(jvm(spark).rekindle.spark.Bridge.list(session._jsparkSession, f"file:{folder}"))

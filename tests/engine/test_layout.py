@@ -28,7 +28,7 @@ def keep(held: layout.Held, folder: Path, wanted: Partitions | None = None) -> l
 
 def back(held: layout.Held, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
-    return results.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.keys, held.partitions)
+    return results.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
 
 
 @F.udf(LongType())  # type: ignore[untyped-decorator]
@@ -64,8 +64,8 @@ BUILDS: dict[str, tuple[Build, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", BUILDS)
 def test_every_row_lies_in_its_partition(spark: SparkSession, tmp_path: Path, name: str) -> None:
     build, keys = BUILDS[name]
-    session = group_session(spark)
-    held = layout.hold(build(session), session, keys, N)
+    session = group_session(spark, {})
+    held = layout.hold(build(session), session, layout.Layout(keys, N))
     commits = keep(held, tmp_path / "a")
     assert [commit.partition for commit in sorted(commits, key=lambda c: c.partition)] == list(range(N))
     found = back(held, tmp_path / "a", commits).withColumn("lies", F.spark_partition_id()).collect()
@@ -74,8 +74,8 @@ def test_every_row_lies_in_its_partition(spark: SparkSession, tmp_path: Path, na
 
 
 def test_a_pruned_write_keeps_the_numbers(spark: SparkSession, tmp_path: Path) -> None:
-    session = group_session(spark)
-    held = layout.hold(session.range(500).selectExpr("id", "id % 50 k"), session, ("k",), N)
+    session = group_session(spark, {})
+    held = layout.hold(session.range(500).selectExpr("id", "id % 50 k"), session, layout.Layout(("k",), N))
     some = keep(held, tmp_path / "a", Partitions((1, 4, 6)))
     assert {commit.partition for commit in some} == {1, 4, 6}
     rest = keep(held, tmp_path / "a", Partitions((0, 2, 3, 5)))
@@ -85,8 +85,8 @@ def test_a_pruned_write_keeps_the_numbers(spark: SparkSession, tmp_path: Path) -
 
 
 def test_empty_partitions_are_committed_too(spark: SparkSession, tmp_path: Path) -> None:
-    session = group_session(spark)
-    held = layout.hold(session.range(500).selectExpr("id", "1 k"), session, ("k",), N)
+    session = group_session(spark, {})
+    held = layout.hold(session.range(500).selectExpr("id", "1 k"), session, layout.Layout(("k",), N))
     commits = keep(held, tmp_path / "a")
     assert len(commits) == N
     assert sum(commit.bytes >= 0 for commit in commits) <= 2  # Spark writes a file for its first task, empty or not.
@@ -95,21 +95,87 @@ def test_empty_partitions_are_committed_too(spark: SparkSession, tmp_path: Path)
 
 
 def test_an_empty_exchange_keeps_its_partitions(spark: SparkSession, tmp_path: Path) -> None:
-    session = group_session(spark)
-    held = layout.hold(session.range(500).where("id < 0").selectExpr("id", "id k"), session, ("k",), N)
+    session = group_session(spark, {})
+    held = layout.hold(session.range(500).where("id < 0").selectExpr("id", "id k"), session, layout.Layout(("k",), N))
     assert len(keep(held, tmp_path / "a")) == N
 
 
 def test_results_that_lie_together_are_joined_without_an_exchange(spark: SparkSession, tmp_path: Path) -> None:
     sides = []
     for side in ("left", "right"):
-        session = group_session(spark)
-        held = layout.hold(session.range(500).selectExpr("id % 50 k", f"id {side}"), session, ("k",), N)
+        session = group_session(spark, {})
+        held = layout.hold(session.range(500).selectExpr("id % 50 k", f"id {side}"), session, layout.Layout(("k",), N))
         sides.append(back(held, tmp_path / side, keep(held, tmp_path / side)))
-    session = group_session(spark)
+    session = group_session(spark, {})
     joined = sides[0].join(sides[1], "k").withColumn("d", doubled("k"))
-    assert layout.hold(joined, session, ("k",), N).shape.is_narrow
+    assert layout.hold(joined, session, layout.Layout(("k",), N)).shape.is_narrow
     joined = joined.groupBy("k").count().withColumn("d", doubled("k"))
-    assert layout.hold(joined, session, ("k",), N).shape.is_narrow
-    assert not layout.hold(joined, session, ("k",), N + 1).shape.is_narrow
-    assert not layout.hold(joined, session, ("count",), N).shape.is_narrow
+    assert layout.hold(joined, session, layout.Layout(("k",), N)).shape.is_narrow
+    assert not layout.hold(joined, session, layout.Layout(("k",), N + 1)).shape.is_narrow
+    assert not layout.hold(joined, session, layout.Layout(("count",), N)).shape.is_narrow
+
+
+def numbered(spark: SparkSession, build: Build, partitions: int = N) -> layout.Held:
+    session = group_session(spark, {})
+    frame = build(session)
+    return layout.hold(frame, session, layout.choose(frame, (), partitions))
+
+
+CHOICES: dict[str, tuple[Build, str]] = {
+    "an aggregation lies by its keys": (
+        lambda s: s.range(9).selectExpr("id % 3 k").groupBy("k").count(),
+        "7 by k",
+    ),
+    "a join by its keys, however Spark will run it": (
+        lambda s: s.range(9).join(s.range(9).withColumnRenamed("id", "k"), F.col("id") == F.col("k")),
+        "7 by id",
+    ),
+    "a narrow step by the splits of its source": (lambda s: s.range(0, 90, 1, 5).where("id > 3"), "5 by split"),
+    "Python too": (lambda s: s.range(0, 90, 1, 5).withColumn("d", doubled("id")), "5 by split"),
+    "a total order is bound to the application": (lambda s: s.range(9).orderBy(F.desc("id")), "7 bound"),
+    "a limit is one partition": (lambda s: s.range(9).limit(3), "1 bound"),
+    "a union by all of its plain columns": (lambda s: s.range(9).union(s.range(9)), "7 by id"),
+    "a cross join too": (lambda s: s.range(3).selectExpr("id + 0 id").crossJoin(s.range(3).toDF("b")), "7 by id, b"),
+}
+
+
+@pytest.mark.parametrize(("build", "expected"), CHOICES.values(), ids=CHOICES)
+def test_a_step_without_keys_finds_its_own(spark: SparkSession, build: Build, expected: str) -> None:
+    session = group_session(spark, {})
+    assert str(layout.choose(build(session), (), N)) == expected
+
+
+def test_a_total_order_is_kept_in_order_and_fewer_partitions_than_asked_for_are_empty(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    held = numbered(spark, lambda s: s.range(3).selectExpr("id + 0 id").orderBy(F.desc("id")))
+    commits = keep(held, tmp_path)
+    assert {commit.partition for commit in commits} <= set(range(N))
+    rows = {
+        commit.partition: spark.read.parquet(f"{tmp_path}/{commit.name}").collect() for commit in commits if commit.name
+    }
+    assert [row.id for number in sorted(rows) for row in rows[number]] == [2, 1, 0]
+
+
+def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads the largest file first; partition 0 is the smallest here."""
+    first = numbered(spark, lambda s: s.range(0, 6000, 1, 4).where("id >= 1400 and not id between 3000 and 4499"))
+    commits = keep(first, tmp_path / "a")
+    session = group_session(spark, {})
+    files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
+    rows = results.read(session, f"file:{tmp_path / 'a'}", files, first.schema, first.layout, is_by_file=True)
+    frame = rows.selectExpr("id + 1 id")
+    chosen = layout.choose(frame, (), N, reads_numbered=first.partitions)
+    assert str(chosen) == "4 by file"
+    second = layout.hold(frame, session, chosen)
+    again = {commit.partition: commit for commit in keep(second, tmp_path / "b")}
+    for commit in commits:
+        if commit.bytes < 0 and commit.partition not in again:
+            continue
+        low = spark.read.parquet(f"{tmp_path / 'a'}/{commit.name}").agg(F.min("id")).collect()[0][0]
+        high = spark.read.parquet(f"{tmp_path / 'b'}/{again[commit.partition].name}").agg(F.min("id")).collect()[0][0]
+        assert (low is None and high is None) or high == low + 1
+    (one,) = keep(second, tmp_path / "c", Partitions((3,)))
+    assert one.partition == 3
+    rows = spark.read.parquet(f"{tmp_path / 'c'}/{one.name}").agg(F.min("id"), F.max("id")).collect()[0]
+    assert tuple(rows) == (4501, 6000)

@@ -173,6 +173,8 @@ def test_gc_is_a_master_that_deletes_everything_and_leaves_a_tombstone() -> None
         sleeper.append(AttemptDeleted(started(first)[0].attempt))
     with pytest.raises(RunClosed):
         execute(store, INTENT, InstantEngine(store, "app-3"))
+    with pytest.raises(RunClosed):
+        peek(store, "daily", "run-1")
     assert close(store, RUN, engine) == 0
 
 

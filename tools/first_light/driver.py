@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,9 +28,18 @@ from rekindle.journal.probe import probe
 from rekindle.journal.stores import open_store
 from rekindle.master.commands import Input
 from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, FailureHandled, GenerationOpened, PartitionsCommitted
+from rekindle.master.events import (
+    AttemptOpened,
+    CodeReplaced,
+    EpochOpened,
+    Event,
+    FailureHandled,
+    GenerationOpened,
+    PartitionsCommitted,
+)
 from rekindle.master.state import Phase, RunState
 from rekindle.runtime.opening import Intent, execute
+from stage import orders
 from support.drivers import flush_events_often
 
 
@@ -123,18 +131,19 @@ class Runner:
         groups = {group.step: group for group in self.user.PIPELINES[order.pipeline]}
         attempts.Generation.look = _LOOK if order.is_exchange_checked else _no_look  # type: ignore[method-assign]
         session.GROUP_SETTINGS["spark.sql.sources.commitProtocolClass"] = order.protocol
-        engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", groups)
+        analysis = analyse(self.spark, groups)
+        engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", analysis.groups)
         intent = Intent(
             order.pipeline,
             order.run,
-            analyse(self.spark, groups),
+            analysis.graph,
             {name: {"code": fingerprint(group.build)} for name, group in groups.items()},
             config=MasterConfig(
                 backoff=BackoffSpec.of(FixedDelay(order.tries, order.delay_ms)), poison_tries_max=order.tries
             ),
             accepted=frozenset(order.accepted),
         )
-        state = execute(self.store, intent, engine, stale_seconds=order.stale_seconds, watcher=_say)
+        state = execute(self.store, intent, engine, stale_seconds=order.stale_seconds, watcher=say)
         answer.phase = state.phase.value
         answer.error = str(state.failing.failures[0].cause.text) if state.failing and state.failing.failures else ""
         answer.generations = {name: step.generation for name, step in state.steps.items()}
@@ -163,7 +172,7 @@ def _no_look(self: attempts.Generation) -> None:
     """The protection switched off, for the control."""
 
 
-def _say(events: tuple[Event, ...], state: RunState) -> None:
+def say(events: tuple[Event, ...], state: RunState) -> None:
     for event in events:
         match event:
             case AttemptOpened():
@@ -172,24 +181,14 @@ def _say(events: tuple[Event, ...], state: RunState) -> None:
                 print(f"committed {event.attempt} {event.partitions}", flush=True)
             case FailureHandled():
                 print(f"failed {event.failures[0].partitions} {event.failures[0].cause.text}", flush=True)
+            case EpochOpened():
+                print(f"run {state.run}", flush=True)
+            case CodeReplaced():
+                print(f"changed {event.step} {', '.join(event.parts)}", flush=True)
             case GenerationOpened():
                 print(f"generation {event.step} {event.generation} {event.because}", flush=True)
             case _:
                 pass
-
-
-def orders(path: Path) -> Iterator[Order]:
-    """Each line of a file that may still grow, until one says that it is the last."""
-    done = 0
-    while True:
-        lines = path.read_text().splitlines() if path.exists() else []
-        for line in lines[done:]:
-            order = msgspec.json.decode(line, type=Order)
-            done += 1
-            yield order
-            if order.is_last:
-                return
-        time.sleep(0.1)
 
 
 def load(path: Path) -> ModuleType:
@@ -209,7 +208,7 @@ def main() -> int:
     print("ready", flush=True)
     answer = None
     with Path(config["answers"]).open("ab") as answers:
-        for order in orders(Path(config["orders"])):
+        for order in orders(Path(config["orders"]), Order):
             print(f"order {order.pipeline} {order.run}", flush=True)
             answer = runner.answer(order)
             print(f"answer {answer}", flush=True)

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from rekindle.engine.spark.engine import GroupSpec
 
-INPUT = os.environ["FIRST_LIGHT_INPUT"]
-CURE = os.environ.get("FIRST_LIGHT_CURE", "")
+INPUT = os.environ["STAGE_INPUT"]
+CURE = os.environ.get("STAGE_CURE", "")
 BURN = int(os.environ.get("FIRST_LIGHT_BURN", "1000"))
 SMALL, WIDE = 8, int(os.environ.get("FIRST_LIGHT_WIDE", "16"))
 POISON = 13

@@ -28,6 +28,9 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.command.DataWritingCommand;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 import scala.Function1;
 import scala.Option;
@@ -56,6 +59,28 @@ public final class Bridge {
     Function1<Object, Object> isChosen =
         (Function1<Object, Object> & Serializable) index -> Arrays.binarySearch(sorted, (Integer) index) >= 0;
     return PartitionPruningRDD.create(rdd, isChosen);
+  }
+
+  /**
+   * How the one file scan below an RDD is cut, one line per partition: path, first byte and length of each of its pieces; empty if there is no
+   * such scan, or more than one.
+   */
+  public static String splits(RDD<?> rdd) {
+    RDD<?> current = rdd;
+    while (!(current instanceof FileScanRDD scan)) {
+      if (current.dependencies().size() != 1) {
+        return "";
+      }
+      current = current.dependencies().head().rdd();
+    }
+    StringBuilder lines = new StringBuilder();
+    for (Iterator<FilePartition> it = scan.filePartitions().iterator(); it.hasNext(); ) {
+      for (PartitionedFile file : it.next().files()) {
+        lines.append(file.filePath().toPath()).append(' ').append(file.start()).append('+').append(file.length()).append(' ');
+      }
+      lines.append('\n');
+    }
+    return lines.toString();
   }
 
   /**
@@ -99,6 +124,16 @@ public final class Bridge {
   private static void line(FileStatus file, String prefix, StringBuilder lines) {
     String name = file.getPath().toUri().getPath().substring(prefix.length());
     lines.append(name).append('\t').append(file.getLen()).append('\n');
+  }
+
+  /** The length of a file; -1 if there is no such file. */
+  public static long length(SparkSession session, String file) throws IOException {
+    Path path = new Path(file);
+    try {
+      return path.getFileSystem(session.sessionState().newHadoopConf()).getFileStatus(path).getLen();
+    } catch (FileNotFoundException e) {
+      return -1;
+    }
   }
 
   /** Write a small file, replacing it. */

@@ -75,10 +75,14 @@ class Constants:
 
 
 def peek(store: Store, pipeline: str, run: str) -> RunState | None:
-    """What the journal of a run says now, without owning it; None where there is none."""
+    """What the journal of a run says now, without owning it; None where there is none. A run that gc closed has nothing
+    left to say."""
     name = f"{pipeline}/{run}"
     after, base = StateKeeper(store, name).load()
-    return state_of(read(store, name, codec(), after=after), base)
+    history = read(store, name, codec(), after=after)
+    if history.position.is_closed:
+        raise RunClosed(f"run {run} is closed", hint="start a new run with --new")
+    return state_of(history, base)
 
 
 def state_of(history: History[Event], base: RunState | None = None) -> RunState | None:

@@ -19,11 +19,13 @@ from rekindle.engine.spark import manifest, plans, results, tasks
 from rekindle.engine.spark.exchanges import Watch
 from rekindle.engine.spark.failures import cause_of, signature, text_of
 from rekindle.engine.spark.layout import Held
+from rekindle.engine.spark.losses import lost_in
 from rekindle.engine.spark.session import jvm
 from rekindle.master.commands import StartAttempt
 from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.model.failures import Failure, FailureKind
 from rekindle.model.partitions import Partitions
+from rekindle.model.parts import NOTHING, Parts
 
 REPORT_SECONDS_MIN, REPORT_SECONDS_MAX = 0.5, 2.0
 REPORT_SHARE = 0.05
@@ -57,6 +59,12 @@ class Generation:
             self._is_spoiled = True
             self.version += 1
 
+    def numbers(self, wanted: Partitions) -> list[int]:
+        """The partition that each Spark task of the final stage works on, in Spark's order."""
+        if self.held.layout.is_by_file:
+            return [number for _, number in results.tasks_of(self.held, self.held.rdd(), wanted)]
+        return list(wanted)
+
     def checksum(self) -> str | None:
         """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum."""
         shape, verdict = self.held.shape, self.held.verdict
@@ -77,13 +85,15 @@ class Attempt:
     def __init__(
         self,
         command: StartAttempt,
+        root: str,
         directory: str,
         tag: str,
         generation: Callable[[], Generation],
         report: Callable[[Stimulus], None],
     ) -> None:
         self._command = command
-        self._directory = directory
+        self._root = root
+        self._directory = f"{root}/{directory}"
         self._tag = tag
         self._make = generation
         self._report = report
@@ -151,11 +161,22 @@ class Attempt:
             if error is not None:
                 listing = jvm(session).rekindle.spark.Bridge.list(session._jsparkSession, self._directory)
                 self._add(manifest.from_listing(listing))
+            else:
+                self._add_empty()
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
             self._flush()
-            failures = self._failures(text_of(error)) if error is not None else ()
+            failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
         was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
-        self._report(AttemptEnded(self._command.attempt, () if was_cancelled else failures, was_cancelled))
+        self._report(AttemptEnded(self._command.attempt, () if was_cancelled else failures, was_cancelled, lost))
+
+    def _add_empty(self) -> None:
+        """The Spark job succeeded: a partition without a task has no rows. Where each has one, all must be here."""
+        assert self._generation is not None
+        layout = self._generation.held.layout
+        missing = self._command.partitions - Partitions(self._seen)
+        if missing and not (layout.is_bound or layout.is_by_file):
+            raise RuntimeError(f"Spark succeeded without a commit of {missing}")
+        self._add([manifest.Commit(number, 0, "", -1) for number in missing])
 
     def _take(self) -> None:
         assert self._generation is not None
@@ -185,19 +206,24 @@ class Attempt:
         )
         self._unreported = []
 
-    def _failures(self, error: str) -> tuple[Failure, ...]:
-        """One failure per signature, with the partitions that met it; all that is missing if no task can be named."""
+    def _failures(self, error: str) -> tuple[tuple[Failure, ...], Parts]:
+        """One failure per signature, with the partitions that met it; all that is missing if no task can be named.
+        And the committed files that turned out to be gone."""
         assert self._generation is not None
-        numbers = list(self._command.partitions)
+        session = self._generation.held.session
+        numbers = self._generation.numbers(self._command.partitions)
         missing = self._command.partitions - Partitions(self._seen)
+        failed = tasks.failed_tasks(session.sparkContext, self._tag)
         found: dict[str, Failure] = {}
-        for task in tasks.failed_tasks(self._generation.held.session.sparkContext, self._tag):
-            blamed = Partitions((numbers[task.index],)) & missing if task.is_final else missing
+        for task in failed:
+            is_named = task.is_final and task.index < len(numbers)
+            blamed = Partitions((numbers[task.index],)) & missing if is_named else missing
             failure = self._failure(blamed, task.error or error)
             if blamed:
                 known = found.setdefault(failure.signature, failure)
                 found[failure.signature] = Failure(known.step, known.partitions | blamed, known.cause, known.signature)
-        return tuple(found.values()) or (self._failure(missing, error),)
+        lost = lost_in(session, self._root, (error, *(task.error for task in failed)))
+        return tuple(found.values()) or (self._failure(missing, error),), lost
 
     def _failure(self, partitions: Partitions, error: str) -> Failure:
         cause = cause_of(error)

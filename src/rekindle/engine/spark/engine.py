@@ -17,27 +17,32 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark import manifest, results
 from rekindle.engine.spark.attempts import Attempt, Generation
-from rekindle.engine.spark.layout import hold
+from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
     DeleteAttempt,
     Input,
+    PublishSink,
     SealAttempt,
     StartAttempt,
 )
 from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
 from rekindle.model.ids import AttemptId
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import Partitions
 
 POLL_MS_MAX = 200
 
+# Puts a committed result into its target and reports what came of it. Called in a thread of its own.
+Publish = Callable[[PublishSink], Stimulus]
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies."""
+    """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
+    `functions` are the user's, where `build` only calls them."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -45,6 +50,16 @@ class GroupSpec:
     keys: tuple[str, ...]
     partitions: int
     declared: Determinism | None = None
+    is_eager: bool = False
+    functions: tuple[Callable[..., Any], ...] = ()
+    keep: KeepUntil = KeepUntil.RUN_END
+    layout: Layout | None = None
+
+    @property
+    def lies(self) -> Layout:
+        """How its result lies; a step without keys must have been analysed first."""
+        assert self.layout is not None or self.keys, f"the layout of {self.step} is not chosen yet"
+        return self.layout or Layout(self.keys, self.partitions)
 
 
 def directory_of(attempt: AttemptId) -> str:
@@ -55,8 +70,17 @@ def directory_of(attempt: AttemptId) -> str:
 class SparkEngine:
     """Runs the attempts of one run in one Spark application."""
 
-    def __init__(self, spark: SparkSession, root: str, groups: Mapping[str, GroupSpec]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        groups: Mapping[str, GroupSpec],
+        settings: Mapping[str, str] | None = None,
+        publish: Publish | None = None,
+    ) -> None:
         attach(spark)
+        self._settings = dict(settings or {})
+        self._publish = publish
         self._spark = spark
         self._loader = class_loader(spark)
         self._root = root.rstrip("/")
@@ -79,6 +103,10 @@ class SparkEngine:
                 self._apart(lambda: self._seal(command.attempt))
             case DeleteAttempt():
                 self._apart(lambda: self._delete(command.attempt))
+            case PublishSink():
+                assert self._publish is not None, "a run with sinks has somebody to publish them"
+                publish = self._publish
+                self._apart(lambda: self._reports.put(publish(command)))
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
@@ -105,7 +133,7 @@ class SparkEngine:
         shapes = [made.held.shape for (name, _), made in self._generations.items() if name == step]
         return shapes[-1].exchanges + shapes[-1].broadcasts if shapes else -1
 
-    def read(self, step: str, segments: Input, session: SparkSession) -> DataFrame:
+    def read(self, step: str, segments: Input, session: SparkSession, *, is_by_file: bool = False) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
         group = self._groups[step]
         files = [
@@ -115,12 +143,13 @@ class SparkEngine:
             if commit.partition in segment.partitions and commit.bytes >= 0
         ]
         schema = _schema(self._spark, manifest.schema_of(segments.segments[0].manifest))
-        return results.read(session, self._root, files, schema, group.keys, group.partitions)
+        return results.read(session, self._root, files, schema, group.lies, is_by_file=is_by_file)
 
     def _start(self, command: StartAttempt) -> None:
         attempt = Attempt(
             command,
-            f"{self._root}/{directory_of(command.attempt)}",
+            self._root,
+            directory_of(command.attempt),
             self._tag(command.attempt),
             lambda: self._generation(command),
             self._reports.put,
@@ -133,10 +162,11 @@ class SparkEngine:
         enter_thread(self._spark, self._loader)
         key = command.attempt.step, command.attempt.generation
         if key not in self._generations:
-            session = group_session(self._spark)
-            inputs = {one.step: self.read(one.step, one, session) for one in command.inputs}
+            session = group_session(self._spark, self._settings)
             group = self._groups[command.attempt.step]
-            held = hold(group.build(session, inputs), session, group.keys, group.partitions)
+            by_file = group.lies.is_by_file
+            inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
+            held = hold(group.build(session, inputs), session, group.lies)
             self._generations[key] = Generation(held, command)
         return self._generations[key]
 
@@ -168,7 +198,9 @@ class SparkEngine:
         return jvm(self._spark).rekindle.spark.Bridge
 
     def _tag(self, attempt: AttemptId) -> str:
-        return f"rekindle-{attempt.step}-g{attempt.generation}-e{attempt.epoch}-a{attempt.number}"
+        """Names the Spark jobs of one attempt of one run: another run in the same application has its own."""
+        run = self._root.rsplit("/", 1)[-1]
+        return f"rekindle-{attempt.step}-g{attempt.generation}-e{attempt.epoch}-a{attempt.number}-{run}"
 
 
 def _schema(spark: SparkSession, text: str) -> Any:

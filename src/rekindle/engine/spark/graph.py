@@ -7,50 +7,90 @@ learned does not depend on sizes: whether the group is pointwise, what is inside
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.code import is_task_bound
-from rekindle.engine.spark import results
+from rekindle.engine.spark import plans, results
 from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.layout import Held, hold
+from rekindle.engine.spark.layout import Held, choose, hold
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
-from rekindle.model.kinds import KeepUntil, ResultKind
+from rekindle.model.kinds import Determinism, ResultKind
 
 
-def analyse(spark: SparkSession, groups: Mapping[str, GroupSpec]) -> Graph:
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The graph of kept steps, the groups with their layouts, and for each group what its plan over stand-ins told."""
+
+    graph: Graph
+    groups: dict[str, GroupSpec]
+    held: dict[str, Held]
+
+    def splits(self, step: str) -> str:
+        """A digest of how the one scan that numbers a result is cut; empty where nothing is numbered by it."""
+        held = self.held[step]
+        if held.layout.keys or held.layout.is_bound or held.layout.is_by_file:
+            return ""
+        return results.splits(held.session, plans.top_node(held.frame).execute())
+
+
+def analyse(
+    spark: SparkSession, groups: Mapping[str, GroupSpec], settings: Mapping[str, str] | None = None
+) -> Analysis:
     """Kept steps, in the order given (producers first), and how they read each other."""
     attach(spark)
     held: dict[str, Held] = {}
     for name, group in groups.items():
-        session = group_session(spark)
-        inputs = {
-            one: results.read(session, "file:/nowhere", (), held[one].schema, groups[one].keys, groups[one].partitions)
-            for one in group.inputs
-        }
-        held[name] = hold(group.build(session, inputs), session, group.keys, group.partitions)
-    return Graph.of(
-        (_step(group, held[name]) for name, group in groups.items()),
+        session = group_session(spark, settings or {})
+        inputs = {one: stand_in(session, held[one]) for one in group.inputs}
+        frame = group.build(session, inputs)
+        numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
+        count = numbered[0] if len(numbered) == 1 else 0
+        held[name] = hold(frame, session, choose(frame, group.keys, group.partitions, reads_numbered=count))
+    resolved = {
+        name: replace(group, keys=held[name].layout.keys, partitions=held[name].partitions, layout=held[name].layout)
+        for name, group in groups.items()
+    }
+    graph = Graph.of(
+        (_step(group, held[name]) for name, group in resolved.items()),
         (
-            Edge(one, name, IDENTITY if held[name].shape.is_narrow else ALL)
-            for name, group in groups.items()
+            Edge(one, name, IDENTITY if _is_pointwise(held[name], held[one]) else ALL)
+            for name, group in resolved.items()
             for one in group.inputs
         ),
     )
+    return Analysis(graph, resolved, held)
+
+
+def stand_in(session: SparkSession, held: Held) -> DataFrame:
+    """A kept result without files: same schema, same layout."""
+    return results.read(session, "file:/nowhere", (), held.schema, held.layout)
+
+
+def _is_pointwise(consumer: Held, producer: Held) -> bool:
+    """Partition p of the consumer reads partition p of the producer and nothing else of it."""
+    if not consumer.shape.is_narrow or consumer.layout.is_bound:
+        return False
+    return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
 
 
 def _step(group: GroupSpec, held: Held) -> Step:
-    """A group that reads no kept result and is not narrow owns what is inside it as one part."""
-    is_closed = not group.inputs and not held.shape.is_narrow
+    """A group that reads no kept result and is not narrow owns what is inside it as one part; so does one whose
+    partitions another application would cut differently, and nothing can prove them equal. What an eager step found
+    out while it was built is one of those parts too."""
+    is_closed = group.is_eager or (not group.inputs and not held.shape.is_narrow)
+    is_bound = held.layout.is_bound
+    level = group.declared or (Determinism.INDETERMINATE if group.is_eager else held.verdict.level)
     return Step(
         group.step,
         group.partitions,
         ResultKind.BLOCKING,
-        group.declared or held.verdict.level,
-        KeepUntil.RUN_END,
-        is_order_sensitive=held.verdict.is_order_sensitive,
-        has_query_constants=is_closed or held.verdict.has_query_constants,
-        restarts_whole=held.shape.is_barrier or is_task_bound(group.build),
+        Determinism.INDETERMINATE if is_bound else level,
+        group.keep,
+        is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
+        has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
+        restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),
     )

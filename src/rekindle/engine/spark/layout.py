@@ -1,11 +1,16 @@
-"""Where the rows of a kept result lie: partition p holds the rows with `hash(keys) mod partitions = p`.
+"""Where the rows of a kept result lie, under numbers that are ours and hold in every driver.
 
-The number is ours and holds in every driver. Only the last exchange is pinned to it. Three plans are asked for, the
-one that moves the fewest rows is held:
+With keys, partition p holds the rows with `hash(keys) mod partitions = p`. Only the last exchange is pinned to it.
+Three plans are asked for, the one that moves the fewest rows is held:
 
 1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise;
 2. the step's own last exchange already lies that way (an aggregation by the keys, then perhaps Python);
 3. an exchange of our own below the write.
+
+A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
+partition p is Spark's p-th, which is the same in another driver if it is a split of one source (cut by pinned
+settings), and is bound to this application otherwise (a total order is sampled anew by each). Over a numbered result a
+file is a partition and has its number, in whatever order Spark reads the files.
 """
 
 from __future__ import annotations
@@ -14,13 +19,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from rekindle.engine.spark import plans
 from rekindle.engine.spark.determinism import Verdict, judge
 from rekindle.engine.spark.session import clone, in_session, jvm
 
+NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a kept result lies. No keys: numbered. Bound: another application would cut it differently."""
+
+    keys: tuple[str, ...]
+    partitions: int
+    is_bound: bool = False
+    is_by_file: bool = False
+
+    def __str__(self) -> str:
+        if self.keys:
+            return f"{self.partitions} by {', '.join(self.keys)}"
+        return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +52,13 @@ class Held:
     session: SparkSession
     frame: DataFrame
     execution: Any
-    keys: tuple[str, ...]
-    partitions: int
+    layout: Layout
     shape: plans.Shape
     verdict: Verdict
+
+    @property
+    def partitions(self) -> int:
+        return self.layout.partitions
 
     @property
     def plan(self) -> Any:
@@ -68,26 +93,59 @@ class Held:
         return rules(state.columnarRules(), False).apply(self.plan.executedPlan()).execute()
 
 
-def hold(frame: DataFrame, session: SparkSession, keys: tuple[str, ...], partitions: int) -> Held:
+def choose(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0) -> Layout:
+    """The layout of a step, from its plan over stand-ins, before anything ran. `reads_numbered` is the number of
+    partitions of the one numbered result it reads, if there is just one."""
+    if keys:
+        return Layout(keys, partitions)
+    top, found = plans.top_of(frame)
+    match top:
+        case plans.Top.KEYS:
+            return Layout(found, partitions)
+        case plans.Top.FILES if reads_numbered:
+            return Layout((), reads_numbered, is_by_file=True)
+        case plans.Top.SPLITS:
+            return Layout((), max(1, int(plans.top_node(frame).execute().getNumPartitions())))
+        case plans.Top.ORDER:
+            return Layout((), partitions, is_bound=True)
+        case plans.Top.ONE:
+            return Layout((), 1, is_bound=True)
+        case _:
+            columns = _plain_columns(frame)
+            return Layout(columns, partitions) if columns else Layout((), partitions, is_bound=True)
+
+
+def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
+    """Columns by whose values rows can be told apart in any driver."""
+    names = [field.name for field in frame.schema.fields if not isinstance(field.dataType, NOT_PLAIN)]
+    return tuple(name for name in names if names.count(name) == 1)
+
+
+def hold(frame: DataFrame, session: SparkSession, layout: Layout) -> Held:
     """Plan `frame`, built in `session`, so that its final partitions are ours."""
-    own = {**UNCOALESCED, "spark.sql.shuffle.partitions": str(partitions)}
+    own = {**UNCOALESCED, "spark.sql.shuffle.partitions": str(layout.partitions)}
+    if not layout.keys:
+        if not layout.is_bound:
+            return _held(frame, layout)
+        bound = in_session(frame, clone(session, own))
+        is_known = plans.top_of(bound)[0] in {plans.Top.ORDER, plans.Top.ONE}
+        return _held(bound if is_known else bound.repartition(layout.partitions), layout)
     for settings in ({**own, **POINTWISE}, own):
         candidate = in_session(frame, clone(session, settings))
-        if not plans.lies_by(candidate, keys, partitions):
+        if not plans.lies_by(candidate, layout.keys, layout.partitions):
             continue
         if settings is own or plans.shape(candidate._jdf.queryExecution().executedPlan()).is_narrow:
-            return _held(candidate, keys, partitions)
-    return _held(frame.repartition(partitions, *keys), keys, partitions)
+            return _held(candidate, layout)
+    return _held(frame.repartition(layout.partitions, *layout.keys), layout)
 
 
-def _held(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> Held:
+def _held(frame: DataFrame, layout: Layout) -> Held:
     execution = frame._jdf.queryExecution()
     return Held(
         session=frame.sparkSession,
         frame=frame,
         execution=execution,
-        keys=keys,
-        partitions=partitions,
+        layout=layout,
         shape=plans.shape(execution.executedPlan()),
         verdict=judge(execution.analyzed().toJSON()),
     )

@@ -42,6 +42,13 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
     schema: str
 
 
+def number_of(path: str) -> int:
+    """The partition that a data file holds."""
+    match = DATA.search(path)
+    assert match is not None, f"not a file of a kept result: {path}"
+    return int(match.group(2))
+
+
 def pack(commits: Iterable[Commit], schema: str) -> bytes:
     rows = sorted(commits, key=lambda commit: commit.partition)
     endings = {match.group(3) for commit in rows if (match := DATA.search(commit.name))}

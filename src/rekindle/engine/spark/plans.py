@@ -5,8 +5,9 @@ One py4j call per plan node or RDD, never one per partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,6 +17,14 @@ STAYS = frozenset(
     "ProjectExec FilterExec ArrowEvalPythonExec BatchEvalPythonExec ColumnarToRowExec WholeStageCodegenExec "
     "InputAdapter SortExec".split()
 )
+# These too, and they may make or drop rows. Nothing is known of where a key lies above them.
+ROW_LOCAL = STAYS | frozenset(
+    "MapInPandasExec MapInArrowExec GenerateExec ExpandExec MapPartitionsExec MapElementsExec SerializeFromObjectExec "
+    "DeserializeToObjectExec AppendColumnsExec SampleExec".split()
+)
+KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec", "BroadcastHashJoinExec"})
+# Leaves besides files whose partitions follow from settings alone, so that they are the same in another driver.
+SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
 BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
 EXCHANGES = frozenset({"ShuffleExchangeExec", "ShuffleQueryStageExec", "CollectLimitExec", "TakeOrderedAndProjectExec"})
 
@@ -95,9 +104,7 @@ def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
     True only over a bucketed read of ours, an exchange the user asked for by number, or an aggregation's exchange
     (its coalescing is switched off in the session this is asked for). Anything else gets an exchange of its own.
     """
-    plan = frame._jdf.queryExecution().executedPlan()
-    if class_name(plan) == "AdaptiveSparkPlanExec":
-        plan = plan.initialPlan()
+    plan = _initial(frame)
     wanted = [_expr_id(plan, key) for key in keys]
     while class_name(plan) in STAYS and not _is_barrier(plan, class_name(plan)):
         plan = next(items(plan.children()))
@@ -107,6 +114,70 @@ def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
         int(one.numPartitions()) == partitions and [_attribute_id(e) for e in items(one.expressions())] == wanted
         for one in _hash_partitionings(plan.outputPartitioning())
     )
+
+
+class Top(Enum):
+    """What decides the partitions of a plan: the first node below its row-local part."""
+
+    SPLITS = "splits of a source"
+    FILES = "files of one numbered result"
+    KEYS = "keys of an exchange or join"
+    ORDER = "a total order"
+    ONE = "one partition"
+    OTHER = "nothing that another driver could repeat"
+
+
+ALONE = {"RangePartitioning": Top.ORDER, "SinglePartition$": Top.ONE}
+
+
+def top_of(frame: DataFrame) -> tuple[Top, tuple[str, ...]]:
+    """What decides, and the columns if keys do. Asked before anything ran, so it may not depend on sizes: a join
+    counts by its keys, however Spark will run it."""
+    names = {int(a.exprId().id()): str(a.name()) for a in items(_initial(frame).output())}
+    plan = top_node(frame)
+    name = class_name(plan)
+    if name in KEYED_JOINS:
+        sides = [list(items(plan.leftKeys())), list(items(plan.rightKeys()))]
+        return _by_keys(sides, names)
+    if name in SPLITS:
+        return Top.SPLITS, ()
+    partitioning = plan.outputPartitioning()
+    if class_name(partitioning) in ALONE and any(class_name(node) in EXCHANGES for node in below(plan)):
+        return ALONE[class_name(partitioning)], ()
+    found = list(_hash_partitionings(partitioning))
+    if found:
+        return _by_keys([list(items(one.expressions())) for one in found], names)
+    return (_of_scan(plan) if name == "FileSourceScanExec" else Top.OTHER), ()
+
+
+def _of_scan(scan: Any) -> Top:
+    """A keyed result that is read without its keys is cut by size: nothing to go by."""
+    if scan.relation().bucketSpec().isDefined():
+        return Top.OTHER
+    return Top.FILES if class_name(scan.relation().location()) == "CommittedFiles" else Top.SPLITS
+
+
+def top_node(frame: DataFrame) -> Any:
+    """The first node below the row-local part of a plan."""
+    plan = _initial(frame)
+    while class_name(plan) in ROW_LOCAL and not _is_barrier(plan, class_name(plan)):
+        plan = next(items(plan.children()))
+    return plan
+
+
+def _initial(frame: DataFrame) -> Any:
+    plan = frame._jdf.queryExecution().executedPlan()
+    return plan.initialPlan() if class_name(plan) == "AdaptiveSparkPlanExec" else plan
+
+
+def _by_keys(sides: list[list[Any]], names: Mapping[int, str]) -> tuple[Top, tuple[str, ...]]:
+    """The first side whose keys all are columns of the result, under names that occur once."""
+    once = {key: name for key, name in names.items() if list(names.values()).count(name) == 1}
+    for side in sides:
+        found = [once.get(_attribute_id(expression) or -1) for expression in side]
+        if found and None not in found:
+            return Top.KEYS, tuple(str(name) for name in found)
+    return Top.OTHER, ()
 
 
 def _hash_partitionings(partitioning: Any) -> Iterator[Any]:

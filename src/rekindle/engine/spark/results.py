@@ -1,32 +1,77 @@
-"""Kept results in Spark's own bucketed layout: written from a held plan, read back from what the journal names."""
+"""Kept results as Parquet: written from a held plan, read back from what the journal names.
+
+A result with keys lies in Spark's own bucketed layout. A damaged file is an error wherever it is read, never fewer
+rows, whatever the session's settings say about missing or corrupt files.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.layout import Held
-from rekindle.engine.spark.session import jvm, scala_map, scala_option, scala_seq
+from rekindle.engine.spark import manifest
+from rekindle.engine.spark.layout import Held, Layout
+from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions
+
+ONE_FILE_EACH = {"spark.sql.files.maxPartitionBytes": str(2**40), "spark.sql.files.openCostInBytes": str(2**40)}
+STRICT = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
 
 
 def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool) -> None:
     """One Spark job that computes and commits `wanted`. All of them: the held plan itself, as a plain write costs.
-    Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped."""
-    session = held.session
-    if len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end()):
+    Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped. A wanted partition for
+    which Spark has no task is empty; no task, no job."""
+    is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
+    if is_all and not held.layout.is_by_file:
         _run(held, held.execution, held.plan, directory, name, {})
         return
-    packed = struct.pack(f"<{len(wanted)}i", *wanted)
-    pruned = jvm(session).rekindle.spark.Bridge.prune(held.rdd(is_first=is_first), packed)
+    rdd = held.rdd(is_first=is_first)
+    tasks = tasks_of(held, rdd, wanted)
+    if not tasks:
+        return
+    session = held.session
+    chosen = {"rekindle.partitions": base64.b64encode(_packed(number for _, number in tasks)).decode()}
+    if is_all and len(tasks) == int(rdd.getNumPartitions()):
+        _run(held, held.execution, held.plan, directory, name, chosen)
+        return
+    pruned = jvm(session).rekindle.spark.Bridge.prune(rdd, _packed(index for index, _ in tasks))
     rows = session._jsparkSession.internalCreateDataFrame(pruned, held.schema, False)
     execution = rows.queryExecution()
-    chosen = {"rekindle.partitions": base64.b64encode(packed).decode()}
     _run(held, execution, execution.executedPlan(), directory, name, chosen)
+
+
+def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
+    """(Spark's partition, our number) of what is wanted and has a task, in Spark's order."""
+    if held.layout.is_by_file:
+        numbers = [manifest.number_of(line) for line in _files(held.session, rdd)]
+        return [(index, number) for index, number in enumerate(numbers) if number in wanted]
+    count = int(rdd.getNumPartitions())
+    return [(number, number) for number in wanted if number < count]
+
+
+def _files(session: SparkSession, rdd: Any) -> list[str]:
+    """The file that each Spark partition of a scan reads, in one call."""
+    return str(jvm(session).rekindle.spark.Bridge.splits(rdd)).splitlines()
+
+
+def splits(session: SparkSession, rdd: Any) -> str:
+    """A digest of how a scan is cut: equal in another driver if and only if its partitions are."""
+    return hashlib.sha256("\n".join(_files(session, rdd)).encode()).hexdigest()[:16]
+
+
+def _packed(numbers: Iterable[int]) -> bytes:
+    listed = list(numbers)
+    return struct.pack(f"<{len(listed)}i", *listed)
 
 
 def _run(held: Held, execution: Any, plan: Any, directory: str, name: str, options: Mapping[str, str]) -> None:
@@ -56,27 +101,29 @@ def read(
     root: str,
     files: Iterable[tuple[str, int]],
     schema: Any,
-    keys: tuple[str, ...],
-    partitions: int,
+    layout: Layout,
+    *,
+    is_by_file: bool = False,
 ) -> DataFrame:
-    """The committed files as a DataFrame whose partition p is ours. `files` are (path below root, bytes)."""
+    """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
+    `is_by_file`: each file is one partition. The session of a relation decides how its files are cut."""
     java = jvm(session)
     index = java.rekindle.spark.CommittedFiles(root, "\n".join(f"{path}\t{length}" for path, length in files))
     relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
         index,
         index.partitionSchema(),
         schema,
-        scala_option(session, _buckets(session, keys, partitions)),
+        scala_option(session, _buckets(session, layout) if layout.keys else None),
         _parquet(session),
-        scala_map(session, {}),
-        session._jsparkSession,
+        scala_map(session, STRICT),
+        (clone(session, ONE_FILE_EACH) if is_by_file else session)._jsparkSession,
     )
     return DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
 
 
-def _buckets(spark: SparkSession, keys: tuple[str, ...], partitions: int) -> Any:
+def _buckets(spark: SparkSession, layout: Layout) -> Any:
     spec = jvm(spark).org.apache.spark.sql.catalyst.catalog.BucketSpec
-    return spec(partitions, scala_seq(spark, keys), scala_seq(spark, []))
+    return spec(layout.partitions, scala_seq(spark, layout.keys), scala_seq(spark, []))
 
 
 def _parquet(spark: SparkSession) -> Any:

@@ -27,6 +27,10 @@ GROUP_SETTINGS: dict[str, str] = {
 }
 
 
+CUT_FILES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+FOLLOW_CORES = ("spark.sql.files.minPartitionNum", "spark.sql.leafNodeDefaultParallelism")
+
+
 def jar_path() -> str:
     """The jar inside the installed package, for `spark.jars` where the user starts the session."""
     return str(files("rekindle.engine.spark") / "jars" / "rekindle-spark.jar")
@@ -69,9 +73,18 @@ def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     return copy
 
 
-def group_session(spark: SparkSession) -> SparkSession:
-    """The session one group is built and planned in."""
-    return clone(spark, GROUP_SETTINGS)
+def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """The session one group is built and planned in, with the settings that were pinned when the run started."""
+    return clone(spark, {**settings, **GROUP_SETTINGS})
+
+
+def pinned_settings(spark: SparkSession) -> dict[str, str]:
+    """What cuts a source into partitions and would follow the number of cores: fixed when a run starts, so that
+    another cluster cuts it the same way."""
+    cores = str(spark.sparkContext.defaultParallelism)
+    return {name: spark.conf.get(name, cores) or cores for name in FOLLOW_CORES} | {
+        name: str(spark.conf.get(name)) for name in CUT_FILES
+    }
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:

@@ -42,14 +42,20 @@ public final class GatedCommitProtocol extends AttemptCommitProtocol {
     try {
       Files.writeString(gate.resolve("waiting"), Long.toString(ProcessHandle.current().pid()), CREATE_NEW, WRITE);
       while (!Files.exists(gate.resolve("open"))) {
-        Thread.sleep(20);
+        sleep();
       }
     } catch (FileAlreadyExistsException e) {
       return; // Somebody waits or waited: only the first is held up.
     } catch (IOException e) {
       throw new UncheckedIOException(e);
+    }
+  }
+
+  private static void sleep() {
+    try {
+      Thread.sleep(20);
     } catch (InterruptedException e) {
-      // A late commit that does not listen to anybody is what is to be shown: go through the gate.
+      // A late commit that does not listen to anybody is what is to be shown: go on waiting.
       Thread.interrupted();
     }
   }

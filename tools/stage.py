@@ -1,4 +1,4 @@
-"""The stage for first light: a cluster, a store, user code that can be edited, drivers, and Spark's own event logs.
+"""A stage for campaigns: a cluster, a store, user code that can be edited, drivers, and Spark's own event logs.
 
 Tasks are counted from Spark's event logs only, also from those of drivers that were killed; never from the journal.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
-from first_light.driver import Answer, Order
 from rekindle.engine.spark.session import jar_path
 from rekindle.journal.stores import open_store
 from rekindle.model.partitions import Partitions
@@ -24,16 +25,18 @@ from support.s3 import S3Server
 from support.signals import when
 
 WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # These JVMs are killed before a better compiler pays off.
-HERE = Path(__file__).parent
-DRIVER = HERE / "driver.py"
+# These JVMs are killed before a better compiler, or a look at classes that Spark has shipped, pays off.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+Ask = TypeVar("Ask", bound=msgspec.Struct)
+Said = TypeVar("Said", bound=msgspec.Struct)
 
 
 @dataclass
 class Place:
-    """Where a run keeps its state and results: a folder, or a bucket."""
+    """Where a run keeps its state and results: a folder, or a bucket. `folder` is where the bytes lie in the end."""
 
     name: str
+    folder: Path
     location: str
     root: str
     options: dict[str, str]
@@ -42,11 +45,18 @@ class Place:
 
 def disk(folder: Path) -> Place:
     (folder / "lake").mkdir(parents=True, exist_ok=True)
-    return Place("disk", str(folder / "lake"), f"file:{folder}/lake", {}, {})
+    return Place("disk", folder / "lake", str(folder / "lake"), f"file:{folder}/lake", {}, {})
 
 
 def cloud(s3: S3Server) -> Place:
-    return Place("s3", f"s3://{s3.bucket}/lake", s3.url("lake"), s3.store_settings, s3.spark_settings)
+    return Place(
+        "s3",
+        s3.folder / "objects" / s3.bucket / "lake",
+        f"s3://{s3.bucket}/lake",
+        s3.url("lake"),
+        s3.store_settings,
+        s3.spark_settings,
+    )
 
 
 @dataclass
@@ -57,22 +67,34 @@ class Ran:
     finals: int = 0
 
 
-@dataclass
-class Stage:
-    """One place to act on, with a folder of its own."""
+@dataclass(frozen=True)
+class Play(Generic[Ask, Said]):
+    """What is acted: the driver's script, the user's code it loads, and what it is asked and says."""
 
+    script: Path
+    user_code: Path
+    order: type[Ask]
+    answer: type[Said]
+
+
+@dataclass
+class Stage(Generic[Ask, Said]):
+    """One place to act on, with a folder of its own. Variables reach the user's code through the environment."""
+
+    play: Play[Ask, Said]
     cluster: LocalCluster
     place: Place
     folder: Path
     input: Path
     test_jar: str
-    drivers: list[Session] = field(default_factory=list)
+    drivers: list[Session[Ask, Said]] = field(default_factory=list)
 
-    def session(self, name: str, **variables: str) -> Session:
+    def session(self, name: str, **variables: str) -> Session[Ask, Said]:
         folder = self.folder / f"{name}-{len(self.drivers)}"
         folder.mkdir(parents=True)
-        shutil.copy(HERE / "user_code.py", folder / "user_code.py")
-        made = Session(self, folder, {"FIRST_LIGHT_CURE": str(self.folder / "cure"), **variables})
+        shutil.copy(self.play.user_code, folder / "user_code.py")
+        output = f"{self.place.root}/out/{self.folder.name}"
+        made = Session(self, folder, {"STAGE_CURE": str(self.folder / "cure"), "STAGE_OUTPUT": output, **variables})
         self.drivers.append(made)
         return made
 
@@ -97,10 +119,10 @@ class Stage:
             driver.end()
 
 
-class Session:
+class Session(Generic[Ask, Said]):
     """One driver process, given orders and giving answers."""
 
-    def __init__(self, stage: Stage, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, stage: Stage[Ask, Said], folder: Path, variables: Mapping[str, str]) -> None:
         self._stage = stage
         self.folder = folder
         self.events = folder / "events"
@@ -117,7 +139,7 @@ class Session:
         assert self._driver is not None, "the driver was not started"
         return self._driver
 
-    def start(self, settings: Mapping[str, str] | None = None) -> Session:
+    def start(self, settings: Mapping[str, str] | None = None) -> Session[Ask, Said]:
         place, cluster = self._stage.place, self._stage.cluster
         config = {
             "location": place.location,
@@ -142,9 +164,9 @@ class Session:
         }
         settings = {**cluster.app_settings(self.events), **base, **place.settings, **(settings or {})}
         settings["spark.driver.extraJavaOptions"] += f" {SHORT_LIVED}"
-        given = {"FIRST_LIGHT_INPUT": self._stage.input.as_uri(), **self._variables}
+        given = {"STAGE_INPUT": self._stage.input.as_uri(), **self._variables}
         self._driver = start_driver(
-            DRIVER,
+            self._stage.play.script,
             str(self.folder / "config"),
             folder=self.folder,
             settings=settings,
@@ -152,23 +174,23 @@ class Session:
         )
         return self
 
-    def ask(self, order: Order) -> int:
+    def ask(self, order: Ask) -> int:
         """Hand over an order; its number is what `answer` takes."""
         with (self.folder / "orders").open("ab") as file:
             file.write(msgspec.json.encode(order) + b"\n")
         self._asked += 1
         return self._asked - 1
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[Said]:
         path = self.folder / "answers"
         lines = path.read_bytes().splitlines() if path.exists() else []
-        return [msgspec.json.decode(line, type=Answer) for line in lines]
+        return [msgspec.json.decode(line, type=self._stage.play.answer) for line in lines]
 
-    def answer(self, number: int, timeout_s: float = 180.0) -> Answer:
+    def answer(self, number: int, timeout_s: float = 180.0) -> Said:
         self._until(lambda: len(self.answers()) > number, timeout_s)
         return self.answers()[number]
 
-    def do(self, order: Order, timeout_s: float = 180.0) -> Answer:
+    def do(self, order: Ask, timeout_s: float = 180.0) -> Said:
         return self.answer(self.ask(order), timeout_s)
 
     def wait_for(self, text: str, timeout_s: float = 180.0, count: int = 1, or_answer: int | None = None) -> None:
@@ -203,24 +225,25 @@ class Session:
             self._driver.end()
 
 
-def attempt_tasks(log: EventLog, step: str) -> dict[str, Ran]:
-    """Map and final tasks launched for each attempt of a step, by the attempt's tag."""
+def attempt_tasks(log: EventLog, step: str, run: str = "") -> dict[str, Ran]:
+    """Map and final tasks launched for each attempt of a step, by the attempt's tag; of one run, or of all."""
     found: dict[str, Ran] = {}
-    for tag, tasks in tagged(log, f"rekindle-{step}-g").items():
+    for tag, tasks in tagged(log, f"rekindle-{step}-g", run).items():
         ran = found.setdefault(tag, Ran())
         ran.maps += sum(task.kind is Kind.MAP for task in tasks)
         ran.finals += sum(task.kind is Kind.RESULT for task in tasks)
     return found
 
 
-def tagged(log: EventLog, prefix: str) -> dict[str, list[SparkTask]]:
-    """The map and write tasks of all jobs with a tag that begins so, by tag. A task without an end has its stage's
-    kind. Result tasks of other jobs collect a broadcast or a subquery; they write nothing."""
+def tagged(log: EventLog, prefix: str, run: str = "") -> dict[str, list[SparkTask]]:
+    """The map and write tasks of all jobs with a tag that begins so, by tag without the run's name. A task without an
+    end has its stage's kind. Result tasks of other jobs collect a broadcast or a subquery; they write nothing."""
     kinds = {s.id: s.kind for s in log.stages if s.kind is Kind.MAP or (s.kind and WRITE in s.name)}
     found: dict[str, list[SparkTask]] = {}
     for job in log.jobs:
         for tag in job.tags:
-            if tag.startswith(prefix):
+            if tag.startswith(prefix) and tag.endswith(run):
+                tag = "-".join(tag.split("-")[:5])
                 stages = set(job.stage_ids)
                 tasks = (task for task in log.tasks if task.stage in stages and task.stage in kinds)
                 found.setdefault(tag, []).extend(replace(task, kind=kinds.get(task.stage)) for task in tasks)
@@ -240,3 +263,17 @@ def opened(output: str) -> dict[str, list[int]]:
 def total(ran: Iterable[Ran]) -> Ran:
     parts = list(ran)
     return Ran(sum(one.maps for one in parts), sum(one.finals for one in parts))
+
+
+def orders(path: Path, kind: type[Ask]) -> Iterator[Ask]:
+    """For a driver: each line of a file that may still grow, until one says that it is the last."""
+    done = 0
+    while True:
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines[done:]:
+            order = msgspec.json.decode(line, type=kind)
+            done += 1
+            yield order
+            if getattr(order, "is_last", False):
+                return
+        time.sleep(0.1)

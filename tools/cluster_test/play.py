@@ -1,0 +1,61 @@
+"""The shop on the stage, and what Spark's event logs say that ran of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import stage as parts
+from cluster_test.driver import Answer, Order
+from rekindle.model.partitions import EMPTY, Partitions
+from support.eventlog import Kind
+
+HERE = Path(__file__).parent
+SHOP = parts.Play(HERE / "driver.py", HERE / "user_pipeline.py", Order, Answer)
+Stage = parts.Stage[Order, Answer]
+Session = parts.Session[Order, Answer]
+Figures = dict[str, int | float | str]
+STEPS = ("scored", "people", "enriched", "by_product", "report", "ledger")
+N = 64
+Ran = dict[str, Partitions]
+
+
+def same(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: {found}, expected {expected}")
+
+
+def finals(session: Session, order: str, *, is_done: bool = False) -> Ran:
+    """The result partitions whose final Spark task was launched for one order, or ended well, by step, from Spark's
+    event log. What the driver printed only tells which partition a task of a pruned job stands for."""
+    text = section(session.driver.text(), order)
+    asked = parts.opened(text)
+    found: Ran = {}
+    for tag, tasks in parts.tagged(session.log(), "rekindle-", run_of(text)).items():
+        step = tag.split("-")[1]
+        counted = (task for task in tasks if task.kind is Kind.RESULT and (task.is_success or not is_done))
+        found[step] = found.get(step, EMPTY) | Partitions(asked[tag][task.partition] for task in counted)
+    return found
+
+
+def finished(session: Session, order: str) -> Ran:
+    return finals(session, order, is_done=True)
+
+
+def section(text: str, order: str) -> str:
+    """What a driver said while it worked on one order; the last time, if it was asked twice."""
+    after = text.rsplit(f"order {order}\n", 1)
+    return after[1].split("\norder ", 1)[0] if len(after) == 2 else ""
+
+
+def run_of(text: str) -> str:
+    """The run's name, from the line that the driver prints when it starts an attempt."""
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("run ")]
+    return found[-1] if found else "no run"
+
+
+def shown(ran: Ran) -> dict[str, str]:
+    return {step: str(ran[step]) for step in STEPS if ran.get(step)}
+
+
+def whole(*steps: str) -> dict[str, str]:
+    return dict.fromkeys(steps, f"0-{N - 1}")
