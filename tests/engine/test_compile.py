@@ -18,7 +18,7 @@ from rekindle.engine.spark.graph import stand_in
 from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.session import group_session
 from rekindle.errors import StepStartsJob
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, KeepUntil
 
 KNOWN = Known(1_785_400_000_000, 7)
 
@@ -59,7 +59,7 @@ def test_narrow_steps_are_fused_and_an_aggregation_is_kept(spark: SparkSession, 
     def clean(orders: DataFrame) -> DataFrame:
         return orders.where("id > 3")
 
-    @pipeline.step
+    @pipeline.step(keep_until="forever")
     def totals(clean: DataFrame) -> DataFrame:
         return clean.groupBy("k").agg(F.count("*").alias("n"))
 
@@ -70,6 +70,8 @@ def test_narrow_steps_are_fused_and_an_aggregation_is_kept(spark: SparkSession, 
     assert found.members == {"totals": ("orders", "clean", "totals")}
     assert found.groups["totals"].inputs == ()
     assert found.groups["totals"].partitions == 3
+    assert found.groups["totals"].keep is KeepUntil.FOREVER
+    assert found.groups["totals"].functions[1:] == (clean, totals)
     assert found.sinks == {"totals": rk.files("/out/totals")}
     assert found.why == {
         "orders": "pipelined: pipelined into totals",

@@ -175,6 +175,8 @@ def _group(
         partitions=one.partitions or partitions,
         declared=_users_word(members, looks),
         is_eager=any(member.is_eager for member in members),
+        functions=tuple(member.function for member in members),
+        keep=one.keep,
     )
 
 

@@ -1,0 +1,151 @@
+"""`run` without Spark: which run it takes, what it hands to the engine, and what it says at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle as rk
+from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.errors import RunClosed
+from rekindle.journal.stores import open_store
+from rekindle.master import commands as cmd
+from rekindle.master import stimuli as st
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.graph import Graph, Step
+from rekindle.model.partitions import Partitions
+from rekindle.runtime.opening import close
+from runtime.instant import InstantEngine
+
+MakeEngine = Callable[[Path], InstantEngine]
+
+
+class Broken(InstantEngine):
+    """Every attempt commits its first partition and fails for good."""
+
+    def send(self, command: cmd.Command) -> None:
+        super().send(command)
+        if isinstance(command, cmd.StartAttempt):
+            first = Partitions((command.partitions.lowest,))
+            rest = command.partitions - first
+            failure = Failure("counted", rest, Cause(FailureKind.USER_ERROR, "no such column"), "s")
+            self._happened = [
+                st.CommitsSeen(command.attempt, first, b"files", None, command.exchange_version),
+                st.AttemptEnded(command.attempt, (failure,)),
+            ]
+
+
+class FakeAdapter:
+    """Keeps one step of four partitions, with `clean` fused into it, and remembers what it was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.make: MakeEngine = lambda folder: InstantEngine(open_store(str(folder)))
+        self.asked: list[Wanted] = []
+        self.settings = {"spark.sql.shuffle.partitions": "200"}
+
+    def pinned_settings(self, session: Any) -> dict[str, str]:
+        return self.settings
+
+    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+        self.asked.append(wanted)
+        return Prepared(
+            engine=self.make(self._folder),
+            graph=Graph.of([Step("counted", 4)], []),
+            fingerprints={"counted": {"code": "1"}},
+            sinks=("counted",),
+            members={"counted": ("orders", "clean", "counted")},
+            why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
+        )
+
+    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
+        return f"{session} reads {path}"
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
+    adapter = FakeAdapter(tmp_path)
+    monkeypatch.setattr("rekindle.api._spark", lambda: adapter)
+    return adapter
+
+
+@pytest.fixture
+def pipeline() -> rk.Pipeline:
+    made = rk.Pipeline("daily")
+    made.add_source(lambda spark, day="today": None, name="orders")
+    made.add_step(lambda orders: None, name="clean")
+    made.add_step(lambda clean: None, name="counted")
+    made.add_sink(lambda counted: None, rk.files("/out"), name="daily")
+    return made
+
+
+def test_a_run_is_made_once_per_key(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
+    first = pipeline.run("session", str(tmp_path), day="monday")
+    assert first.steps == {"counted": rk.StepSummary(4, 4, 0)}
+    again = pipeline.run("session", str(tmp_path), day="monday")
+    assert (again.run, again.was_done, again.steps["counted"].reused) == (first.run, True, 4)
+    assert len(spark.asked) == 1, "nothing is prepared for a run that is done"
+    tuesday = pipeline.run("session", str(tmp_path), day="tuesday")
+    new = pipeline.run("session", str(tmp_path), day="monday", options=rk.RunOptions(new=True))
+    assert len({first.run, tuesday.run, new.run}) == 3
+    assert [wanted.order for wanted in spark.asked] == [1, 2, 3]
+    assert spark.asked[0].root == f"file:{tmp_path}/daily/{first.run}"
+    assert spark.asked[0].parameters == {"day": "monday"}
+    assert [one.name for one in spark.asked[0].steps] == ["orders", "clean", "counted", "daily"]
+
+
+def test_a_resumed_run_has_the_constants_it_began_with(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path
+) -> None:
+    spark.make = lambda folder: InstantEngine(open_store(str(folder)), dies_after=0)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run("session", str(tmp_path))
+    spark.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    spark.settings = {"spark.sql.shuffle.partitions": "7"}
+    resumed = pipeline.run("session", str(tmp_path))
+    assert resumed.was_resumed and not resumed.was_done
+    first, second = spark.asked
+    assert (first.constants, first.settings, first.order) == (second.constants, second.settings, second.order)
+    assert second.settings == {"spark.sql.shuffle.partitions": "200"}
+
+
+def test_a_run_that_fails_says_what_failed_what_is_kept_and_what_to_do(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path
+) -> None:
+    spark.make = lambda folder: Broken(open_store(str(folder)))
+    with pytest.raises(rk.RunFailed) as caught:
+        pipeline.run("session", str(tmp_path))
+    assert "of daily stopped: " in str(caught.value)
+    assert "  counted[1-3] no such column\n  counted: 1 of 4 are kept" in str(caught.value)
+    assert "run the same again" in caught.value.hint
+    spark.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert pipeline.run("session", str(tmp_path)).steps["counted"].computed == 3
+
+
+def test_a_run_that_gc_closed_is_not_started_again_behind_the_users_back(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path
+) -> None:
+    done = pipeline.run("session", str(tmp_path))
+    store = open_store(str(tmp_path))
+    close(store, f"daily/{done.run}", InstantEngine(store, "app-gc"))
+    with pytest.raises(RunClosed):
+        pipeline.run("session", str(tmp_path))
+    assert not pipeline.run("session", str(tmp_path), options=rk.RunOptions(new=True)).was_done
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("clean", r"clean is pipelined into counted\n.*accept_change=\['counted'\]"), ("cout", "did you mean counted")],
+)
+def test_the_users_word_is_given_for_a_kept_step(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path, name: str, text: str
+) -> None:
+    with pytest.raises(rk.Refused, match=text):
+        pipeline.run("session", str(tmp_path), options=rk.RunOptions(accept_change=[name]))
+
+
+def test_published_files_are_read_through_the_adapter(spark: FakeAdapter) -> None:
+    assert rk.read_newest("session", "/out") == "session reads /out"
