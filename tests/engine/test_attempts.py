@@ -76,3 +76,53 @@ def test_without_its_label_an_attempt_is_not_adopted(
 
 def test_an_attempt_that_never_began_seals_empty(spark: SparkSession, tmp_path: Path) -> None:
     assert not sealed(engine(spark, tmp_path)).partitions
+
+
+def broken(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """One bad row: above the exchange it blames its partition, below it blames nobody."""
+    rows = session.range(100).selectExpr("id", "id % 10 k")
+    bad = F.expr("if(id = 7, raise_error('bad row'), id)")
+    return rows.withColumn("id", bad) if inputs else rows.repartition(N, "k").withColumn("id", bad)
+
+
+@pytest.mark.parametrize(("is_below", "blamed"), [(False, 1), (True, 0)], ids=["final task", "map task"])
+def test_a_failed_final_task_blames_its_partition_and_a_map_task_none(
+    spark: SparkSession, tmp_path: Path, is_below: bool, blamed: int
+) -> None:
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return broken(session, {"x": session.range(1)} if is_below else {})
+
+    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    ended = [one for one in attempt(made) if isinstance(one, AttemptEnded)]
+    made.close()
+    (failure,) = ended[0].failures
+    assert len(failure.partitions) == blamed
+    assert "bad row" in failure.cause.root.text
+
+
+def test_a_file_that_is_gone_short_or_flipped_is_reported_as_lost(spark: SparkSession, tmp_path: Path) -> None:
+    made = engine(spark, tmp_path)
+    seen = [one for one in attempt(made) if isinstance(one, CommitsSeen)]
+    segments = tuple(Segment(ATTEMPT, one.partitions, one.manifest, Digests(one.partitions, None)) for one in seen)
+    files = {commit.partition: commit.name for one in seen for commit in manifest.unpack(one.manifest) if commit.name}
+    folder = tmp_path / "results" / "totals" / "g0" / "e1-a1"
+    (first, second, third), rest = sorted(files)[:3], sorted(files)[3:]
+    (folder / files[first]).unlink()
+    (folder / files[second]).write_bytes((folder / files[second]).read_bytes()[:100])
+    flipped = bytearray((folder / files[third]).read_bytes())
+    flipped[30] ^= 1
+    (folder / files[third]).write_bytes(flipped)
+    reader = GroupSpec("reader", lambda session, inputs: inputs["totals"].where("n > 0"), ("totals",), ("k",), N)
+    made = SparkEngine(
+        spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", totals, (), ("k",), N), "reader": reader}
+    )
+    lost: set[int] = set()
+    for number in files:
+        each = AttemptId("reader", Generation(0), Epoch(1), 10 + number)
+        wanted = Partitions((number,))
+        made.send(StartAttempt(each, wanted, (Input("totals", segments),), True, True, 0, None))
+        (ended,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
+        assert bool(ended.failures) == (number not in rest)
+        lost |= set(ended.lost.results.get("totals", Partitions()))
+    made.close()
+    assert lost == {first, second, third}

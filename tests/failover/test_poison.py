@@ -46,6 +46,13 @@ ROWS = [
 ]
 
 
+ROWS += [
+    pytest.param([failure("")] * 2, None, id="a map task that failed twice is not yet poison"),
+    pytest.param([failure("")] * 3, Poison("boom", EMPTY, 3, True), id="three times: it stops the step"),
+    pytest.param([failure("1"), failure("1"), failure("")], None, id="named and unnamed ones are counted apart"),
+]
+
+
 @pytest.mark.parametrize(("failures", "expected"), ROWS)
 def test_poison(failures: list[Failure], expected: Poison | None) -> None:
     assert poison(LIMITS, after(*failures)) == ((expected,) if expected else ())

@@ -158,6 +158,16 @@ def test_a_signature_seen_too_often_stops_the_whole_step() -> None:
     assert given_up(run).startswith("poison: a[0-3] failed 1 times")
 
 
+def test_a_failure_that_names_no_partition_stops_the_step_when_it_comes_again() -> None:
+    run = Driven("a[2]\nb[1]")
+    run.fail("a", "")
+    assert run.open() == {"a": "0-1", "b": "0"}
+    run.fail("a", "")
+    run.fail("a", "")
+    run.finish("b")
+    assert given_up(run) == "poison: a failed 3 times in the same way: exception"
+
+
 def test_poison_in_a_step_that_restarts_whole_blocks_all_of_it() -> None:
     run = Driven("a[3]@whole =blocking=> b[3]\nd[1]")
     for _ in range(3):

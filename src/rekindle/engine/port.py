@@ -39,5 +39,5 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Cancel everything that runs, and end the application."""
+        """Cancel everything that runs; nothing more is reported. Closing twice is no error."""
         ...

@@ -5,6 +5,8 @@ Rules
   committed before they fail again.
 - A partition that fails `tries_max` times with the same signature is poison and is not tried again. A signature that
   was seen `step_max` times in all stops the whole step: then the step is wrong and not one partition.
+- A failure that names no partition (a map task of an exchange inside the group) counts for the whole step: the same
+  one `tries_max` times stops it.
 - Only counts are kept: per signature one bitmap for "at least once", one for "at least twice", and so on.
 """
 
@@ -25,10 +27,12 @@ class PoisonLimits:
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Of one step: signature to (failed at least once, at least twice, …) and to how often it was seen."""
+    """Of one step: signature to (failed at least once, at least twice, …), to how often it was seen, and to how often
+    it was seen without a partition to blame."""
 
     levels: Mapping[str, tuple[Partitions, ...]] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
+    unnamed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def partitions(self) -> Partitions:
@@ -41,6 +45,9 @@ class Suspects:
         """With one more failure counted, if it blames the partition and not the world around it."""
         if not failure.cause.root.kind.blames_partition:
             return self
+        if not failure.partitions:
+            count = self.unnamed.get(failure.signature, 0) + 1
+            return Suspects(self.levels, self.seen, {**self.unnamed, failure.signature: count})
         rising, levels = failure.partitions, []
         for level in self.levels.get(failure.signature, ()):
             levels.append(level | rising)
@@ -48,7 +55,8 @@ class Suspects:
         if rising:
             levels.append(rising)
         count = self.seen.get(failure.signature, 0) + len(failure.partitions)
-        return Suspects({**self.levels, failure.signature: tuple(levels)}, {**self.seen, failure.signature: count})
+        seen = {**self.seen, failure.signature: count}
+        return Suspects({**self.levels, failure.signature: tuple(levels)}, seen, self.unnamed)
 
     def without(self, healthy: Partitions) -> Suspects:
         """After these partitions finished: they are suspects no longer. What was seen stays seen."""
@@ -56,7 +64,8 @@ class Suspects:
             signature: tuple(left for left in (level - healthy for level in levels) if left)
             for signature, levels in self.levels.items()
         }
-        return Suspects({signature: levels for signature, levels in kept.items() if levels}, self.seen)
+        left = {signature: levels for signature, levels in kept.items() if levels}
+        return Suspects(left, self.seen, self.unnamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,9 @@ def poison(limits: PoisonLimits, suspects: Suspects) -> tuple[Poison, ...]:
             found.append(Poison(signature, levels[0], len(levels), is_step=True))
         elif len(levels) >= limits.tries_max:
             found.append(Poison(signature, levels[limits.tries_max - 1], limits.tries_max))
+    for signature, count in suspects.unnamed.items():
+        if count >= limits.tries_max:
+            found.append(Poison(signature, EMPTY, count, is_step=True))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
     config = draft.state.config
     worst = next((one for one in own if not one.cause.is_recoverable), own[0])
     memory, verdict = on_failure(config.backoff.policy(), draft.state.memory, worst.cause, draft.now_ms, draft.jitter)
-    suspects = _suspects(draft, name, own)
+    suspects = _suspects(draft, name, tuple(replace(one, step=name) for one in failures))
     due_ms = draft.now_ms if isinstance(verdict, GiveUp) else verdict.at_ms
     draft.add(FailureHandled(own, due_ms, memory, draft.now_ms, {name: suspects}))
     if isinstance(verdict, GiveUp):
@@ -41,11 +41,13 @@ def give_up(draft: Draft, sentence: str, failures: tuple[Failure, ...] = (), *, 
 
 
 def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspects:
+    """A failure whose partitions are all committed blames nobody; one that named none blames the step."""
     step = draft.step(name)
     suspects = step.suspects.without(step.committed)
     for failure in failures:
-        if failure.partitions:
-            suspects = suspects.after(failure)
+        left = failure.partitions - step.committed
+        if left or not failure.partitions:
+            suspects = suspects.after(replace(failure, partitions=left))
     return suspects
 
 

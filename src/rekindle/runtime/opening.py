@@ -172,6 +172,7 @@ def _master(
         return loop.run()
     finally:
         lease.stop()
+        engine.close()
 
 
 def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun | TakeOver:

@@ -24,7 +24,7 @@ from rekindle.engine.spark.session import jvm
 from rekindle.master.commands import StartAttempt
 from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.model.failures import Failure, FailureKind
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import NOTHING, Parts
 
 REPORT_SECONDS_MIN, REPORT_SECONDS_MAX = 0.5, 2.0
@@ -207,19 +207,19 @@ class Attempt:
         self._unreported = []
 
     def _failures(self, error: str) -> tuple[tuple[Failure, ...], Parts]:
-        """One failure per signature, with the partitions that met it; all that is missing if no task can be named.
-        And the committed files that turned out to be gone."""
+        """One failure per signature, with the partitions that met it: none if it was a map task, all that is missing if
+        no task is known. And the committed files that turned out to be gone."""
         assert self._generation is not None
         session = self._generation.held.session
         numbers = self._generation.numbers(self._command.partitions)
         missing = self._command.partitions - Partitions(self._seen)
-        failed = tasks.failed_tasks(session.sparkContext, self._tag)
+        failed = tasks.failed_tasks(session, self._tag)
         found: dict[str, Failure] = {}
         for task in failed:
             is_named = task.is_final and task.index < len(numbers)
-            blamed = Partitions((numbers[task.index],)) & missing if is_named else missing
+            blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
             failure = self._failure(blamed, task.error or error)
-            if blamed:
+            if blamed or not is_named:
                 known = found.setdefault(failure.signature, failure)
                 found[failure.signature] = Failure(known.step, known.partitions | blamed, known.cause, known.signature)
         lost = lost_in(session, self._root, (error, *(task.error for task in failed)))

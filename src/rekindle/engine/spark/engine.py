@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark import manifest, results
+from rekindle.engine.spark import manifest, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
@@ -86,6 +86,7 @@ class SparkEngine:
         self._root = root.rstrip("/")
         self._groups = dict(groups)
         self._generations: dict[tuple[str, int], Generation] = {}
+        self._listener = tasks.listen(spark)
         self._running: dict[AttemptId, Attempt] = {}
         self._reports: queue.SimpleQueue[Stimulus] = queue.SimpleQueue()
 
@@ -125,6 +126,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """Nothing this process started may go on."""
+        tasks.unlisten(self._spark, self._listener)
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
 

@@ -1,45 +1,55 @@
-"""Spark's status store, asked about the jobs of one tag: which tasks failed, and is everything quiet yet?
+"""What Spark knows about the tasks of one tag: which failed, and is everything quiet yet?
 
-The store's listener queue can drop events and a lost executor's task can stay RUNNING, so every wait is bounded and
-nothing here makes a partition count.
+Its listener queue can drop events and a lost executor's task can stay RUNNING, so every wait is bounded and nothing
+here makes a partition count.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.plans import items
+from rekindle.engine.spark.session import jvm
 
-FAILED_TASKS_MAX = 64
+EVENTS_MS_MAX = 5_000
+FINAL = "ResultTask"
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTask:
-    """A Spark task attempt that failed: where it stood and what it said."""
+    """A Spark task attempt that failed: where it stood in its stage and what it said."""
 
     index: int
     is_final: bool
     error: str
 
 
-def _stages(context: SparkContext, tag: str) -> list[tuple[Any, bool]]:
-    """(stage, is it the final one of its job) for all jobs with the tag."""
-    tracker: Any = context._jsc.sc().statusTracker()
-    found = []
-    for job in tracker.getJobIdsForTag(tag):
-        info = tracker.getJobInfo(job)
-        ids = sorted(info.get().stageIds()) if info.isDefined() else []
-        stages = [tracker.getStageInfo(stage) for stage in ids]
-        found += [(stage.get(), stage is stages[-1]) for stage in stages if stage.isDefined()]
-    return found
+def listen(spark: SparkSession) -> Any:
+    """Begin to note failed tasks. What it returns is given to `unlisten`."""
+    listener = jvm(spark).rekindle.spark.FailedTasks()
+    spark.sparkContext._jsc.sc().addSparkListener(listener)
+    return listener
+
+
+def unlisten(spark: SparkSession, listener: Any) -> None:
+    spark.sparkContext._jsc.sc().removeSparkListener(listener)
 
 
 def active_tasks(context: SparkContext, tag: str) -> int:
-    return sum(int(stage.numActiveTasks()) for stage, _ in _stages(context, tag))
+    tracker: Any = context._jsc.sc().statusTracker()
+    found = 0
+    for job in tracker.getJobIdsForTag(tag):
+        info = tracker.getJobInfo(job)
+        stages = [tracker.getStageInfo(stage) for stage in info.get().stageIds()] if info.isDefined() else []
+        found += sum(int(stage.get().numActiveTasks()) for stage in stages if stage.isDefined())
+    return found
 
 
 def wait_until_quiet(context: SparkContext, tag: str, seconds_max: float) -> bool:
@@ -52,17 +62,9 @@ def wait_until_quiet(context: SparkContext, tag: str, seconds_max: float) -> boo
     return True
 
 
-def failed_tasks(context: SparkContext, tag: str) -> list[FailedTask]:
-    store: Any = context._jsc.sc().statusStore()
-    java: Any = context._jvm
-    failed = java.java.util.ArrayList()
-    failed.add(java.org.apache.spark.status.api.v1.TaskStatus.FAILED)
-    nothing = java.scala.Option.apply(None)
-    found = []
-    for stage, is_final in _stages(context, tag):
-        for attempt in range(int(stage.currentAttemptId()) + 1):
-            rows = store.taskList(stage.stageId(), attempt, 0, FAILED_TASKS_MAX, nothing, True, failed)
-            for task in items(rows):
-                message = task.errorMessage()
-                found.append(FailedTask(int(task.index()), is_final, message.get() if message.isDefined() else ""))
-    return found
+def failed_tasks(spark: SparkSession, tag: str) -> list[FailedTask]:
+    """Those that failed of themselves; tasks that Spark killed are not among them. They are told once."""
+    with contextlib.suppress(Py4JJavaError):  # Not all events have arrived in time: what has is enough.
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_MS_MAX)
+    rows = (line.split("\t") for line in str(jvm(spark).rekindle.spark.FailedTasks.take(tag)).splitlines())
+    return [FailedTask(int(index), kind == FINAL, base64.b64decode(text).decode()) for index, kind, text in rows]
