@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,13 +11,11 @@ from types import CodeType
 from typing import Any
 
 from rekindle.engine.declared import REQUIRED, SESSION, Argument, Binding
+from rekindle.engine.installed import RUNS_STEPS, is_users_file, top_of
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import GraphRefused
 
 Inputs = Mapping[str, str] | Sequence[str]
-
-INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-OURS = str(Path(__file__).parent.parent)
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -37,8 +34,8 @@ def line_of(error: BaseException, function: Callable[..., Any]) -> str:
     """The line of the user's own code that an error came through last; that of the function if there is none."""
     found = place_of(function)
     for frame, line in walk_tb(error.__traceback__):
-        path = frame.f_code.co_filename
-        if not path.startswith((*INSTALLED, OURS, "<frozen")):
+        path, home = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+        if is_users_file(path) and top_of(home) not in RUNS_STEPS:
             found = f"{Path(path).name}:{line}"
     return found
 
