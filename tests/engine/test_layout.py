@@ -145,6 +145,12 @@ def test_a_step_without_keys_finds_its_own(spark: SparkSession, build: Build, ex
     assert str(layout.choose(build(session), (), N)) == expected
 
 
+def test_where_no_number_is_asked_for_that_of_the_plan_stays(spark: SparkSession) -> None:
+    session = group_session(spark, {})
+    assert str(layout.choose(session.range(9).repartition(5, "id"), (), 3)) == "5 by id"
+    assert str(layout.choose(session.range(9).repartition(5, "id"), (), N)) == "7 by id"
+
+
 def test_a_total_order_is_kept_in_order_and_fewer_partitions_than_asked_for_are_empty(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -95,13 +95,15 @@ class Held:
 
 def choose(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0) -> Layout:
     """The layout of a step, from its plan over stand-ins, before anything ran. `reads_numbered` is the number of
-    partitions of the one numbered result it reads, if there is just one."""
+    partitions of the one numbered result it reads, if there is just one. Where the user asked for no number, that of
+    the results it reads stays, so that it is pointwise."""
     if keys:
         return Layout(keys, partitions)
-    top, found = plans.top_of(frame)
-    match top:
+    top = plans.top_of(frame)
+    match top.by:
         case plans.Top.KEYS:
-            return Layout(found, partitions)
+            is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
+            return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
         case plans.Top.FILES if reads_numbered:
             return Layout((), reads_numbered, is_by_file=True)
         case plans.Top.SPLITS:
@@ -128,7 +130,7 @@ def hold(frame: DataFrame, session: SparkSession, layout: Layout) -> Held:
         if not layout.is_bound:
             return _held(frame, layout)
         bound = in_session(frame, clone(session, own))
-        is_known = plans.top_of(bound)[0] in {plans.Top.ORDER, plans.Top.ONE}
+        is_known = plans.top_of(bound).by in {plans.Top.ORDER, plans.Top.ONE}
         return _held(bound if is_known else bound.repartition(layout.partitions), layout)
     for settings in ({**own, **POINTWISE}, own):
         candidate = in_session(frame, clone(session, settings))

@@ -130,24 +130,34 @@ class Top(Enum):
 ALONE = {"RangePartitioning": Top.ORDER, "SinglePartition$": Top.ONE}
 
 
-def top_of(frame: DataFrame) -> tuple[Top, tuple[str, ...]]:
-    """What decides, and the columns if keys do. Asked before anything ran, so it may not depend on sizes: a join
-    counts by its keys, however Spark will run it."""
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What decides; the columns if keys do; and how many partitions that makes, 0 if it is not said."""
+
+    by: Top
+    keys: tuple[str, ...] = ()
+    partitions: int = 0
+
+
+def top_of(frame: DataFrame) -> Decided:
+    """What decides the partitions. Asked before anything ran, so it may not depend on sizes: a join counts by its
+    keys, however Spark will run it."""
     names = {int(a.exprId().id()): str(a.name()) for a in items(_initial(frame).output())}
     plan = top_node(frame)
     name = class_name(plan)
     if name in KEYED_JOINS:
         sides = [list(items(plan.leftKeys())), list(items(plan.rightKeys()))]
-        return _by_keys(sides, names)
+        count = max((int(one.numPartitions()) for one in _hash_partitionings(plan.outputPartitioning())), default=0)
+        return _by_keys(sides, names, count)
     if name in SPLITS:
-        return Top.SPLITS, ()
+        return Decided(Top.SPLITS)
     partitioning = plan.outputPartitioning()
     if class_name(partitioning) in ALONE and any(class_name(node) in EXCHANGES for node in below(plan)):
-        return ALONE[class_name(partitioning)], ()
+        return Decided(ALONE[class_name(partitioning)])
     found = list(_hash_partitionings(partitioning))
     if found:
-        return _by_keys([list(items(one.expressions())) for one in found], names)
-    return (_of_scan(plan) if name == "FileSourceScanExec" else Top.OTHER), ()
+        return _by_keys([list(items(one.expressions())) for one in found], names, int(found[0].numPartitions()))
+    return Decided(_of_scan(plan) if name == "FileSourceScanExec" else Top.OTHER)
 
 
 def _of_scan(scan: Any) -> Top:
@@ -170,14 +180,14 @@ def _initial(frame: DataFrame) -> Any:
     return plan.initialPlan() if class_name(plan) == "AdaptiveSparkPlanExec" else plan
 
 
-def _by_keys(sides: list[list[Any]], names: Mapping[int, str]) -> tuple[Top, tuple[str, ...]]:
+def _by_keys(sides: list[list[Any]], names: Mapping[int, str], partitions: int) -> Decided:
     """The first side whose keys all are columns of the result, under names that occur once."""
     once = {key: name for key, name in names.items() if list(names.values()).count(name) == 1}
     for side in sides:
         found = [once.get(_attribute_id(expression) or -1) for expression in side]
         if found and None not in found:
-            return Top.KEYS, tuple(str(name) for name in found)
-    return Top.OTHER, ()
+            return Decided(Top.KEYS, tuple(str(name) for name in found), partitions)
+    return Decided(Top.OTHER)
 
 
 def _hash_partitionings(partitioning: Any) -> Iterator[Any]:
