@@ -414,6 +414,7 @@ def test_the_same_on_s3(s3: S3Server, tmp_path: Path) -> None:
     script.write_text(dedent(ON_S3))
     settings = s3.spark_settings | {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
     settings["spark.sql.warehouse.dir"] = str(tmp_path / "warehouse")
+    mark = s3.mark()
     arguments = s3.url("sinks"), json.dumps(s3.store_settings)
     driver = start_driver(script, *arguments, folder=tmp_path, settings=settings)
     try:
@@ -421,6 +422,8 @@ def test_the_same_on_s3(s3: S3Server, tmp_path: Path) -> None:
     finally:
         driver.end()
     said = driver.text()
+    asked = s3.requests(mark, prefix="sinks/gold/versions/")
+    assert asked["CopyObject"] == 2 * 3 and "PutObject" not in asked, "S3 copies, no byte passes through an executor"
     for name in ("Table", "Files", "Replace"):
         assert f"ANSWERS {name} SinkDone SinkDone SinkFenced" in said, said[-3000:]
     assert "ANSWERS Directory SinkDone SinkDone SinkFailed" in said, said[-3000:]

@@ -3,7 +3,10 @@ package rekindle.spark;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.lang.reflect.Constructor;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -17,6 +20,7 @@ import org.apache.hadoop.fs.ChecksumException;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.IOUtils;
 import org.apache.parquet.column.ParquetProperties;
@@ -41,7 +45,7 @@ import scala.Option;
 import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What publishing asks of the JVM: many files copied by one Spark job, one change of a table, an empty Parquet file. */
+/** What publishing asks of the JVM: many files brought by one Spark job, one change of a table, an empty Parquet file. */
 public final class Publishing {
   private static final int TASKS_PER_CORE = 8;
   private static final int BUFFER = 1 << 20;
@@ -52,15 +56,20 @@ public final class Publishing {
   private Publishing() {}
 
   /**
-   * Copy files into a directory. Each line of `files` is source, length and new name, with tabs between. Elsewhere than
-   * on object stores a file is written in `scratch` and renamed: under its name it is whole, and a second task that
-   * copies it puts the same bytes there. Returns a line for each source that is not what was committed: path, tab, why.
+   * Bring files into a directory. Each line of `files` is source, length and new name, with tabs between. On one local
+   * disk a file is read to its end, which checks its sums, and linked: a quarter of the CPU of a copy, and no space. On
+   * object stores it is copied to its name, by the store itself if it can. Elsewhere it is copied to `scratch` and renamed.
+   * In each case it is whole under its name, and a second task brings the same bytes there. Returns a line for each source
+   * that is not what was committed: path, tab, why.
    */
   public static String copy(SparkSession session, String files, String directory, String scratch) throws IOException {
     List<String> lines = files.lines().toList();
     JavaSparkContext context = JavaSparkContext.fromSparkContext(session.sparkContext());
     Configuration conf = session.sessionState().newHadoopConf();
-    new Path(directory).getFileSystem(conf).mkdirs(new Path(directory));
+    FileSystem to = new Path(directory).getFileSystem(conf);
+    if (!WHOLE_ON_CLOSE.contains(to.getScheme())) {
+      to.mkdirs(new Path(directory));
+    }
     Broadcast<SerializableConfiguration> settings = context.broadcast(new SerializableConfiguration(conf));
     int tasks = Math.min(lines.size(), TASKS_PER_CORE * context.defaultParallelism());
     List<String> lost =
@@ -85,8 +94,10 @@ public final class Publishing {
           lost.add(fields[0] + "\thas " + length + " of " + fields[1] + " bytes");
           continue;
         }
-        try (FSDataInputStream in = from.open(source)) {
-          write(in, length, new Path(directory, fields[2]), scratch, conf);
+        Path target = new Path(directory, fields[2]);
+        FileSystem to = target.getFileSystem(conf);
+        if (!isLinked(from, source, to, target) && !ServerSideCopy.isDone(from, source, length, to, target)) {
+          copy(from, source, length, to, target, scratch);
         }
       } catch (FileNotFoundException e) {
         lost.add(fields[0] + "\tis missing");
@@ -97,12 +108,36 @@ public final class Publishing {
     return lost.iterator();
   }
 
-  private static void write(FSDataInputStream in, long length, Path target, String scratch, Configuration conf)
+  /** A second name for the same bytes, and for their sums. Files are never changed in place, so both stay as they are. */
+  private static boolean isLinked(FileSystem from, Path source, FileSystem to, Path target) throws IOException {
+    if (!(from instanceof LocalFileSystem && to instanceof LocalFileSystem)) {
+      return false;
+    }
+    LocalFileSystem disk = (LocalFileSystem) from;
+    try (FSDataInputStream in = disk.open(source)) {
+      IOUtils.copyBytes(in, OutputStream.nullOutputStream(), BUFFER);
+    }
+    Path sums = disk.getChecksumFile(source);
+    return (!disk.getRaw().exists(sums) || link(disk, sums, disk.getChecksumFile(target))) && link(disk, source, target);
+  }
+
+  private static boolean link(LocalFileSystem disk, Path source, Path target) {
+    try {
+      Files.createLink(disk.pathToFile(target).toPath(), disk.pathToFile(source).toPath());
+      return true;
+    } catch (FileAlreadyExistsException e) {
+      return true; // An earlier task did it: the name is ours alone.
+    } catch (IOException | UnsupportedOperationException e) {
+      return false; // Two disks, or one that has no links.
+    }
+  }
+
+  private static void copy(FileSystem from, Path source, long length, FileSystem to, Path target, String scratch)
       throws IOException {
-    FileSystem to = target.getFileSystem(conf);
     boolean direct = WHOLE_ON_CLOSE.contains(to.getScheme());
     Path written = direct ? target : new Path(scratch, UUID.randomUUID().toString());
-    try (FSDataOutputStream out = to.create(written, true)) {
+    try (FSDataInputStream in = from.open(source);
+        FSDataOutputStream out = to.create(written, true)) {
       IOUtils.copyBytes(in, out, BUFFER);
     }
     if (!direct && !to.rename(written, target) && to.getFileStatus(target).getLen() != length) {

@@ -2,8 +2,9 @@
 
 Rules
 - A copy is known by its name and length, so that a second try copies only what is missing.
-- Elsewhere than on object stores a copy gets its name when it is whole, by a rename from a scratch directory: a task
-  that wakes up late puts the same bytes there, and never cuts a file that somebody reads.
+- A copy gets its name when it is whole: by a link to the checked file on one local disk, at once on object stores,
+  elsewhere by a rename from a scratch directory. A task that wakes up late puts the same bytes there, and never cuts a
+  file that somebody reads.
 - Nothing that is copied is trusted by the name in a journal: a source that is missing, has another length, or fails
   its checksum (local disk) is reported by path, and nothing is published.
 - Names that begin with a dot or an underscore are hidden from Spark's readers, and are not looked at here.
