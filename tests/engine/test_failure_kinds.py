@@ -1,42 +1,103 @@
-"""Words in an error, and the kind of failure they tell of."""
+"""Words in an error, and the kind of failure they tell of.
+
+`failure_texts.json` has what Spark 4.3.0 really said when each thing was made to happen: in local mode, on a standalone
+cluster (executor killed, out of memory, shuffle files removed), on a full disk and against an S3 server. Stack frames
+are cut short and paths renamed, nothing else.
+"""
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any
 
-from rekindle.engine.spark.failures import cause_of, signature
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+from rekindle.engine.spark.failures import cause_of, files_in, raised_in, signature, text_of
 from rekindle.model.failures import FailureKind
 
+RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failure_texts.json").read_text())
 PYTHON = (
     "org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker:\n"
-    "Traceback (most recent call last):\n  File 'x.py', line 3, in f\nValueError: bad row {}\n"
+    'Traceback (most recent call last):\n  File "/jobs/orders.py", line {}, in parse\n    raise\n{}: bad row {}\n'
 )
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["name"]) for row in RECORDED])
+def test_what_spark_really_said(row: dict[str, Any]) -> None:
+    cause = cause_of(row["text"])
+    assert (cause.kind.name, cause.text, list(files_in(row["text"]))) == (row["kind"], row["shown"], row["files"])
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (PYTHON.format(7), FailureKind.EXCEPTION),
-        ("org.apache.spark.sql.AnalysisException: [UNRESOLVED_COLUMN]", FailureKind.USER_ERROR),
-        ("java.io.IOException: No space left on device", FailureKind.NO_SPACE),
-        ("java.lang.OutOfMemoryError: Java heap space", FailureKind.OUT_OF_MEMORY),
-        ("ExecutorLostFailure (executor 1 exited)", FailureKind.EXECUTOR_LOST),
-        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", FailureKind.WORKER_KILLED),
-        ("java.io.FileNotFoundException: no such file", FailureKind.RESULT_MISSING),
-        ("java.lang.RuntimeException: x.parquet is not a Parquet file", FailureKind.RESULT_CORRUPT),
-        ("org.apache.spark.SparkException: Job 3 cancelled as part of tag", FailureKind.CANCELLED),
-        ("java.lang.IllegalStateException: SparkContext was shut down", FailureKind.APPLICATION_DIED),
+        # Said by Spark's source, or by clusters of a kind that is not here.
+        ("ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 52", FailureKind.OUT_OF_MEMORY),
+        ("Container killed by YARN for exceeding physical memory limits. 5.5 GB of 5.5 GB", FailureKind.OUT_OF_MEMORY),
+        (
+            "The executor with id 3 exited with exit code 137 (SIGKILL): OOMKilled",
+            FailureKind.OUT_OF_MEMORY,
+        ),
+        (
+            "ExecutorLostFailure (executor 2) Reason: Executor heartbeat timed out",
+            FailureKind.EXECUTOR_LOST,
+        ),
+        (
+            "FetchFailed(null, shuffleId=0): Missing an output location for shuffle 0",
+            FailureKind.EXECUTOR_LOST,
+        ),
+        ("java.io.IOException: Failed to get broadcast_5_piece0 of broadcast_5", FailureKind.EVICTED),
+        ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", FailureKind.TIMED_OUT),
+        ("AWSServiceThrottledException: Please reduce your request rate. (Status Code: 503)", FailureKind.READ_ERROR),
+        ("java.io.IOException: Input/output error", FailureKind.READ_ERROR),
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=a", FailureKind.USER_ERROR),
+        ("py4j.protocol.Py4JNetworkError: Answer from Java side is empty", FailureKind.APPLICATION_DIED),
         ("something nobody has seen before", FailureKind.EXCEPTION),
+        (PYTHON.format(3, "ValueError", "AnalysisException No space left on device"), FailureKind.EXCEPTION),
     ],
 )
-def test_kinds(text: str, kind: FailureKind) -> None:
+def test_what_others_say(text: str, kind: FailureKind) -> None:
     assert cause_of(text).kind is kind
 
 
-def test_the_users_own_exception_is_what_is_shown() -> None:
-    assert cause_of(PYTHON.format(7)).text == "ValueError: bad row 7"
+def test_an_error_of_analysis_is_never_tried_again() -> None:
+    for row in RECORDED:
+        if row["name"].startswith("an_"):
+            assert not cause_of(row["text"]).is_recoverable
 
 
-def test_failures_that_differ_in_numbers_look_alike() -> None:
-    one, two = (signature(cause_of(PYTHON.format(row))) for row in (7, 8))
-    assert one == two != signature(cause_of("java.lang.OutOfMemoryError"))
+def test_the_users_own_exception_is_shown_with_its_line() -> None:
+    raised = raised_in(PYTHON.format(3, "orders.BadRow", 7))
+    assert raised is not None
+    assert (raised.line, raised.place) == ("orders.BadRow: bad row 7", "orders.py:3 in parse")
+
+
+def test_failures_look_alike_by_exception_and_line_and_not_by_row() -> None:
+    def seen(*told: object) -> str:
+        return signature(cause_of(PYTHON.format(*told)))
+
+    assert seen(3, "ValueError", "7") == seen(3, "ValueError", "x")
+    assert seen(3, "ValueError", 7) != seen(4, "ValueError", 7)
+    assert seen(3, "ValueError", 7) != seen(3, "KeyError", 7)
+    one, two = (signature(cause_of(f"java.lang.Exception: task {n} at 0x{n}f")) for n in (1, 2))
+    assert one == two
+
+
+def test_a_living_spark_is_read_as_it_was_recorded(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(9).coalesce(1).write.parquet(f"{tmp_path}/a b")
+    frame = spark.read.parquet(f"{tmp_path}/a b")
+    file = next((tmp_path / "a b").glob("*.parquet"))
+    file.unlink()
+    with pytest.raises(Exception) as missing:
+        frame.collect()
+    assert cause_of(text_of(missing.value)).kind is FailureKind.RESULT_MISSING
+    assert f"file:{file}" in files_in(text_of(missing.value))
+    with pytest.raises(Exception) as raised:
+        spark.range(3).select(F.udf(lambda x: 1 // 0, LongType())("id")).collect()
+    cause = cause_of(text_of(raised.value))
+    assert cause.kind is FailureKind.EXCEPTION
+    assert cause.text.startswith("ZeroDivisionError") and "test_failure_kinds.py:" in cause.text

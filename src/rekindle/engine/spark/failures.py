@@ -1,52 +1,188 @@
-"""What Spark and Python raise, as values: one table from words in the error to failure kinds."""
+"""What Spark and Python raise, as values: one table from words in an error to failure kinds.
+
+Rules
+- The user's own exception in a Python worker is judged by its last line alone: whatever else stands in the text is
+  Spark's. On the JVM the first row of the table that matches decides, so telling words stand above general ones.
+- An error of analysis, of parsing and of what cannot be sent to a worker comes back however often it is tried.
+- Arithmetic and casts under ANSI, and a record that cannot be parsed, are exceptions like those of the user's code.
+- What the table does not know is an exception: it is tried again within the limits.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import unquote
 
+from rekindle.engine.installed import is_users_file
 from rekindle.model.failures import Cause, FailureKind
 
-# The first row that matches decides: telling words stand above general ones.
-TABLE: tuple[tuple[str, FailureKind], ...] = (
-    (r"AnalysisException|ParseException", FailureKind.USER_ERROR),
-    (r"No space left on device|ENOSPC|DiskOutOfSpace", FailureKind.NO_SPACE),
-    (r"OutOfMemoryError|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError", FailureKind.OUT_OF_MEMORY),
-    (r"ExecutorLostFailure|Executor heartbeat timed out|Remote RPC client disassociated", FailureKind.EXECUTOR_LOST),
-    (r"Python worker exited unexpectedly", FailureKind.WORKER_KILLED),
-    (r"FileNotFoundException|FAILED_READ_FILE\.FILE_NOT_EXIST|NoSuchKey", FailureKind.RESULT_MISSING),
+JVM: tuple[tuple[str, FailureKind], ...] = (
+    (
+        r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Py4JNetworkError|"
+        r"Answer from Java side is empty|Error while sending or receiving|Master removed our application|"
+        r'SparkContext\.dagScheduler\(\)" is null',
+        FailureKind.APPLICATION_DIED,
+    ),
+    (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|cancelled (?:because|as part of)|TaskKilled", FailureKind.CANCELLED),
+    (
+        r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"
+        r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle",
+        FailureKind.USER_ERROR,
+    ),
+    (r"No space left on device|ENOSPC|DiskOutOfSpace|Disk quota exceeded", FailureKind.NO_SPACE),
+    (
+        r"OutOfMemoryError|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|exceeding (?:memory|physical memory) limits|"
+        r"OOMKilled|exited with code 52\b|Requested array size exceeds|SparkOutOfMemory",
+        FailureKind.OUT_OF_MEMORY,
+    ),
+    (
+        r"ExecutorLostFailure|Executor heartbeat timed out|RPC client disassociated|FetchFailed|"
+        r"Missing an output location for shuffle|Worker lost|Executor \S+ (?:was )?(?:lost|decommission)",
+        FailureKind.EXECUTOR_LOST,
+    ),
+    (
+        r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block \S+ not found|BlockNotFoundException|"
+        r"Could not get block|Could not find block|Failed to get broadcast_|Block \S+ (?:was )?not found",
+        FailureKind.EVICTED,
+    ),
+    (r"Python worker (?:exited unexpectedly|failed to connect|process terminated)", FailureKind.WORKER_KILLED),
+    (r"MALFORMED_RECORD_IN_PARSING|Malformed (?:CSV|JSON) record", FailureKind.EXCEPTION),
+    (
+        r"AccessDeniedException|AccessControlException|Permission denied|Access Denied|Status Code: 40[13]\b|"
+        r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|NoAuthWithAWSException|"
+        r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|NoSuchBucket|UnknownStoreException|No FileSystem for scheme",
+        FailureKind.USER_ERROR,
+    ),
+    (
+        r"SlowDown|Slow Down|reduce your request rate|Throttl|Status Code: 50[0234]\b|Connection refused|"
+        r"Connection reset|UnknownHostException|NoHttpResponseException|No route to host|ConnectTimeout",
+        FailureKind.READ_ERROR,
+    ),
+    (
+        r"FileNotFoundException|FILE_NOT_EXIST|NoSuchKey|NoSuchFileException|PATH_NOT_FOUND|File does not exist|"
+        r"RemoteFileChangedException",
+        FailureKind.RESULT_MISSING,
+    ),
     (
         r"is not a Parquet file|ChecksumException|ParquetDecodingException|CANNOT_READ_FILE_FOOTER|"
-        r"FAILED_READ_FILE",
+        r"ZipException|invalid (?:stored block|code lengths)|not in gzip format|Malformed ORC|FAILED_READ_FILE|"
+        r"Could not read footer|CorruptStatistics|can not read class org\.apache\.parquet",
         FailureKind.RESULT_CORRUPT,
     ),
-    (r"SparkContext was shut down|Cannot call methods on a stopped SparkContext", FailureKind.APPLICATION_DIED),
-    (r"cancelled (because|as part of)|Job \d+ cancelled|SPARK_JOB_CANCELLED", FailureKind.CANCELLED),
+    (r"TimeoutException|timed out|BROADCAST_TIMEOUT|Could not execute broadcast in", FailureKind.TIMED_OUT),
+    (
+        r"Mkdirs failed to create|Input/output error|EIO\b|Stale file handle|Premature EOF|EOFException",
+        FailureKind.READ_ERROR,
+    ),
 )
-PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Exit|Interrupt|Warning))\b.*$", re.MULTILINE)
+PYTHON: tuple[tuple[str, FailureKind], ...] = (
+    (r"^(?:\S+\.)?(?:MemoryError|ArrowMemoryError)\b", FailureKind.OUT_OF_MEMORY),
+    (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),
+    (r"^(?:\S+\.)?PicklingError\b|cannot pickle|PYTHON_VERSION_MISMATCH", FailureKind.USER_ERROR),
+)
+TRACEBACK = "Traceback (most recent call last):"
+FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
+# Of a worker on another host, whose Python may lie elsewhere.
+LIBRARY = re.compile(r"/pyspark(?:\.zip)?/|/lib(?:64)?/python3\.\d+/|\.p(?:xi|yx)$")
+STACK = re.compile(r"^\s+at .*$", re.MULTILINE)
+LOST_TASK = re.compile(r"^.*(?:Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): |Most recent failure reason: )")
+PY4J = re.compile(r"^Py4JJavaError: An error occurred while calling \S+\s*:?\s*")
+PLACE = re.compile(r", at (\S+:\d+ in .+)$")
+NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
+TEXT_CHARACTERS_MAX = 300
+URI = r"(?:[a-z][a-z0-9+.-]*:/|/)[^\s,;'\"()\[\]]+"
+FILES = re.compile(
+    rf"(?:while reading file|footer for file:?|schema for file:?|in file|Checksum error:|No such file or directory:?|"
+    rf"Path does not exist:|File does not exist:|File|FileNotFoundException:|getFileStatus on|open|Problem reading) "
+    rf"(?P<a>{URI})|(?P<b>{URI}) is not a Parquet file"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The end of a Python traceback: the line that names the exception, and where the user's own code raised it."""
+
+    line: str
+    place: str
 
 
 def cause_of(error: str) -> Cause:
     """The cause that an error text tells of, with one line for a person to read."""
-    for pattern, kind in TABLE:
-        if re.search(pattern, error):
-            return Cause(kind, one_line(error))
-    return Cause(FailureKind.EXCEPTION, one_line(error))
+    raised = raised_in(error)
+    if raised is not None:
+        text = raised.line[:TEXT_CHARACTERS_MAX]
+        return Cause(_kind(PYTHON, raised.line), f"{text}, at {raised.place}" if raised.place else text)
+    lines = _lines(error)
+    kind = _kind(JVM, "\n".join(lines))
+    if kind is FailureKind.EXCEPTION:
+        return Cause(kind, _root(lines))
+    telling = (line for line in lines if _kind(JVM, line) is kind)
+    said = next(telling, _root(lines)).removeprefix("Caused by: ")
+    return Cause(kind, said[:TEXT_CHARACTERS_MAX])
+
+
+def _kind(table: tuple[tuple[str, FailureKind], ...], text: str) -> FailureKind:
+    return next((kind for pattern, kind in table if re.search(pattern, text)), FailureKind.EXCEPTION)
+
+
+def raised_in(error: str) -> Raised | None:
+    """The exception of the user's code in a Python worker, from the last traceback in the text that is whole."""
+    tracebacks = error.split(TRACEBACK)[1:]
+    found = (_end_of(text.splitlines()[1:]) for text in reversed(tracebacks))
+    return next((raised for raised in found if raised is not None), None)
+
+
+def _end_of(traceback: list[str]) -> Raised | None:
+    place = ""
+    for line in traceback:
+        frame = FRAME.match(line)
+        if frame and is_users_file(frame["file"]) and not LIBRARY.search(frame["file"]):
+            place = f"{PurePath(frame['file']).name}:{frame['line']} in {frame['name']}"
+        if line.strip() and not line.startswith((" ", "\t")):
+            return Raised(line.strip(), place)
+    return None
 
 
 def one_line(error: str) -> str:
-    """The user's own exception if there is one, else the first line that says something."""
-    lines = PYTHON_ERROR.findall(error) and [m.group(0) for m in PYTHON_ERROR.finditer(error)]
-    if lines and "Python worker" in error:
-        return str(lines[-1])[:300]
-    return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:300]
+    """What began it: the user's exception, else the last cause of the first stack trace, else the first line."""
+    raised = raised_in(error)
+    return _root(_lines(error)) if raised is None else raised.line[:TEXT_CHARACTERS_MAX]
+
+
+def _lines(error: str) -> list[str]:
+    """What is said, without frames of a stack and without what Spark and py4j put in front of it."""
+    said = PY4J.sub("", error.partition("Driver stacktrace:")[0]).replace(": \n", ": ")
+    lines = (LOST_TASK.sub("", line.strip()) for line in STACK.sub("", said).splitlines())
+    return [line for line in lines if line]
+
+
+def _root(lines: list[str]) -> str:
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return ([*lines[:1], *causes] or ["no message"])[-1][:TEXT_CHARACTERS_MAX]
 
 
 def signature(cause: Cause) -> str:
-    """Equal for failures that look alike, whatever numbers and addresses their text has."""
-    text = re.sub(r"0x[0-9a-f]+|\d+", "#", cause.root.text)
-    return hashlib.sha256(f"{cause.root.kind.value}:{text}".encode()).hexdigest()[:16]
+    """Equal for failures that look alike: the same exception at the same line of the user's code; elsewhere the same
+    text, whatever numbers and addresses it has."""
+    root = cause.root
+    place = PLACE.search(root.text)
+    seen = f"{root.text.partition(':')[0]} {place[1]}" if place else NUMBERS.sub("#", root.text)
+    return hashlib.sha256(f"{root.kind.value}:{seen}".encode()).hexdigest()[:16]
+
+
+def files_in(error: str) -> tuple[str, ...]:
+    """The data files that an error says are missing, short, damaged or not to be read; each once, as the store names
+    them (one slash after `file:`, nothing encoded). Spark's own shuffle and cache files are none."""
+    found = (match["a"] or match["b"] for match in FILES.finditer(error))
+    return tuple(dict.fromkeys(_plain(path) for path in found if "/blockmgr-" not in path))
+
+
+def _plain(path: str) -> str:
+    return unquote(re.sub(r"^file:/+", "file:/", path.rstrip(".:")))
 
 
 def text_of(error: BaseException) -> str:
