@@ -123,6 +123,9 @@ def test_a_setting_that_changes_no_value_is_no_change(spark: SparkSession, folde
     before = fingerprint(kept(source(spark, folder)))
     calm = clone(spark, {"spark.sql.shuffle.partitions": "77", "spark.sql.ansi.enabled": "true"})
     assert fingerprint(kept(source(calm, folder))) == before
+    zones = (clone(spark, {"spark.sql.session.timeZone": zone}) for zone in ("UTC", "Etc/UTC"))
+    one, other_name = (fingerprint(kept(source(session, folder))) for session in zones)
+    assert one == other_name
 
 
 def test_another_python_is_named_and_not_the_code_it_compiled() -> None:

@@ -33,6 +33,8 @@ from rekindle.engine.values import Text, Unjudged
 
 INPUT = "input"
 TIME_ZONE = "spark.sql.session.timeZone"
+# A host's own name for it is no difference: the default is the zone of whatever host the driver runs on.
+UTC = frozenset("UTC Etc/UTC UCT Etc/UCT Z Zulu Etc/Zulu Universal Etc/Universal GMT Etc/GMT".split())
 # Settings that decide what a value is, which rows there are, or what a name means.
 VALUE_SETTINGS = """
     spark.sql.session.timeZone
@@ -131,7 +133,8 @@ def plan_shape(frame: DataFrame) -> str:
 def value_settings(spark: SparkSession) -> dict[str, str]:
     """The settings of a session that change values, without those at their default."""
     rows = settings(spark, VALUE_SETTINGS, VALUE_PREFIXES)
-    return {name: value for name, value, usual in rows if name == TIME_ZONE or value != usual}
+    found = {name: value for name, value, usual in rows if name == TIME_ZONE or value != usual}
+    return {name: "UTC" if name == TIME_ZONE and value in UTC else value for name, value in found.items()}
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
