@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource
 
 from rekindle.engine.spark.sources import pin, split_settings
+
+
+class Clock(DataSource):  # type: ignore[misc]
+    @classmethod
+    def name(cls) -> str:
+        return "clock"
+
+    def schema(self) -> str:
+        return "now long"
 
 
 @pytest.fixture
@@ -75,6 +85,8 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
     found = pin(read(spark, folder).join(rows, "id"))
     assert not found.is_pinned and found.because == ("an RDD or rows given by the driver",)
     assert found.files == 4
+    spark.dataSource.register(Clock)
+    assert pin(spark.read.format("clock").load()).because == ("a Python data source",)
 
 
 def test_what_cuts_a_scan(spark: SparkSession) -> None:
