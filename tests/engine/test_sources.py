@@ -12,15 +12,6 @@ from pyspark.sql.datasource import DataSource
 from rekindle.engine.spark.sources import pin, split_settings
 
 
-class Clock(DataSource):  # type: ignore[misc]
-    @classmethod
-    def name(cls) -> str:
-        return "clock"
-
-    def schema(self) -> str:
-        return "now long"
-
-
 @pytest.fixture
 def folder(spark: SparkSession, tmp_path: Path) -> Path:
     spark.range(40).selectExpr("id", "id % 2 day").repartition(2).write.partitionBy("day").parquet(f"{tmp_path}/in")
@@ -85,6 +76,15 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
     found = pin(read(spark, folder).join(rows, "id"))
     assert not found.is_pinned and found.because == ("an RDD or rows given by the driver",)
     assert found.files == 4
+
+    class Clock(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "clock"
+
+        def schema(self) -> str:
+            return "now long"
+
     spark.dataSource.register(Clock)
     assert pin(spark.read.format("clock").load()).because == ("a Python data source",)
 
