@@ -49,10 +49,12 @@ def build(target: Path, sources: list[Path], path: list[Path]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         compile_to(Path(folder), sources, path)
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
+        made = target.with_suffix(".new")
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(folder).rglob("*.class")):
                 jar.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes())
             jar.writestr(zipfile.ZipInfo(STAMP), fingerprint(sources))
+        made.replace(target)  # A session that has the old one open goes on with it.
     print(f"built {target.relative_to(ROOT)}", file=sys.stderr)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.spark import manifest
+from rekindle.engine.spark import attempts, manifest
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
 from rekindle.master.commands import Input, SealAttempt, StartAttempt
@@ -126,3 +126,61 @@ def test_a_file_that_is_gone_short_or_flipped_is_reported_as_lost(spark: SparkSe
         lost |= set(ended.lost.results.get("totals", Partitions()))
     made.close()
     assert lost == {first, second, third}
+
+
+def doubled(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    return inputs["totals"].selectExpr("k", "n * 2 n")
+
+
+def ran(engine: SparkEngine, command: StartAttempt) -> tuple[Segment, ...]:
+    """One attempt that ends well, and what it committed."""
+    engine.send(command)
+    reported = until(engine, AttemptEnded)
+    assert not [one for one in reported if isinstance(one, AttemptEnded) and one.failures]
+    return tuple(
+        Segment(command.attempt, one.partitions, one.manifest, Digests(one.partitions, None))
+        for one in reported
+        if isinstance(one, CommitsSeen)
+    )
+
+
+def kept_of_last(spark: SparkSession, tmp_path: Path, is_known: bool) -> tuple[set[int], set[int]]:
+    """The keys that the last partition of `doubled` should have, and has, after its input was made in a second attempt.
+    Of the same generation in the same application: the plan that is held was made over other files."""
+    groups = {
+        "totals": GroupSpec("totals", totals, (), ("k",), N),
+        "doubled": GroupSpec("doubled", doubled, ("totals",), ("k",), N),
+    }
+    made = SparkEngine(spark, f"file:{tmp_path}", groups)
+    everything, last = Partitions.first(N), Partitions((N - 1,))
+
+    def start(step: str, number: int, wanted: Partitions, *inputs: Segment) -> StartAttempt:
+        each = AttemptId(step, Generation(0), Epoch(1), number)
+        return StartAttempt(each, wanted, (Input("totals", inputs),) if inputs else (), True, number < 3, 0, None)
+
+    first = ran(made, start("totals", 1, everything if is_known else everything - last))
+    ran(made, start("doubled", 2, everything if is_known else everything - last, *first))
+    again = ran(made, start("totals", 3, last))
+    for file in (tmp_path / "results/totals/g0/e1-a1").glob(f"part-*_{N - 1:05d}.*"):
+        file.unlink()
+    segments = ran(made, start("doubled", 4, last, *again))
+    rows = made.read("doubled", Input("doubled", segments), spark).collect()
+    expected = {row.k for row in made.read("totals", Input("totals", again), spark).collect()}
+    made.close()
+    return expected, {row.k for row in rows if row.n == 20}
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["was not there yet", "was made again"])
+def test_an_attempt_reads_the_files_it_is_told_of_and_not_those_of_an_older_one(
+    spark: SparkSession, tmp_path: Path, is_known: bool
+) -> None:
+    expected, found = kept_of_last(spark, tmp_path, is_known)
+    assert expected == found and expected
+
+
+def test_control_a_plan_over_older_files_loses_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts.Generation, "reads", lambda self, command: True)
+    expected, found = kept_of_last(spark, tmp_path, is_known=False)
+    assert expected and not found

@@ -24,6 +24,7 @@ from rekindle.engine.spark.session import jvm
 from rekindle.master.commands import StartAttempt
 from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.model.failures import Failure, FailureKind
+from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import NOTHING, Parts
 
@@ -33,10 +34,18 @@ QUIET_SECONDS_MAX = 10.0
 
 
 class Generation:
-    """The held query execution of one generation in this application, with its exchanges and their version."""
+    """The held query execution of one generation in this application, with its exchanges and their version.
+
+    It was planned over files by name. An attempt that must read others, because one was lost and made again, or was
+    not there yet, gets a new one; what its exchanges then hold is compared with what was read before."""
 
     def __init__(self, held: Held, command: StartAttempt) -> None:
         self.held = held
+        self._files: dict[tuple[str, AttemptId], Partitions] = {}
+        for one in command.inputs:
+            for segment in one.segments:
+                key = one.step, segment.attempt
+                self._files[key] = self._files.get(key, EMPTY) | segment.partitions
         self.version = command.exchange_version
         self.has_run = False
         # Others count in this generation: they were written over exchanges that died with another application.
@@ -44,6 +53,14 @@ class Generation:
         self._expected = command.exchange_checksum
         self._watch: Watch | None = None
         self._is_spoiled = False
+
+    def reads(self, command: StartAttempt) -> bool:
+        """Is everything that the command names among the files this was planned over?"""
+        return all(
+            segment.partitions <= self._files.get((one.step, segment.attempt), EMPTY)
+            for one in command.inputs
+            for segment in one.segments
+        )
 
     def look(self) -> None:
         """Raise the version if a map output came back different, or not known to be equal. Once that happened no two

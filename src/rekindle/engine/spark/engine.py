@@ -163,7 +163,8 @@ class SparkEngine:
         """Called in the attempt's own thread, first of all."""
         enter_thread(self._spark, self._loader)
         key = command.attempt.step, command.attempt.generation
-        if key not in self._generations:
+        known = self._generations.get(key)
+        if known is None or not known.reads(command):
             session = group_session(self._spark, self._settings)
             group = self._groups[command.attempt.step]
             by_file = group.lies.is_by_file
