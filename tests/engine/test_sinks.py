@@ -272,6 +272,8 @@ def test_columns_may_be_added_and_nothing_else(spark: SparkSession, results: Res
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     publish(spark, results.of(gold, TODAY, "select id, 8 day, 'x' extra from range(5)"), open_store)
     assert rows(spark.table(gold.name)) == rows(spark.sql("select id, 8 day, 'x' extra from range(5)"))
+    sleeper = results.of(gold, Fence(7, 2, 1), numbers(50, 7))
+    assert publish(spark, sleeper, open_store) == SinkFenced("out", Fence(7, 2, 1), TODAY)
     changed = results.of(gold, Fence(9, 1, 1), "select cast(id as string) id, 9 day from range(5)")
     answer = publish(spark, changed, open_store)
     assert isinstance(answer, SinkFailed) and answer.failure.cause.kind is FailureKind.USER_ERROR

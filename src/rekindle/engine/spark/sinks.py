@@ -112,7 +112,6 @@ def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | 
     match target:
         case Table():
             base = tables.base_of(spark, target)
-            tables.check_schema(spark, target, what.schema)
             top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
             tables.follow(spark, target, base, lambda: _top(stores(base)))
             return _newer(what, top)
@@ -133,7 +132,9 @@ def _put_version(spark: SparkSession, what: Publication, base: str, store: Point
 
     def prepare(top: Top) -> Pointer:
         check_owner(what.owner, base, top.pointer)
-        if adds and isinstance(what.target, Files):
+        if isinstance(what.target, Table):
+            tables.check_schema(spark, what.target, what.schema)
+        elif adds:
             _check_same_columns(what, top.pointer)
         pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)
         if top.pointer is None or pointer.version != top.pointer.version:
