@@ -5,6 +5,7 @@ RekindleError                       code  next command or hint is part of every 
 │   ├── GraphRefused                RK110 the pipeline cannot run as it is written; each fault has its source line
 │   │   └── StepStartsJob           RK111 a step that should only describe started a Spark job
 │   ├── ParameterRefused            RK112 the parameters of the run do not fit the pipeline
+│   ├── InputChanged                RK113 a source is not what it was when the run looked at it
 │   ├── StoreRefused                RK120 the storage ignores conditions
 │   ├── JournalRefused              RK121 a record is damaged, missing or foreign
 │   ├── NewerJournal                RK122 written by a newer Rekindle
@@ -53,6 +54,12 @@ class ParameterRefused(Refused):
     """A parameter of the run is unknown, or of a kind that cannot be part of a run's key."""
 
     code = "RK112"
+
+
+class InputChanged(Refused):
+    """A source changed between the look at it and the moment it is read."""
+
+    code = "RK113"
 
 
 class StoreRefused(Refused):

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from rekindle.engine.spark import attempts, manifest
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.sources import pin
 from rekindle.master.commands import Input, SealAttempt, StartAttempt
 from rekindle.master.digests import Digests
 from rekindle.master.state import Segment
@@ -184,3 +185,24 @@ def test_control_a_plan_over_older_files_loses_rows(
     monkeypatch.setattr(attempts.Generation, "reads", lambda self, command: True)
     expected, found = kept_of_last(spark, tmp_path, is_known=False)
     assert expected and not found
+
+
+def test_a_failure_names_the_files_and_a_source_that_changed_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    lake = f"file:{tmp_path / 'lake'}"
+    spark.range(10).selectExpr("id", "id % 3 k").coalesce(1).write.parquet(lake)
+    (name,) = (path.name for path in (tmp_path / "lake").glob("part-*"))
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return session.read.parquet(lake).withColumn("id", F.expr("if(id = 7, raise_error('bad row'), id)"))
+
+    group = GroupSpec("totals", build, (), ("k",), N, source=str(pin(build(spark, {}))))
+    made = SparkEngine(spark, f"file:{tmp_path / 'run'}", {"totals": group})
+    (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
+    assert f"(reading {name})" in ended.failures[0].cause.text
+    spark.range(10, 11).selectExpr("id", "id % 3 k").write.mode("append").parquet(lake)
+    made.close()
+    made = SparkEngine(spark, f"file:{tmp_path / 'other'}", {"totals": group})
+    (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
+    made.close()
+    assert "the input of totals changed" in ended.failures[0].cause.text
+    assert not ended.failures[0].cause.is_recoverable

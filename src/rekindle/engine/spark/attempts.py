@@ -31,6 +31,7 @@ from rekindle.model.parts import NOTHING, Parts
 REPORT_SECONDS_MIN, REPORT_SECONDS_MAX = 0.5, 2.0
 REPORT_SHARE = 0.05
 QUIET_SECONDS_MAX = 10.0
+FILES_NAMED_MAX = 3
 
 
 class Generation:
@@ -81,6 +82,17 @@ class Generation:
         if self.held.layout.is_by_file:
             return [number for _, number in results.tasks_of(self.held, self.held.rdd(), wanted)]
         return list(wanted)
+
+    def read_by(self, task: tasks.FailedTask) -> str:
+        """The names of the files that a task of a scan reads; empty where it reads an exchange, or several scans."""
+        rdd = self.held.rdd()
+        if not task.is_final:
+            found = plans.map_sides(rdd)
+            rdd = found[0] if len(found) == 1 else None
+        lines = results.files_of(self.held.session, rdd) if rdd is not None else []
+        named = lines[task.index].split()[::2] if task.index < len(lines) else []
+        names = [path.rsplit("/", 1)[-1] for path in named]
+        return ", ".join(names[:FILES_NAMED_MAX]) + (" …" if len(names) > FILES_NAMED_MAX else "")
 
     def checksum(self) -> str | None:
         """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum."""
@@ -235,13 +247,14 @@ class Attempt:
         for task in failed:
             is_named = task.is_final and task.index < len(numbers)
             blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
-            failure = self._failure(blamed, task.error or error)
+            failure = self._failure(blamed, task.error or error, self._generation.read_by(task))
             if blamed or not is_named:
                 known = found.setdefault(failure.signature, failure)
                 found[failure.signature] = Failure(known.step, known.partitions | blamed, known.cause, known.signature)
         lost = lost_in(session, self._root, (error, *(task.error for task in failed)))
         return tuple(found.values()) or (self._failure(missing, error),), lost
 
-    def _failure(self, partitions: Partitions, error: str) -> Failure:
+    def _failure(self, partitions: Partitions, error: str, files: str = "") -> Failure:
         cause = cause_of(error)
-        return Failure(self._command.attempt.step, partitions, cause, signature(cause))
+        told = msgspec.structs.replace(cause, text=f"{cause.text} (reading {files})") if files else cause
+        return Failure(self._command.attempt.step, partitions, told, signature(cause))

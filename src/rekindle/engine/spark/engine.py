@@ -19,6 +19,8 @@ from rekindle.engine.spark import manifest, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
+from rekindle.engine.spark.sources import pin
+from rekindle.errors import InputChanged
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
@@ -42,7 +44,8 @@ Publish = Callable[[PublishSink], Stimulus]
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
-    `functions` are the user's, where `build` only calls them."""
+    `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
+    fingerprint has it."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -53,6 +56,7 @@ class GroupSpec:
     is_eager: bool = False
     functions: tuple[Callable[..., Any], ...] = ()
     keep: KeepUntil = KeepUntil.RUN_END
+    source: str = ""
     layout: Layout | None = None
 
     @property
@@ -169,7 +173,9 @@ class SparkEngine:
             group = self._groups[command.attempt.step]
             by_file = group.lies.is_by_file
             inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
-            held = hold(group.build(session, inputs), session, group.lies)
+            frame = group.build(session, inputs)
+            _refuse_change(group, frame)
+            held = hold(frame, session, group.lies)
             self._generations[key] = Generation(held, command)
         return self._generations[key]
 
@@ -204,6 +210,17 @@ class SparkEngine:
         """Names the Spark jobs of one attempt of one run: another run in the same application has its own."""
         run = self._root.rsplit("/", 1)[-1]
         return f"rekindle-{attempt.step}-g{attempt.generation}-e{attempt.epoch}-a{attempt.number}-{run}"
+
+
+def _refuse_change(group: GroupSpec, frame: DataFrame) -> None:
+    """The fingerprint pinned a listing; this plan has a later one."""
+    if group.source:
+        now = pin(frame)
+        if now.is_pinned and str(now) != group.source:
+            raise InputChanged(
+                f"the input of {group.step} changed while the run was on: {group.source}, now {now}",
+                hint=f"run again with --replace {group.step} to read it again",
+            )
 
 
 def _schema(spark: SparkSession, text: str) -> Any:

@@ -30,7 +30,8 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|cancelled (?:because|as part of)|TaskKilled", FailureKind.CANCELLED),
     (
         r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"
-        r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle",
+        r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle|"
+        r"^(?:StepStartsJob|GraphRefused|ParameterRefused|InputChanged): ",
         FailureKind.USER_ERROR,
     ),
     (r"No space left on device|ENOSPC|DiskOutOfSpace|Disk quota exceeded", FailureKind.NO_SPACE),

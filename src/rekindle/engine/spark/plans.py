@@ -83,7 +83,16 @@ def _is_barrier(node: Any, name: str) -> bool:
 
 def shuffle_ids(rdd: Any) -> tuple[int, ...]:
     """The engine-owned exchanges that one RDD reads, directly or through narrow steps, nearest first."""
-    found: dict[int, None] = {}
+    return tuple(_shuffles(rdd))
+
+
+def map_sides(rdd: Any) -> list[Any]:
+    """The RDDs whose partitions are the map tasks of those exchanges."""
+    return list(_shuffles(rdd).values())
+
+
+def _shuffles(rdd: Any) -> dict[int, Any]:
+    found: dict[int, Any] = {}
     seen: set[int] = set()
     todo = [rdd]
     while todo:
@@ -93,9 +102,9 @@ def shuffle_ids(rdd: Any) -> tuple[int, ...]:
         seen.add(current.id())
         for dependency in items(current.dependencies()):
             if class_name(dependency) == "ShuffleDependency":
-                found[int(dependency.shuffleId())] = None
+                found[int(dependency.shuffleId())] = dependency.rdd()
             todo.append(dependency.rdd())
-    return tuple(found)
+    return found
 
 
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +12,7 @@ from rekindle.engine.spark import manifest, session, sinks
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
 from rekindle.engine.spark.engine import SparkEngine, directory_of
 from rekindle.engine.spark.graph import Analysis, analyse
-from rekindle.engine.spark.identity import Kept, Member, fingerprints
+from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
 from rekindle.engine.spark.publication import Publication
 from rekindle.engine.spark.sinks import FilesLost, read_newest
 from rekindle.engine.targets import Target
@@ -39,10 +39,12 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         schema = str(analysis.held[step].schema.json())
         sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
     publisher = Publisher(spark, wanted, compiled.sinks)
+    found = fingerprints(_kept(compiled, analysis, wanted))
+    groups = {name: replace(group, source=found[name].get(INPUT, "")) for name, group in analysis.groups.items()}
     return Prepared(
-        engine=SparkEngine(spark, wanted.root, analysis.groups, wanted.settings, publisher.publish),
+        engine=SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish),
         graph=analysis.graph,
-        fingerprints=fingerprints(_kept(compiled, analysis, wanted)),
+        fingerprints=found,
         sinks=tuple(compiled.sinks),
         members=compiled.members,
         why=compiled.why,

@@ -53,20 +53,20 @@ def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first
 def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
     """(Spark's partition, our number) of what is wanted and has a task, in Spark's order."""
     if held.layout.is_by_file:
-        numbers = [manifest.number_of(line) for line in _files(held.session, rdd)]
+        numbers = [manifest.number_of(line) for line in files_of(held.session, rdd)]
         return [(index, number) for index, number in enumerate(numbers) if number in wanted]
     count = int(rdd.getNumPartitions())
     return [(number, number) for number in wanted if number < count]
 
 
-def _files(session: SparkSession, rdd: Any) -> list[str]:
+def files_of(session: SparkSession, rdd: Any) -> list[str]:
     """The file that each Spark partition of a scan reads, in one call."""
     return str(jvm(session).rekindle.spark.Bridge.splits(rdd)).splitlines()
 
 
 def splits(session: SparkSession, rdd: Any) -> str:
     """A digest of how a scan is cut: equal in another driver if and only if its partitions are."""
-    return hashlib.sha256("\n".join(_files(session, rdd)).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(files_of(session, rdd)).encode()).hexdigest()[:16]
 
 
 def _packed(numbers: Iterable[int]) -> bytes:
