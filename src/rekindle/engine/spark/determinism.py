@@ -4,51 +4,46 @@ Determinate means: the same committed inputs give the same rows in every partiti
 order in which rows arrive. The table names what is known to be so. What it does not know is unknown, and unknown is
 treated as different. Spark's own flags are not enough: they call a Python function deterministic, and do not see
 `first`, `collect_list`, ties, a limit without an order, or the last bits of a sum of doubles.
+
+A known name is not enough where values count as equal that are not the same:
+
+- strings with a collation, where equal ones are put together or compared: one spelling is kept, the first to come;
+- zeros, which have a sign: `max` keeps the first. (Grouping and `distinct` make them one, so these are no danger);
+- sums: exact in whole numbers, and in decimals of up to 28 digits, which have ten more before they overflow;
+- windows: rows with equal sort keys are peers in a rank and in a frame by range, in a frame by rows they are not;
+- duplicates by some columns, and limits: which row stays is told by a column that is no key.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, auto
+from itertools import islice
 
+from rekindle.engine.spark import known, unique
+from rekindle.engine.spark.plan_tree import Node, parse, walk
 from rekindle.model.kinds import Determinism
 
-OPERATORS = frozenset(
-    """
-    Project Filter Aggregate Join Union SubqueryAlias View LogicalRelation Range LocalRelation Distinct Except
-    Intersect Expand Generate RepartitionByExpression ResolvedHint WithCTE CTERelationDef CTERelationRef OneRowRelation
-    HintInfo
-    """.split()
-)
-EXPRESSIONS = frozenset(
-    """
-    AttributeReference Alias Literal Cast OuterReference UpCast
-    Add Subtract Multiply Divide Remainder Pmod IntegralDivide UnaryMinus Abs Round BRound Floor Ceil Sqrt
-    Greatest Least BitwiseAnd BitwiseOr BitwiseXor BitwiseNot ShiftLeft ShiftRight Hex Unhex
-    EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In InSet And Or Not IsNull
-    IsNotNull IsNaN CaseWhen If Coalesce NaNvl NullIf Nvl
-    Concat ConcatWs Substring Length Upper Lower StringTrim StringTrimLeft StringTrimRight StringLPad StringRPad
-    StringReplace StringInstr StringLocate StringRepeat Reverse Like RLike RegExpExtract RegExpReplace StringSplit
-    FormatNumber Contains StartsWith EndsWith Md5 Sha1 Sha2 Crc32 Murmur3Hash XxHash64 Base64 UnBase64
-    DateAdd DateSub DateDiff DateFormatClass TruncDate TruncTimestamp Year Month DayOfMonth DayOfWeek DayOfYear Hour
-    Minute Second Quarter WeekOfYear ToUnixTimestamp UnixTimestamp FromUnixTime MakeDate AddMonths LastDay ParseToDate
-    ParseToTimestamp GetTimestamp SecondsToTimestamp
-    CreateNamedStruct GetStructField CreateArray GetArrayItem ArrayContains Size SortArray Sequence ArrayTransform
-    ArrayFilter ArrayAggregate ArrayExists LambdaFunction NamedLambdaVariable ElementAt Explode PosExplode
-    ArrayMin ArrayMax ArrayDistinct Flatten Slice ArrayRepeat
-    AggregateExpression Count Sum Min Max Average BitAndAgg BitOrAgg BitXorAgg BoolAnd BoolOr
-    ScalarSubquery Exists ListQuery HashPartitioning
-    """.split()
-)
-EXACT_ONLY = frozenset({"Sum", "Average", "ArrayAggregate"})
-INEXACT_TYPES = frozenset({"double", "float"})
 ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
-INDETERMINATE = frozenset({"Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "Sample", "RandStr"})
-QUERY_CONSTANTS = frozenset(
-    "CurrentTimestamp CurrentDate LocalTimestamp Now CurrentTime CurrentTimestampLike CurDateExpressionBuilder".split()
-)
+FLOATS = re.compile(r'"(double|float)"')
+DECIMAL = re.compile(r'"decimal\((\d+),')
+COLLATED = re.compile(r" collate (?!UTF8_BINARY\b)|__COLLATIONS")
+DIGITS_MAX = 28
+NODES_MAX = 300
+NOW = re.compile(r"^\s*(now|today|yesterday|tomorrow)\b", re.IGNORECASE)
+TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+class Doubt(Enum):
+    """Another value at each evaluation; one per query; depends on the order of rows; on other things, row by row."""
+
+    RANDOM = auto()
+    CONSTANT = auto()
+    ORDER = auto()
+    OPAQUE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +58,139 @@ class Verdict:
 
 def judge(analysed_json: str) -> Verdict:
     """The level of an analysed plan, given as the JSON that Spark makes of it."""
-    found = list(_nodes(json.loads(analysed_json)))
-    names = {name for name, _ in found}
-    inexact = names & EXACT_ONLY if _has_inexact(found) else frozenset()
-    constants = names & QUERY_CONSTANTS
-    random = names & INDETERMINATE
-    unknown = names - OPERATORS - EXPRESSIONS - QUERY_CONSTANTS - INDETERMINATE
-    because = tuple(sorted(random | unknown | inexact | constants))
-    is_order_sensitive = bool(random or inexact or _order_sensitive(found, unknown))
-    if random or constants:
-        return Verdict(Determinism.INDETERMINATE, because, bool(constants), is_order_sensitive)
-    if unknown or inexact:
-        return Verdict(Determinism.UNKNOWN, because, False, is_order_sensitive)
-    return Verdict(Determinism.DETERMINATE)
+    nodes = list(walk(parse(analysed_json)))
+    is_collated = any(map(_is_collated, nodes))
+    found = {one for node in nodes for one in _doubts(node, is_collated)}
+    kinds = {kind for kind, _ in found}
+    level = Determinism.UNKNOWN if found else Determinism.DETERMINATE
+    return Verdict(
+        Determinism.INDETERMINATE if kinds & {Doubt.RANDOM, Doubt.CONSTANT} else level,
+        tuple(sorted({what for _, what in found})),
+        has_query_constants=Doubt.CONSTANT in kinds,
+        is_order_sensitive=bool(kinds & {Doubt.RANDOM, Doubt.ORDER}),
+    )
 
 
-def _order_sensitive(found: list[tuple[str, dict[str, Any]]], unknown: set[str]) -> bool:
-    """What the table does not know may look at the order of rows. A Python function of one row cannot see another."""
-    others = unknown - {"PythonUDF"}
-    return bool(others) or any(name == "PythonUDF" and node.get("evalType") not in ROW_WISE for name, node in found)
+def _doubts(node: Node, is_collated: bool) -> Iterator[tuple[Doubt, str]]:
+    name = node.name
+    if name in known.INDETERMINATE:
+        yield Doubt.RANDOM, name
+    elif name in known.QUERY_CONSTANTS:
+        yield Doubt.CONSTANT, name
+    elif name in known.TRANSCENDENTAL:
+        yield Doubt.OPAQUE, name
+    elif name == "PythonUDF":
+        yield Doubt.OPAQUE if node.fields.get("evalType") in ROW_WISE else Doubt.ORDER, name
+    elif name not in known.KNOWN:
+        yield Doubt.ORDER, name
+    if _is_now(node):
+        yield Doubt.CONSTANT, "a word for the current time"
+    if _is_place_of_row(node):
+        yield Doubt.RANDOM, "_metadata"
+    if is_collated and _compares_collated(node):
+        yield Doubt.ORDER, f"{name} of collated strings"
+    if what := _order_of(node):
+        yield Doubt.ORDER, what
 
 
-def _has_inexact(found: list[tuple[str, dict[str, Any]]]) -> bool:
-    types = (json.dumps(node.get("dataType")) for _, node in found)
-    return any(f'"{name}"' in text for text in types for name in INEXACT_TYPES)
+def _order_of(node: Node) -> str:
+    """What in this node depends on the order of rows, its names being known."""
+    if node.name in known.EXACT_ONLY:
+        return _inexact(node)
+    if node.name == "WindowExpression":
+        return _frame(node)
+    if node.name == "Deduplicate" and not unique.keeps_whole_rows(node):
+        return "Deduplicate by some of the columns"
+    if node.name in known.LIMITS and not unique.is_cut_in_total_order(node, _is_told_apart):
+        return f"{node.name} without a total order"
+    return ""
 
 
-def _nodes(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _nodes(item)
-    elif isinstance(value, dict):
-        if "class" in value:
-            yield str(value["class"]).rsplit(".", 1)[-1].rstrip("$"), value
-        for item in value.values():
-            yield from _nodes(item)
+def _inexact(node: Node) -> str:
+    value, *_ = node.children or (node,)
+    if node.name == "Average":
+        is_exact = _digits(value) <= DIGITS_MAX and _is_decimal(value)
+        return "" if is_exact else "Average not of decimals"
+    if any(one.name in known.MAKES_DOUBLES or FLOATS.search(_types(one)) for one in walk(value, _says_type)):
+        return f"{node.name} of floating point"
+    is_wide = node.name == "Sum" and _digits(value) > DIGITS_MAX
+    return f"Sum of decimals of more than {DIGITS_MAX} digits" if is_wide else ""
+
+
+def _says_type(node: Node) -> bool:
+    """A column, a literal and a cast do. Of others it is known that they make no floating point number where none
+    goes in."""
+    return "dataType" in node.fields
+
+
+def _is_decimal(value: Node) -> bool:
+    if _says_type(value):
+        return bool(DECIMAL.search(_types(value)))
+    return value.name in known.KEEPS_DECIMALS and all(map(_is_decimal, value.children))
+
+
+def _digits(value: Node) -> int:
+    """At least as many digits as a decimal result can have; 0 if there is none. Too many if it is too deep to tell."""
+    if sum(1 for _ in islice(walk(value), NODES_MAX)) == NODES_MAX:
+        return DIGITS_MAX + 1
+    return _digits_of(value)
+
+
+def _digits_of(value: Node) -> int:
+    if _says_type(value):
+        return max((int(text) for text in DECIMAL.findall(_types(value))), default=0)
+    below = [_digits_of(child) for child in value.children]
+    if not any(below):
+        return 0
+    return sum(below) + 1 if value.name == "Multiply" else max(below) + (value.name in {"Add", "Subtract"})
+
+
+def _frame(window: Node) -> str:
+    """An aggregate over all rows of a window, or over all peers. A rank counts peers by itself."""
+    function, spec = window.children
+    if function.name in known.RANKS or function.name not in known.KNOWN:
+        return ""
+    frame = spec.children[-1]
+    is_by_range = "RangeFrame" in json.dumps(frame.fields.get("frameType"))
+    is_whole = [one.name for one in frame.children] == ["UnboundedPreceding", "UnboundedFollowing"]
+    names = [one.name for one in function.children] if function.name == "AggregateExpression" else []
+    if names and names[0] in known.WINDOWED and (is_by_range or is_whole):
+        return ""
+    return f"{names[0] if names else function.name} over a window" + ("" if is_by_range else " by rows")
+
+
+def _is_told_apart(key: Node) -> bool:
+    """Values of this type that compare equal are the same."""
+    return not FLOATS.search(_types(key)) and not COLLATED.search(_types(key))
+
+
+def _compares_collated(node: Node) -> bool:
+    """In a plan with collated strings. Operators on whole rows do not say which columns these have."""
+    if node.name in known.COMPARES_ROWS:
+        return True
+    below = node.children if node.name in {"Min", "Max"} else ()
+    return node.name in known.COMPARES and any(map(_is_collated, walk(Node(node.name, node.fields, below))))
+
+
+def _is_collated(node: Node) -> bool:
+    is_named = node.name == "ResolvedCollation" and node.fields.get("collationName") != "UTF8_BINARY"
+    return is_named or bool(COLLATED.search(_types(node)))
+
+
+def _is_now(node: Node) -> bool:
+    """Spark takes `cast('now' as timestamp)` and the like for the time of the query, where the text is a constant."""
+    is_parsed = node.name in {"ParseToDate", "ParseToTimestamp"}
+    if not is_parsed and not (node.name == "Cast" and node.fields.get("dataType") in TIMES):
+        return False
+    below = list(walk(node))
+    is_constant = not any(one.name in {"AttributeReference", "NamedLambdaVariable"} for one in below)
+    return is_constant and any(NOW.search(str(one.fields.get("value", ""))) for one in below)
+
+
+def _is_place_of_row(node: Node) -> bool:
+    """Spark's hidden column: path, split and position of a row."""
+    return node.fields.get("name") == "_metadata" and "file_path" in _types(node)
+
+
+def _types(node: Node) -> str:
+    return json.dumps([node.fields.get(field) for field in ("dataType", "schema", "targetType", "metadata")])

@@ -1,0 +1,396 @@
+"""The determinism table: one row per fact, over plans that Spark analysed and did not run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from rekindle.engine.spark.determinism import Verdict, judge
+from rekindle.model.kinds import Determinism
+
+DETERMINATE, UNKNOWN, INDETERMINATE = Determinism.DETERMINATE, Determinism.UNKNOWN, Determinism.INDETERMINATE
+Frame = str | Callable[[SparkSession], DataFrame]
+COLUMNS = """
+    id, cast(id as int) i, cast(id as double) d, cast(id as decimal(10,2)) m, cast(id as decimal(38,2)) wide,
+    cast(id as string) s, array(id) a, map(id, id) p, named_struct('x', id) st,
+    date'2020-01-01' day, timestamp'2020-01-01 00:00:00' ts
+"""
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    copy = spark.newSession()
+    copy.sql(f"create temp view t as select {COLUMNS} from range(5)")
+    copy.sql("create temp view collated as select *, s collate UTF8_LCASE c from t")
+    yield copy
+
+
+def verdict(session: SparkSession, what: Frame) -> Verdict:
+    frame = session.sql(what) if isinstance(what, str) else what(session)
+    return judge(frame._jdf.queryExecution().analyzed().toJSON())
+
+
+def plain(session: SparkSession, columns: str = "id, i, d, s") -> DataFrame:
+    return (
+        session.range(5).selectExpr("id", "int(id) i", "double(id) d", "string(id) s").selectExpr(*columns.split(","))
+    )
+
+
+def row(name: str, what: Frame, level: Determinism, *because: str) -> object:
+    return pytest.param(what, level, because, id=name)
+
+
+COLLATIONS = [
+    row(
+        "a collated string that is only carried along does no harm",
+        "select upper(c), id from collated where c = 'x'",
+        DETERMINATE,
+    ),
+    row("nor one that is not grouped by", "select s, max(id) from collated where c > 'x' group by s", DETERMINATE),
+    row(
+        "ranks over a collated string are of a window that may keep it",
+        "select rank() over (partition by c order by id) from collated",
+        UNKNOWN,
+        "Window of collated strings",
+    ),
+    row(
+        "grouping by a collated string keeps any one spelling",
+        "select c, max(id) from collated group by c",
+        UNKNOWN,
+        "Aggregate of collated strings",
+    ),
+    row(
+        "the greatest collated string may have any spelling",
+        "select max(c) from collated",
+        UNKNOWN,
+        "Aggregate of collated strings",
+        "Max of collated strings",
+    ),
+    row(
+        "a collation given in the query itself counts",
+        "select distinct collate(s, 'UTF8_LCASE') from t",
+        UNKNOWN,
+        "Distinct of collated strings",
+    ),
+    row(
+        "trailing blanks that do not count are a collation too",
+        "select distinct collate(s, 'UTF8_BINARY_RTRIM') from t",
+        UNKNOWN,
+        "Distinct of collated strings",
+    ),
+    row(
+        "strings that are compared byte by byte are not collated",
+        "select distinct collate(s, 'UTF8_BINARY') from t",
+        DETERMINATE,
+    ),
+    row(
+        "a collation inside an array counts",
+        "select distinct array(c) from collated",
+        UNKNOWN,
+        "Distinct of collated strings",
+    ),
+]
+
+SUMS = [
+    row(
+        "a double that is only carried along does not make a sum of whole numbers inexact",
+        "select d, sum(id), sum(i), count(d) from t group by d",
+        DETERMINATE,
+    ),
+    row(
+        "a sum of decimals is exact", "select s, sum(m), sum(m * i), avg(m), avg(m + 1) from t group by s", DETERMINATE
+    ),
+    row("a sum of doubles is not", "select sum(d) from t", UNKNOWN, "Sum of floating point"),
+    row("a quotient of whole numbers is a double", "select sum(id / 2) from t", UNKNOWN, "Sum of floating point"),
+    row(
+        "a quotient without its casts is taken for a double",
+        "select sum(try_divide(id, 2)) from t",
+        UNKNOWN,
+        "Sum of floating point",
+    ),
+    row(
+        "a function that makes doubles of times is seen",
+        "select sum(months_between(ts, ts)) from t",
+        UNKNOWN,
+        "Sum of floating point",
+    ),
+    row(
+        "a double inside parsed text is seen",
+        "select sum(from_json(s, 'x double').x) from t",
+        UNKNOWN,
+        "Sum of floating point",
+    ),
+    row(
+        "a double cast to a whole number is exact",
+        "select sum(cast(d as bigint)), sum(m + cast(d as decimal(9, 2))) from t",
+        DETERMINATE,
+    ),
+    row("a condition on doubles leaves a count exact", "select count(*) filter (where d > 1) from t", DETERMINATE),
+    row(
+        "a sum of the widest decimals may overflow on the way, in one order and not in another",
+        "select sum(wide) from t",
+        UNKNOWN,
+        "Sum of decimals of more than 28 digits",
+    ),
+    row(
+        "a product of decimals has the digits of both",
+        "select sum(m * m * m) from t",
+        UNKNOWN,
+        "Sum of decimals of more than 28 digits",
+    ),
+    row(
+        "an average of whole numbers is added up as doubles",
+        "select avg(id) from t",
+        UNKNOWN,
+        "Average not of decimals",
+    ),
+    row(
+        "an average of counts of decimals is one of whole numbers",
+        "select avg(size(array(m))) from t",
+        UNKNOWN,
+        "Average not of decimals",
+    ),
+    row("the greater of two zeros is the first", "select max(d) from t", UNKNOWN, "Max of floating point"),
+    row(
+        "the least struct with a double in it too", "select min(struct(d, id)) from t", UNKNOWN, "Min of floating point"
+    ),
+    row("grouping makes zeros one", "select distinct d from t", DETERMINATE),
+    row("the greatest whole number or string is one", "select max(id), min(s), max(struct(id, s)) from t", DETERMINATE),
+    row(
+        "folding an array goes in the array's order",
+        "select aggregate(array(d), 0D, (x, y) -> x + y) from t",
+        DETERMINATE,
+    ),
+    row(
+        "aggregates that do not look at order",
+        "select count_if(id > 1), regr_count(id, i), approx_count_distinct(d), median(id), percentile(id, 0.3) from t",
+        DETERMINATE,
+    ),
+    row("a median of doubles", "select median(d) from t", UNKNOWN, "Median of floating point"),
+    row("the first row", "select first(id) from t", UNKNOWN, "First"),
+    row("a list of all rows", "select collect_list(id), collect_set(id) from t", UNKNOWN, "CollectList", "CollectSet"),
+    row("a tie of the greatest", "select max_by(s, id), mode(id) from t", UNKNOWN, "MaxBy", "Mode"),
+]
+
+OPERATORS = [
+    row("whole rows that are duplicates are the same", lambda s: plain(s).where("id > 1").distinct(), DETERMINATE),
+    row("so they are after a join", lambda s: plain(s).join(plain(s, "id"), "id").distinct(), DETERMINATE),
+    row("and after a union", lambda s: plain(s, "id").union(plain(s, "id")).distinct(), DETERMINATE),
+    row(
+        "duplicates by some columns differ in the others",
+        lambda s: plain(s).dropDuplicates(["i"]),
+        UNKNOWN,
+        "Deduplicate by some of the columns",
+    ),
+    row("set operations", "select id from t intersect select i from t except select 3", DETERMINATE),
+    row("an order of rows is not kept in a result", lambda s: plain(s).sort("i").where("id > 1"), DETERMINATE),
+    row("moving rows does not change them", lambda s: plain(s).repartition(3).coalesce(1), DETERMINATE),
+    row("observing rows does not change them", lambda s: plain(s).observe("o", F.count("*")), DETERMINATE),
+    row("a lateral join", "select * from t, lateral (select t.id + 1 as next)", DETERMINATE),
+    row(
+        "a limit takes what comes first",
+        lambda s: plain(s).limit(2),
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+    row(
+        "rows of equal sort keys come in any order",
+        lambda s: plain(s).sort("i").limit(2),
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+    row(
+        "a sort by part of the rows is no order of them all",
+        lambda s: plain(s, "id").sortWithinPartitions("id").limit(2),
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+    row("rows of which all columns are sort keys", lambda s: plain(s, "id, s").sort("s", "id").limit(2), DETERMINATE),
+    row(
+        "zeros of either sign are a tie",
+        lambda s: plain(s, "d").sort("d").limit(2),
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+    row(
+        "a group's key is there once",
+        lambda s: plain(s).groupBy("i").agg(F.count("*").alias("n")).sort(F.desc("n"), "i").limit(2),
+        DETERMINATE,
+    ),
+    row(
+        "the number of a group's rows is not its key",
+        lambda s: plain(s).groupBy("i").agg(F.count("*").alias("n")).sort(F.desc("n")).limit(2),
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+    row(
+        "rows that were skipped count like those that were taken",
+        lambda s: plain(s).sort("i").offset(2),
+        UNKNOWN,
+        "Offset without a total order",
+    ),
+    row(
+        "a limit inside a subquery is seen",
+        "select * from t where id in (select id from t limit 2)",
+        UNKNOWN,
+        *(f"{name} without a total order" for name in ("GlobalLimit", "LocalLimit")),
+    ),
+]
+
+WINDOWS = [
+    row(
+        "ranks count peers",
+        "select rank() over w, dense_rank() over w, percent_rank() over w, cume_dist() over w from t "
+        "window w as (partition by i order by s)",
+        DETERMINATE,
+    ),
+    row(
+        "all rows of a window, and all peers",
+        "select sum(id) over (partition by i), max(s) over (order by id), "
+        "count(*) over (order by id range 3 preceding) from t",
+        DETERMINATE,
+    ),
+    row(
+        "a frame by rows cuts through peers",
+        "select sum(id) over (order by s rows 1 preceding) from t",
+        UNKNOWN,
+        "Sum over a window by rows",
+    ),
+    row("doubles", "select sum(d) over (partition by i) from t", UNKNOWN, "Sum of floating point"),
+    row("peers have no number of their own", "select row_number() over (order by i) from t", UNKNOWN, "RowNumber"),
+    row(
+        "peers have no order",
+        "select lag(id) over (order by i) from t",
+        UNKNOWN,
+        "Lag",
+    ),
+    row(
+        "an aggregate that was not tried over windows",
+        lambda s: plain(s).select(F.median("id").over(Window.partitionBy("i"))),
+        UNKNOWN,
+        "Median over a window by rows",
+    ),
+]
+
+PLACES = [
+    row("randomness", "select rand(), uuid(), uniform(1, 5) from t", INDETERMINATE, "Rand", "Uniform", "Uuid"),
+    row(
+        "where a row lies",
+        "select spark_partition_id(), monotonically_increasing_id(), input_file_name() from t",
+        INDETERMINATE,
+        "InputFileName",
+        "MonotonicallyIncreasingID",
+        "SparkPartitionID",
+    ),
+    row(
+        "who asks", "select current_user(), current_database() from t", INDETERMINATE, "CurrentDatabase", "CurrentUser"
+    ),
+    row("when", "select current_date() from t", INDETERMINATE, "CurrentDate"),
+    row(
+        "a word for the current time",
+        "select * from t where ts < cast('now' as timestamp)",
+        INDETERMINATE,
+        "a word for the current time",
+    ),
+    row("text that says now is not such a word", "select cast(concat(s, 'now') as date), 'now' from t", DETERMINATE),
+    row("last bits that belong to the processor", "select exp(d), pow(d, 2) from t", UNKNOWN, "Exp", "Pow"),
+]
+
+
+@pytest.mark.parametrize(("what", "level", "because"), COLLATIONS + SUMS + OPERATORS + WINDOWS + PLACES)
+def test_level(session: SparkSession, what: Frame, level: Determinism, because: tuple[str, ...]) -> None:
+    found = verdict(session, what)
+    assert (found.level, found.because) == (level, because)
+
+
+EXACT = """
+    between: id between 1 and 3 · in: id in (select i from t) · exists: exists (select 1 from t u where u.id = t.id)
+    nulls: nvl(id, 1), nvl2(id, 1, 2), nullif(id, 3), equal_null(id, i), zeroifnull(i), nullifzero(i)
+    text: s ilike 'a%', left(s, 1), right(s, 1), initcap(s), btrim(s), translate(s, 'a', 'b'), split_part(s, ',', 1)
+    more text: substring_index(s, ',', 1), overlay(s placing 'x' from 1), ascii(s), chr(65), bin(id), conv(s, 10, 16)
+    lengths: octet_length(s), bit_length(s), space(2), elt(1, s, 'x'), find_in_set(s, 'a,b'), levenshtein(s, 'x')
+    formats: format_string('%s', s), encode(s, 'utf-8'), decode(cast(s as binary), 'utf-8'), soundex(s), luhn_check(s)
+    masks: mask(s), to_char(m, '999.99'), to_number(s, '999'), try_to_number(s, '999'), sentences(s), quote(s)
+    links: url_encode(s), url_decode(s), parse_url(s, 'HOST'), str_to_map(s), typeof(s)
+    patterns: regexp_extract_all(s, 'a'), regexp_count(s, 'a'), regexp_substr(s, 'a'), regexp_instr(s, 'a')
+    numbers: sign(d), factorial(3), rint(d), width_bucket(d, 0, 9, 3), +id, shiftrightunsigned(i, 1), bit_count(id)
+    tries: try_add(id, 1), try_subtract(id, 1), try_multiply(id, 2), try_divide(id, 2), try_element_at(a, 1)
+    days: day - interval 1 day, ts + interval 1 hour, ts + interval 1 month, day - day, ts - ts, next_day(day, 'MON')
+    parts: extract(year from day), months_between(ts, ts), weekday(day), dayname(day), monthname(day)
+    spans: timestampadd(HOUR, 1, ts), timestampdiff(HOUR, ts, ts), make_interval(1), make_dt_interval(1)
+    made: make_ym_interval(1), make_timestamp(2020, 1, 1, 1, 1, 1), timestamp_micros(id), timestamp_millis(id)
+    seconds: unix_seconds(ts), unix_millis(ts), unix_micros(ts), unix_date(day), date_from_unix_date(i)
+    zones: from_utc_timestamp(ts, 'UTC'), to_utc_timestamp(ts, 'UTC'), convert_timezone('UTC', ts)
+    arrays: get(a, 0), array_size(a), array_sort(a), array_union(a, a), array_intersect(a, a), array_except(a, a)
+    arrays too: array_join(array(s), ','), array_position(a, 1), array_remove(a, 1), array_append(a, 1)
+    all: forall(a, x -> x > 1), map(1, id)
+    more arrays: array_prepend(a, 1), array_insert(a, 1, 2), array_compact(a), arrays_overlap(a, a), arrays_zip(a, a)
+    maps: p[1], map_keys(p), map_values(p), map_entries(p), map_from_arrays(a, a), map_concat(p), map_contains_key(p, 1)
+    maps too: map_filter(p, (k, v) -> k > 1), transform_keys(p, (k, v) -> k), transform_values(p, (k, v) -> v)
+    maps last: map_zip_with(p, p, (k, v, w) -> k), map_from_entries(array(struct(id, i))), zip_with(a, a, (x, y) -> x)
+    json: to_json(st), from_json(s, 'x int'), get_json_object(s, '$.a'), json_array_length(s), json_object_keys(s)
+    csv: from_csv(s, 'x int'), to_csv(st), schema_of_json('{}'), parse_json(s), variant_get(parse_json(s), '$.a', 'int')
+    refusals: assert_true(id > 1), xpath_string(s, 'a')
+"""
+
+
+@pytest.mark.parametrize("line", [one.strip() for one in EXACT.replace(" · ", "\n").strip().splitlines()])
+def test_a_function_of_one_row_is_exact(session: SparkSession, line: str) -> None:
+    assert verdict(session, f"select {line.split(': ', 1)[1]} from t") == Verdict(DETERMINATE)
+
+
+GENERATORS = ["stack(2, id, id)", "inline(array(st))", "json_tuple(s, 'x')", "posexplode(a)", "explode(p)"]
+
+
+@pytest.mark.parametrize("made", GENERATORS)
+def test_rows_made_of_one_row_are_exact(session: SparkSession, made: str) -> None:
+    assert verdict(session, f"select {made} from t") == Verdict(DETERMINATE)
+
+
+def test_windows_of_time_are_columns(session: SparkSession) -> None:
+    grouped = session.table("t").groupBy(F.window("ts", "1 hour"), "s").agg(F.sum("id"))
+    assert judge(grouped._jdf.queryExecution().analyzed().toJSON()) == Verdict(DETERMINATE)
+
+
+def test_what_works_row_by_row_does_not_look_at_order(session: SparkSession) -> None:
+    assert not verdict(session, "select exp(d) from t").is_order_sensitive
+    assert not verdict(session, lambda s: plain(s).select(F.udf(str)("id"))).is_order_sensitive
+    assert verdict(session, "select sum(d) from t").is_order_sensitive
+    assert verdict(session, "select c, count(*) from collated group by c").is_order_sensitive
+    assert verdict(session, "select current_date() from t").has_query_constants
+
+
+@pytest.mark.parametrize(
+    ("values", "query"),
+    [
+        (("'a'", "'A'"), "select max(x collate UTF8_LCASE) from {}"),
+        (("'a'", "'A'"), "select x collate UTF8_LCASE y from {} group by y"),
+        (("'a'", "'A'"), "select distinct x collate UTF8_LCASE from {}"),
+        (("0.0D", "-0.0D"), "select string(max(x)) from {}"),
+        (("0.0D", "-0.0D"), "select string(min(x)) from {}"),
+    ],
+)
+def test_spark_answers_by_the_order_of_rows_where_the_table_doubts(
+    session: SparkSession, values: tuple[str, str], query: str
+) -> None:
+    asked = [query.format(f"values ({one}), ({two}) as v(x)") for one, two in itertools.permutations(values)]
+    assert len({session.sql(one).first() for one in asked}) == 2
+    assert verdict(session, asked[0]).level is UNKNOWN
+
+
+def test_spark_makes_zeros_one_where_the_table_does_not_doubt(session: SparkSession) -> None:
+    for query in ("select distinct x", "select x, count(*)", "select x from v intersect select x"):
+        for one, two in itertools.permutations(("0.0D", "-0.0D")):
+            session.sql(f"create or replace temp view v as values ({one}), ({two}) as v(x)")
+            asked = f"{query} from v" + (" group by x" if "count" in query else "")
+            assert [str(row.x) for row in session.sql(asked).collect()] == ["0.0"]
+            assert verdict(session, asked).level is DETERMINATE
+
+
+def test_a_plan_may_be_deep() -> None:
+    text = ", ".join('{"class": "a.b.Filter", "num-children": 1}' for _ in range(5000))
+    assert judge(f'[{text}, {{"class": "Range", "num-children": 0}}]') == Verdict(DETERMINATE)
