@@ -148,6 +148,20 @@ def test_beside_poison_a_reader_that_waits_for_its_backoff_is_waited_for() -> No
     assert run.open() == {"b": "0,2"}
 
 
+def test_beside_poison_a_step_that_must_start_over_as_a_whole_is_waited_for() -> None:
+    run = Driven("a[1]\nb[2]@whole", config=delayed(attempts_max=9, delay_ms=50))
+    run.commit("b", "1")
+    for _ in range(3):
+        run.give(st.Tick(), after_ms=60)
+        run.fail("a", "0")
+    run.fail("b", "0", FailureKind.NO_SPACE)
+    assert run.is_now(Phase.RUNNING) and run.open() == {}
+    run.give(st.Tick(), after_ms=60)
+    assert run.open() == {"b": "0-1"}
+    run.finish("b")
+    assert given_up(run).startswith("poison: a[0]")
+
+
 def test_a_signature_seen_too_often_stops_the_whole_step() -> None:
     config = MasterConfig(backoff=AT_ONCE.backoff, poison_step_max=4)
     run = Driven("a[6] =blocking=> b[6]", config=config)

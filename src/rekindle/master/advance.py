@@ -115,9 +115,13 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
 def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
     """Nothing can start as it should. If poison is why, what does not need it still runs; then it is the end."""
     stuck = blocked(draft.state)
-    free = {name: _free(draft.state, plan, name, stuck) for name in plan.steps if name in draft.state.steps}
-    if not stuck or any(free[name] and draft.step(name).due_ms > draft.now_ms for name in free):
+    steps = [name for name in plan.steps if name in draft.state.steps]
+    is_waited_for = any(
+        plan.partitions(name) - stuck.get(name, EMPTY) and draft.step(name).due_ms > draft.now_ms for name in steps
+    )
+    if not stuck or is_waited_for:
         return
+    free = {name: _free(draft.state, plan, name, stuck) for name in steps}
     for name, partitions in free.items():
         if partitions:
             _open_attempt(draft, plan, name, tried_last(draft.step(name).suspects, partitions)[0])
