@@ -16,6 +16,7 @@ from rekindle.engine.spark import plans, results
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.layout import Held, choose, hold
 from rekindle.engine.spark.session import attach, group_session
+from rekindle.engine.spark.sources import pin
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, ResultKind
@@ -80,10 +81,12 @@ def _is_pointwise(consumer: Held, producer: Held) -> bool:
 def _step(group: GroupSpec, held: Held) -> Step:
     """A group that reads no kept result and is not narrow owns what is inside it as one part; so does one whose
     partitions another application would cut differently, and nothing can prove them equal. What an eager step found
-    out while it was built is one of those parts too."""
-    is_closed = group.is_eager or (not group.inputs and not held.shape.is_narrow)
+    out while it was built is one of those parts too, and so is what it read from a place that cannot be pinned: the
+    place may have moved on, unless the user's word says otherwise."""
+    is_loose = group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
+    is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
     is_bound = held.layout.is_bound
-    level = group.declared or (Determinism.INDETERMINATE if group.is_eager else held.verdict.level)
+    level = group.declared or (Determinism.INDETERMINATE if is_loose else held.verdict.level)
     return Step(
         group.step,
         group.partitions,
