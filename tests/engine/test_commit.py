@@ -33,6 +33,7 @@ def attempt(spark: SparkSession, folder: Path, protocol: str) -> list[manifest.C
     held = layout.hold(frame, session, layout.Layout(("k",), N))
     with pytest.raises(Exception, match="late"):
         results.write(held, f"file:{folder}", Partitions.first(N), "test", is_first=True)
+    when(lambda: not spark.sparkContext.statusTracker().getActiveStageIds(), 30)  # Killed tasks need a moment to end.
     return manifest.from_listing(jvm(spark).rekindle.spark.Bridge.list(session._jsparkSession, f"file:{folder}"))
 
 

@@ -137,7 +137,7 @@ def _look(one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], belo
     execution = frame._jdf.queryExecution()
     plan = execution.executedPlan()
     shape = plans.shape(plan)
-    verdict = judge(execution.analyzed().toJSON())
+    verdict = judge(execution.analyzed().toJSON(), execution.analyzed().toString())
     return Look(
         exchanges=shape.exchanges,
         has_python=any(PYTHON.search(plans.class_name(node)) for node in plans.below(plan)),

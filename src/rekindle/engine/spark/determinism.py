@@ -28,6 +28,7 @@ from rekindle.engine.spark.plan_tree import Node, parse, walk
 from rekindle.model.kinds import Determinism
 
 ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
+GIVES_UP = re.compile(r"\btry_(?:sum|avg)\b")
 FLOATS = re.compile(r'"(double|float)"')
 DECIMAL = re.compile(r'"decimal\((\d+),')
 COLLATED = re.compile(r" collate (?!UTF8_BINARY\b)|__COLLATIONS")
@@ -56,11 +57,13 @@ class Verdict:
     is_order_sensitive: bool = False
 
 
-def judge(analysed_json: str) -> Verdict:
-    """The level of an analysed plan, given as the JSON that Spark makes of it."""
+def judge(analysed_json: str, text: str = "") -> Verdict:
+    """The level of an analysed plan, given as the JSON and the text that Spark makes of it. Only the text tells a sum
+    that gives up on overflow from one that fails: whether it gives up depends on the order of rows."""
     nodes = list(walk(parse(analysed_json)))
     is_collated = any(map(_is_collated, nodes))
     found = {one for node in nodes for one in _doubts(node, is_collated)}
+    found |= {(Doubt.ORDER, name) for name in GIVES_UP.findall(text)}
     kinds = {kind for kind, _ in found}
     level = Determinism.UNKNOWN if found else Determinism.DETERMINATE
     return Verdict(

@@ -149,5 +149,5 @@ def _held(frame: DataFrame, layout: Layout) -> Held:
         execution=execution,
         layout=layout,
         shape=plans.shape(execution.executedPlan()),
-        verdict=judge(execution.analyzed().toJSON()),
+        verdict=judge(execution.analyzed().toJSON(), execution.analyzed().toString()),
     )

@@ -22,6 +22,8 @@ GROUP_SETTINGS: dict[str, str] = {
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.files.maxRecordsPerFile": "0",
+    # Round robin deals out rows in an order of their own: the table calls it determinate for that.
+    "spark.sql.execution.sortBeforeRepartition": "true",
     # An exchange that turns out empty must keep its partitions: they are ours by number.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
 }
