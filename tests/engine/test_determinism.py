@@ -397,6 +397,7 @@ def test_a_plan_may_be_deep() -> None:
 
 
 def test_a_sum_that_gives_up_on_overflow_depends_on_the_order_of_rows(spark: SparkSession) -> None:
-    plan = spark.range(5).selectExpr("id % 2 k", "id").groupBy("k").agg(F.try_sum("id"))._jdf.queryExecution().analyzed()
+    frame = spark.range(5).selectExpr("id % 2 k", "id").groupBy("k").agg(F.try_sum("id"))
+    plan = frame._jdf.queryExecution().analyzed()
     assert judge(plan.toJSON(), plan.toString()).level is Determinism.UNKNOWN
     assert judge(plan.toJSON()).level is Determinism.DETERMINATE, "the control: the JSON alone cannot tell"
