@@ -18,7 +18,7 @@ from rekindle.failover.poison import Suspects
 from rekindle.master import events as ev
 from rekindle.master.digests import Digests
 from rekindle.master.layout import Layout
-from rekindle.master.shrink import drop, remove
+from rekindle.master.shrink import drop, outdated, remove
 from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
 from rekindle.model.partitions import Partitions
 
@@ -200,7 +200,16 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
     )
     left = replace(attempt, partitions=attempt.partitions - event.partitions)
-    return replace(_with_step(state, name, step), attempts=state.attempts | {event.attempt: left})
+    committed = replace(_with_step(state, name, step), attempts=state.attempts | {event.attempt: left})
+    return _with_changed_inputs(committed, name, event.changed)
+
+
+def _with_changed_inputs(state: RunState, name: str, changed: Partitions) -> RunState:
+    """Readers of these may have been dropped or lost before: what was seen of them had other inputs, too."""
+    steps = dict(state.steps)
+    for reader, touched in state.layout.readers_of(name, changed).items():
+        steps[reader] = replace(steps[reader], seen=outdated(steps[reader].seen, touched))
+    return replace(state, steps=steps) if changed else state
 
 
 def _exchange_carried(state: RunState, event: ev.ExchangeCarried) -> RunState:

@@ -98,12 +98,13 @@ def _start(state: RunState, one: AttemptState) -> StartAttempt:
     name = one.attempt.step
     step = state.steps[name]
     reads = state.layout.read_by(name, one.partitions)
+    has_rivals = any(other.partitions for other in state.attempts_of(name) if other.attempt != one.attempt)
     return StartAttempt(
         attempt=one.attempt,
         partitions=one.partitions,
         inputs=tuple(Input(producer, _segments(state, producer, read)) for producer, read in reads.items()),
         is_repeatable=state.layout.repeatable[name] is not None,
-        is_first=not step.has_witnesses(),
+        is_first=not step.has_witnesses() and not has_rivals,
         exchange_version=step.exchange_version,
         exchange_checksum=step.exchange_checksum,
     )

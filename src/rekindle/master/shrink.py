@@ -30,7 +30,7 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
     """The step in its new generation. What had counted, or was seen before it was lost, must be made again."""
     are_inputs_equal = not any(isinstance(why, _OTHER_INPUTS) for why, _ in event.because)
     removed = remove(step, step.committed & event.dropped, are_inputs_equal=are_inputs_equal)
-    seen = removed.seen if are_inputs_equal else tuple(_outdated(removed.seen, event.dropped))
+    seen = removed.seen if are_inputs_equal else outdated(removed.seen, event.dropped)
     version = max(event.exchange_version, step.exchange_version)
     dropped = replace(
         removed,
@@ -46,11 +46,12 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
     return dropped if dropped.has_witnesses() else replace(dropped, exchange_checksum=None)
 
 
-def _outdated(seen: tuple[Seen, ...], dropped: Partitions) -> list[Seen]:
+def outdated(seen: tuple[Seen, ...], touched: Partitions) -> tuple[Seen, ...]:
+    """What was seen of `touched` was made from inputs that are others now."""
     cut: list[Seen] = []
     for one in seen:
-        if hit := one.partitions & dropped:
+        if hit := one.partitions & touched:
             cut.append(replace(one, partitions=hit, are_inputs_equal=False))
-        if rest := one.partitions - dropped:
+        if rest := one.partitions - touched:
             cut.append(replace(one, partitions=rest))
-    return cut
+    return tuple(cut)
