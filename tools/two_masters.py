@@ -275,7 +275,7 @@ def show(label: str, counts: Counter[str], rounds: int, seconds: float) -> bool:
     return done == rounds
 
 
-CONTROL_ROUNDS_MAX = 12
+CONTROL_ROUNDS_MAX = 60
 
 
 def control() -> bool:
@@ -298,13 +298,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1000, help="on each store")
     parser.add_argument("--lanes", type=int, default=7)
     parser.add_argument("--only", choices=("disk", "s3"))
+    parser.add_argument(
+        "--without-control", action="store_true", help="the control depends on timing, and may take long"
+    )
     given = parser.parse_args()
     results = {}
     if given.only != "s3":
         started = time.monotonic()
         counts = campaign(given.rounds, given.lanes, "", {}, 0.4)
         results["disk"] = show("disk", counts, given.rounds, time.monotonic() - started)
-        results["control_found"] = control()
+        if not given.without_control:
+            results["control_found"] = control()
     if given.only != "disk":
         with S3Server() as server:
             started = time.monotonic()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,12 +14,15 @@ import bench_journal
 import crash_points
 import fuzz
 import sim_journal
-from rekindle.errors import JournalRefused
+from fighter import NoConditions
+from journal.facts import CODEC, RUN, Noted, open_run, texts
+from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
+from rekindle.journal.history import read
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
-from rekindle.journal.store import Put
+from rekindle.journal.store import Put, Store
 from rekindle.journal.tail import Row, Seen, Verdict
 from rekindle.journal.takeover import take_over
 from rekindle.master import stimuli as st
@@ -75,8 +79,28 @@ KEEP = Row(True, True, None, None, None, Verdict.KEEP, "planted")
 
 
 def test_two_masters_slice_on_disk() -> None:
-    result = tool("two_masters.py", "--rounds", "8", "--lanes", "4", "--only", "disk")
-    assert "disk=True control_found=True" in result
+    result = tool("two_masters.py", "--rounds", "8", "--lanes", "4", "--only", "disk", "--without-control")
+    assert "disk=True" in result
+
+
+def test_a_sleeper_that_wakes_is_kept_out_by_the_condition(tmp_path: Path) -> None:
+    store = LocalDisk(tmp_path)
+    sleeper, _ = open_run(store)
+    winner, _ = open_run(store)
+    winner.append(Noted("a fact"))
+    with pytest.raises(Fenced):
+        sleeper.append(Noted("too late"))
+    assert texts(read(store, RUN, CODEC)) == ["a fact"]
+
+
+def test_control_without_the_condition_the_sleeper_destroys_the_journal(tmp_path: Path) -> None:
+    store = cast(Store, NoConditions(LocalDisk(tmp_path)))
+    sleeper, _ = open_run(store)
+    winner, _ = open_run(store)
+    winner.append(Noted("a fact"))
+    sleeper.append(Noted("too late"))
+    with pytest.raises(JournalRefused):
+        read(store, RUN, CODEC)
 
 
 @pytest.mark.s3
