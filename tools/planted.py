@@ -6,6 +6,7 @@ Writes docs/reports/planted.md. It fails if a bug is not caught, or if the world
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from rekindle.testing.world.campaign import Tally, run_seed
 
 REPORT = Path(__file__).parent.parent / "docs" / "reports" / "planted.md"
 BUGS_MIN = 40
+SEED_SECONDS_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,23 @@ class Caught:
     seeds: int
 
 
+class Hangs(Exception):
+    """A decision that never ends. Without a bug a schedule takes a hundredth of a second."""
+
+
+def _hangs(number: int, frame: object) -> None:
+    raise Hangs(f"no end within {SEED_SECONDS_MAX} s")
+
+
 def hunt(index: int, seeds: int) -> Caught:
     bug = BUGS[index]
     tally = Tally()
+    signal.signal(signal.SIGALRM, _hangs)
     with bug.plant():
         for seed in range(seeds):
+            signal.alarm(SEED_SECONDS_MAX)
             run_seed(seed, tally)
+            signal.alarm(0)
             if tally.broken:
                 _, check, text = tally.broken[0]
                 return Caught(bug.name, check, text, seed + 1)
@@ -59,7 +72,7 @@ def report(found: list[Caught], seeds: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3_000)
+    parser.add_argument("--seeds", type=int, default=20_000)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
     chosen = [at for at, bug in enumerate(BUGS) if asked.only in bug.name]
