@@ -19,10 +19,10 @@ import msgspec
 from campaign import TEST_JAR
 from cluster_test.__main__ import make_input
 from cluster_test.driver import Order
-from cluster_test.play import SHOP, Session, Stage, finals, finished, same
+from cluster_test.play import SHOP, Session, Stage, finals, finished
 from rekindle.model.partitions import EMPTY
 from rekindle.testing.cluster import LocalCluster
-from stage import Place, cloud, disk
+from stage import Place, cloud, disk, same
 from support.s3 import S3Server
 
 ROOT = Path(__file__).parent.parent

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +30,20 @@ WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark g
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 Ask = TypeVar("Ask", bound=msgspec.Struct)
 Said = TypeVar("Said", bound=msgspec.Struct)
+Ask_contra = TypeVar("Ask_contra", contravariant=True)
+Said_co = TypeVar("Said_co", covariant=True)
+
+
+class Answered(Protocol):
+    """An answer says how the run stands."""
+
+    phase: str
+
+
+def same(what: str, found: object, expected: object) -> None:
+    """For cases: what was found is what must be."""
+    if found != expected:
+        raise AssertionError(f"{what}: {found}, expected {expected}")
 
 
 @dataclass
@@ -265,8 +280,36 @@ def total(ran: Iterable[Ran]) -> Ran:
     return Ran(sum(one.maps for one in parts), sum(one.finals for one in parts))
 
 
-def orders(path: Path, kind: type[Ask]) -> Iterator[Ask]:
-    """For a driver: each line of a file that may still grow, until one says that it is the last."""
+class Runner(Protocol[Ask_contra, Said_co]):
+    """What a driver program does with an order."""
+
+    def answer(self, order: Ask_contra) -> Said_co: ...
+
+
+def serve(
+    make: Callable[[str, str, dict[str, str], Path], Runner[Ask, Answered]],
+    kind: type[Ask],
+    label: Callable[[Ask], str],
+) -> int:
+    """The life of a driver program, from its configuration to its exit code: 5 if the last thing that happened to it
+    was to be fenced. `make` is given location, root, store options and the user's code."""
+    config: dict[str, Any] = msgspec.json.decode(Path(sys.argv[1]).read_bytes())
+    runner = make(config["location"], config["root"], config["options"], Path(config["user_code"]))
+    print("ready", flush=True)
+    phase = ""
+    with Path(config["answers"]).open("ab") as answers:
+        for order in _orders(Path(config["orders"]), kind):
+            print(f"order {label(order)}", flush=True)
+            answer = runner.answer(order)
+            phase = answer.phase
+            print(f"answer {answer}", flush=True)
+            answers.write(msgspec.json.encode(answer) + b"\n")
+            answers.flush()
+    return 5 if phase == "fenced" else 0
+
+
+def _orders(path: Path, kind: type[Ask]) -> Iterator[Ask]:
+    """Each line of a file that may still grow, until one says that it is the last."""
     done = 0
     while True:
         lines = path.read_text().splitlines() if path.exists() else []

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.engine.check import check
 from rekindle.engine.constants import Known
+from rekindle.engine.spark import results
 from rekindle.engine.spark.compile import Compiled, compile_pipeline
-from rekindle.engine.spark.graph import stand_in
 from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.session import group_session
 from rekindle.errors import StepStartsJob
@@ -283,4 +283,4 @@ def test_a_frame_of_another_session_is_planned_in_the_groups_own(spark: SparkSes
     made = group.build(session, {})
     assert made.sparkSession is session
     held = hold(made, session, Layout(("id",), 2))
-    assert stand_in(session, held).columns == ["id"]
+    assert results.stand_in(session, held.schema, held.layout).columns == ["id"]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from cluster_test.damage import damage
 from cluster_test.driver import Answer, Order
-from cluster_test.play import Figures, N, Ran, Session, Stage, finals, finished, run_of, same, section, shown, whole
+from cluster_test.play import Figures, N, Ran, Session, Stage, finals, finished, run_of, section, shown, whole
 from rekindle.model.partitions import EMPTY, Partitions
+from stage import same
 from support.drivers import cont_driver, kill_driver, stop_driver
 from support.signals import kill
 

@@ -21,7 +21,7 @@ from rekindle.failover.restart import Strategy
 from rekindle.journal.store import Put, Store
 from rekindle.journal.stores import open_store
 from rekindle.master.config import BackoffSpec, MasterConfig
-from stage import orders
+from stage import serve
 from support.drivers import flush_events_often
 
 
@@ -138,20 +138,5 @@ class Runner:
         return rk.read_newest(self.spark, f"{self.user.OUTPUT}/{name}", self.storage)
 
 
-def main() -> int:
-    config: dict[str, Any] = msgspec.json.decode(Path(sys.argv[1]).read_bytes())
-    runner = Runner(config["location"], config["root"], config["options"], Path(config["user_code"]))
-    print("ready", flush=True)
-    answer = None
-    with Path(config["answers"]).open("ab") as answers:
-        for order in orders(Path(config["orders"]), Order):
-            print(f"order {order.name}", flush=True)
-            answer = runner.answer(order)
-            print(f"answer {answer}", flush=True)
-            answers.write(msgspec.json.encode(answer) + b"\n")
-            answers.flush()
-    return 5 if answer is not None and answer.phase == "fenced" else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(Runner, Order, lambda order: order.name))

@@ -19,11 +19,6 @@ N = 64
 Ran = dict[str, Partitions]
 
 
-def same(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise AssertionError(f"{what}: {found}, expected {expected}")
-
-
 def finals(session: Session, order: str, *, is_done: bool = False) -> Ran:
     """The result partitions whose final Spark task was launched for one order, or ended well, by step, from Spark's
     event log. What the driver printed only tells which partition a task of a pruned job stands for."""

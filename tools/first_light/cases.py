@@ -11,7 +11,7 @@ from pathlib import Path
 from first_light.driver import Answer, Order
 from first_light.play import Session, Stage
 from rekindle.testing.processes import Process
-from stage import Ran, attempt_tasks, opened, tagged, total
+from stage import Ran, attempt_tasks, opened, same, tagged, total
 from support.drivers import cont_driver, kill_driver, stop_driver
 from support.eventlog import Kind
 from support.signals import cont, kill, stop, when
@@ -28,11 +28,6 @@ SPECULATION = {
     "spark.speculation.quantile": "0.5",
 }
 Figures = dict[str, int | float]
-
-
-def same(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise AssertionError(f"{what}: {found}, expected {expected}")
 
 
 def fixed(text: str) -> str:

@@ -11,7 +11,6 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import msgspec
 from pyspark import cloudpickle
@@ -39,7 +38,7 @@ from rekindle.master.events import (
 )
 from rekindle.master.state import Phase, RunState
 from rekindle.runtime.opening import Intent, execute
-from stage import orders
+from stage import serve
 from support.drivers import flush_events_often
 
 
@@ -202,20 +201,5 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def main() -> int:
-    config: dict[str, Any] = msgspec.json.decode(Path(sys.argv[1]).read_bytes())
-    runner = Runner(config["location"], config["root"], config["options"], Path(config["user_code"]))
-    print("ready", flush=True)
-    answer = None
-    with Path(config["answers"]).open("ab") as answers:
-        for order in orders(Path(config["orders"]), Order):
-            print(f"order {order.pipeline} {order.run}", flush=True)
-            answer = runner.answer(order)
-            print(f"answer {answer}", flush=True)
-            answers.write(msgspec.json.encode(answer) + b"\n")
-            answers.flush()
-    return 5 if answer is not None and answer.phase == "fenced" else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(Runner, Order, lambda order: f"{order.pipeline} {order.run}"))

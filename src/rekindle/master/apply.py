@@ -206,10 +206,12 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
 
 def _with_changed_inputs(state: RunState, name: str, changed: Partitions) -> RunState:
     """Readers of these may have been dropped or lost before: what was seen of them had other inputs, too."""
+    if not changed:
+        return state
     steps = dict(state.steps)
     for reader, touched in state.layout.readers_of(name, changed).items():
         steps[reader] = replace(steps[reader], seen=outdated(steps[reader].seen, touched))
-    return replace(state, steps=steps) if changed else state
+    return replace(state, steps=steps)
 
 
 def _exchange_carried(state: RunState, event: ev.ExchangeCarried) -> RunState:

@@ -247,14 +247,21 @@ class Attempt:
         for task in failed:
             is_named = task.is_final and task.index < len(numbers)
             blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
-            failure = self._failure(blamed, task.error or error, self._generation.read_by(task))
-            if blamed or not is_named:
-                known = found.setdefault(failure.signature, failure)
-                found[failure.signature] = Failure(known.step, known.partitions | blamed, known.cause, known.signature)
+            if is_named and not blamed:
+                continue
+            failure = self._failure(blamed, task.error or error)
+            known = found.get(failure.signature) or _reading(failure, self._generation.read_by(task))
+            found[failure.signature] = msgspec.structs.replace(known, partitions=known.partitions | blamed)
         lost = lost_in(session, self._root, (error, *(task.error for task in failed)))
         return tuple(found.values()) or (self._failure(missing, error),), lost
 
-    def _failure(self, partitions: Partitions, error: str, files: str = "") -> Failure:
+    def _failure(self, partitions: Partitions, error: str) -> Failure:
         cause = cause_of(error)
-        told = msgspec.structs.replace(cause, text=f"{cause.text} (reading {files})") if files else cause
-        return Failure(self._command.attempt.step, partitions, told, signature(cause))
+        return Failure(self._command.attempt.step, partitions, cause, signature(cause))
+
+
+def _reading(failure: Failure, files: str) -> Failure:
+    """The same with the files that were read; its signature is that of the error alone."""
+    cause = failure.cause
+    told = msgspec.structs.replace(cause, text=f"{cause.text} (reading {files})") if files else cause
+    return msgspec.structs.replace(failure, cause=told)

@@ -21,9 +21,8 @@ from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark import plans, results
 from rekindle.engine.spark.describe import describe
-from rekindle.engine.spark.determinism import judge
 from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.layout import POINTWISE, choose
+from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.session import clone, group_session, in_session
 from rekindle.engine.spark.sources import pin
 from rekindle.engine.targets import Target
@@ -95,7 +94,7 @@ def _look_at_all(
             fused.add(one.name)
         else:
             layout = choose(frame, one.keys, one.partitions or partitions)
-            frame = results.read(session, "file:/nowhere", (), frame._jdf.schema(), layout)
+            frame = results.stand_in(session, frame._jdf.schema(), layout)
         frames[one.name] = frame
     return looks
 
@@ -137,7 +136,7 @@ def _look(one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], belo
     execution = frame._jdf.queryExecution()
     plan = execution.executedPlan()
     shape = plans.shape(plan)
-    verdict = judge(execution.analyzed().toJSON(), execution.analyzed().toString())
+    verdict = verdict_of(execution)
     return Look(
         exchanges=shape.exchanges,
         has_python=any(PYTHON.search(plans.class_name(node)) for node in plans.below(plan)),

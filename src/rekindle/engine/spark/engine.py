@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from rekindle.master.commands import (
     SealAttempt,
     StartAttempt,
 )
+from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import Determinism, KeepUntil
@@ -69,6 +70,16 @@ class GroupSpec:
 def directory_of(attempt: AttemptId) -> str:
     """Below the run: the epoch is in the name, so that no later master can be given the same one."""
     return f"results/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
+
+
+def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
+    """(partition, path below the run, bytes) of everything that counts and has rows."""
+    return [
+        (commit.partition, f"{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
+        for segment in segments
+        for commit in manifest.unpack(segment.manifest)
+        if commit.partition in segment.partitions and commit.bytes >= 0
+    ]
 
 
 class SparkEngine:
@@ -142,12 +153,7 @@ class SparkEngine:
     def read(self, step: str, segments: Input, session: SparkSession, *, is_by_file: bool = False) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
         group = self._groups[step]
-        files = [
-            (f"{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
-            for segment in segments.segments
-            for commit in manifest.unpack(segment.manifest)
-            if commit.partition in segment.partitions and commit.bytes >= 0
-        ]
+        files = [(path, length) for _, path, length in committed_files(segments.segments)]
         schema = _schema(self._spark, manifest.schema_of(segments.segments[0].manifest))
         return results.read(session, self._root, files, schema, group.lies, is_by_file=is_by_file)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from rekindle.engine.code import is_task_bound
 from rekindle.engine.spark import plans, results
@@ -46,7 +46,7 @@ def analyse(
     held: dict[str, Held] = {}
     for name, group in groups.items():
         session = group_session(spark, settings or {})
-        inputs = {one: stand_in(session, held[one]) for one in group.inputs}
+        inputs = {one: results.stand_in(session, held[one].schema, held[one].layout) for one in group.inputs}
         frame = group.build(session, inputs)
         numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
         count = numbered[0] if len(numbered) == 1 else 0
@@ -64,11 +64,6 @@ def analyse(
         ),
     )
     return Analysis(graph, resolved, held)
-
-
-def stand_in(session: SparkSession, held: Held) -> DataFrame:
-    """A kept result without files: same schema, same layout."""
-    return results.read(session, "file:/nowhere", (), held.schema, held.layout)
 
 
 def _is_pointwise(consumer: Held, producer: Held) -> bool:

@@ -73,12 +73,6 @@ class Held:
         """Narrow, and without a constant that each query execution makes anew: proof (a) of rule 4."""
         return self.shape.is_narrow and not self.verdict.has_query_constants
 
-    @property
-    def has_exchanges_alone(self) -> bool:
-        """Everything between the inputs and a partition went through exchanges, which have checksums."""
-        others = self.shape.broadcasts or self.shape.subqueries or self.verdict.has_query_constants
-        return bool(self.shape.exchanges) and not others
-
     def is_planned_to_the_end(self) -> bool:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
         return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
@@ -141,6 +135,12 @@ def hold(frame: DataFrame, session: SparkSession, layout: Layout) -> Held:
     return _held(frame.repartition(layout.partitions, *layout.keys), layout)
 
 
+def verdict_of(execution: Any) -> Verdict:
+    """How determinate a query is, by its analysed plan."""
+    analysed = execution.analyzed()
+    return judge(analysed.toJSON(), analysed.toString())
+
+
 def _held(frame: DataFrame, layout: Layout) -> Held:
     execution = frame._jdf.queryExecution()
     return Held(
@@ -149,5 +149,5 @@ def _held(frame: DataFrame, layout: Layout) -> Held:
         execution=execution,
         layout=layout,
         shape=plans.shape(execution.executedPlan()),
-        verdict=judge(execution.analyzed().toJSON(), execution.analyzed().toString()),
+        verdict=verdict_of(execution),
     )

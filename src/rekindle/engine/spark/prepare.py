@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.engine.spark import manifest, session, sinks
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
-from rekindle.engine.spark.engine import SparkEngine, directory_of
+from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse
 from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
 from rekindle.engine.spark.publication import Publication
@@ -79,7 +79,10 @@ class Publisher:
     targets: Mapping[str, Target]
 
     def publish(self, command: PublishSink) -> Stimulus:
-        files = self._files(command)
+        files = [
+            (number, f"{self.wanted.root}/{path}", length)
+            for number, path, length in sorted(committed_files(command.segments))
+        ]
         publication = Publication(
             command.sink,
             self.wanted.pipeline,
@@ -93,12 +96,3 @@ class Publisher:
             gone = Partitions(number for number, path, _ in files if path in answer.found)
             return PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE)
         return answer
-
-    def _files(self, command: PublishSink) -> list[tuple[int, str, int]]:
-        """(partition, absolute path, bytes) of everything that is committed and has rows, by partition."""
-        return sorted(
-            (commit.partition, f"{self.wanted.root}/{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
-            for segment in command.segments
-            for commit in manifest.unpack(segment.manifest)
-            if commit.partition in segment.partitions and commit.bytes >= 0
-        )

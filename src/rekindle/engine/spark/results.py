@@ -121,6 +121,11 @@ def read(
     return DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
 
 
+def stand_in(session: SparkSession, schema: Any, layout: Layout) -> DataFrame:
+    """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
+    return read(session, "file:/nowhere", (), schema, layout)
+
+
 def _buckets(spark: SparkSession, layout: Layout) -> Any:
     spec = jvm(spark).org.apache.spark.sql.catalyst.catalog.BucketSpec
     return spec(layout.partitions, scala_seq(spark, layout.keys), scala_seq(spark, []))
