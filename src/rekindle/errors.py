@@ -2,6 +2,8 @@
 
 RekindleError                       code  next command or hint is part of every message
 ├── Refused                         RK1xx nothing was done; the difference is named
+│   ├── ConfigRefused               RK101 a setting is unknown, or its value has no meaning
+│   ├── NotFound                    RK102 no run, step or pipeline is called that, or several are
 │   ├── GraphRefused                RK110 the pipeline cannot run as it is written; each fault has its source line
 │   │   └── StepStartsJob           RK111 a step that should only describe started a Spark job
 │   ├── ParameterRefused            RK112 the parameters of the run do not fit the pipeline
@@ -22,9 +24,11 @@ from __future__ import annotations
 
 
 class RekindleError(Exception):
-    """Base of every error a user can meet. `hint` is what to type or do next."""
+    """Base of every error a user can meet. `hint` is what to type or do next; `advice` what helps in general, for the
+    failure catalogue and where nothing better is known."""
 
     code = "RK000"
+    advice = "rekindle doctor"
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message if not hint else f"{message}\n  next: {hint}")
@@ -36,87 +40,120 @@ class Refused(RekindleError):
     """Nothing was done, because doing it could be wrong."""
 
     code = "RK100"
+    advice = "read what differs, correct it, and type the same command again"
+
+
+class ConfigRefused(Refused):
+    """A setting is not known, or its value has no meaning. The file or variable and the key are named."""
+
+    code = "RK101"
+    advice = "`rekindle doctor` shows every setting and where its value came from"
+
+
+class NotFound(Refused):
+    """No run, step, pipeline or file is called that, or more than one could be meant."""
+
+    code = "RK102"
+    advice = "`rekindle runs` lists what there is"
 
 
 class GraphRefused(Refused):
     """The pipeline cannot run as it is written. Nothing was started."""
 
     code = "RK110"
+    advice = "correct the line that is named, then `rekindle plan` again"
 
 
 class StepStartsJob(GraphRefused):
     """A step describes; one that starts a Spark job while it is built would start it again in every driver."""
 
     code = "RK111"
+    advice = "describe the result without collect(), count() or write, or say `eager=True` at the step"
 
 
 class ParameterRefused(Refused):
     """A parameter of the run is unknown, or of a kind that cannot be part of a run's key."""
 
     code = "RK112"
+    advice = "give exactly the parameters that the steps ask for: `--param day=2026-11-13`"
 
 
 class InputChanged(Refused):
     """A source changed between the look at it and the moment it is read."""
 
     code = "RK113"
+    advice = "type the same command again: it looks at the source anew"
 
 
 class StoreRefused(Refused):
     """The storage cannot keep two masters apart, so that nothing is started on it."""
 
     code = "RK120"
+    advice = "use a store with conditional writes; `rekindle doctor` says what was tried"
 
 
 class JournalRefused(Refused):
     """The journal is not what one master after the other wrote: folding it could be wrong."""
 
     code = "RK121"
+    advice = "restore the object that is named from a backup, or start over with `rekindle run --new`"
 
 
 class NewerJournal(Refused):
     """A record has a format, a type or a version that this Rekindle does not know."""
 
     code = "RK122"
+    advice = "pip install -U rekindle"
 
 
 class RunClosed(Refused):
     """The run ended with a tombstone, and its next sequence number is never free again."""
 
     code = "RK123"
+    advice = "start a new run: `rekindle run --new`"
 
 
 class StillOwned(Refused):
     """Another master holds the run and showed life a moment ago."""
 
     code = "RK124"
+    advice = "`rekindle runs` shows the owner: wait for it, stop it, or take the run over with `--force`"
 
 
 class Fenced(RekindleError):
     """Another master owns the run; nothing this process does counts any more."""
 
     code = "RK200"
+    advice = "nothing: the run goes on in the process that is named; `rekindle show` tells how far it is"
 
 
 class AppendRejected(RekindleError):
     """Not written: the sequence number was taken by other bytes."""
 
     code = "RK301"
+    advice = "type the same command again: it reads what was written meanwhile"
 
 
 class AppendUnknown(RekindleError):
     """Maybe written: only the same bytes may be tried at that number."""
 
     code = "RK302"
+    advice = "type the same command again when the storage answers: it reads before it writes"
 
 
 class StoreFailed(RekindleError):
     """Certainly not done: the storage refused, was full, or could not be reached before anything was sent."""
 
     code = "RK303"
+    advice = "`rekindle doctor` tries the storage; when it answers, type the same command again: what is kept is reused"
 
 
 class RunFailed(RekindleError):
-    """The run stopped and cannot go on by itself; what finished is kept."""
+    """The run stopped and cannot go on by itself; what finished is kept. `is_resumable` if a resume can help."""
 
     code = "RK400"
+    advice = "`rekindle show` names what failed and what is kept; correct it, then `rekindle resume`"
+
+    def __init__(self, message: str, hint: str = "", *, is_resumable: bool = True) -> None:
+        super().__init__(message, hint)
+        self.is_resumable = is_resumable
