@@ -1,0 +1,1 @@
+"""The `rekindle` command: thin faces over the read models and the runtime."""

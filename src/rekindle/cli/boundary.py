@@ -1,0 +1,106 @@
+"""The one place where errors become text and an exit code. No traceback reaches a user.
+
+- Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`.
+- Anything else is a fault of ours or of the user's code: one line, and the full trace in a file whose path is printed.
+- Exit codes are for schedulers and never change their meaning. A usage error is a refusal: 2 means that `plan` found
+  work.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+import click
+
+from rekindle.config import is_plain, load_config
+from rekindle.errors import (
+    AppendRejected,
+    AppendUnknown,
+    ConfigRefused,
+    Fenced,
+    Refused,
+    RekindleError,
+    RunFailed,
+    StoreFailed,
+)
+
+
+class ExitCode(IntEnum):
+    """What a scheduler may rely on."""
+
+    DONE = 0
+    FAILED = 1
+    WORK = 2
+    REFUSED = 3
+    RESUMABLE = 4
+    INTERRUPTED = 130
+
+
+def guarded(command: click.Command, arguments: Sequence[str]) -> int:
+    """Run a command; the exit code. A command returns one, or None for done."""
+    try:
+        color = False if is_plain() else None
+        found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)
+        sys.stdout.flush()
+        return found if isinstance(found, int) else ExitCode.DONE
+    except RekindleError as error:
+        tell(error)
+        return exit_code(error)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.REFUSED
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return ExitCode.DONE
+    except Exception as error:
+        _say("error", f"{type(error).__name__}: {_first_line(error)}", "red")
+        _say("full trace", _write_trace(error))
+        return ExitCode.FAILED
+
+
+def tell(error: RekindleError) -> None:
+    """Print an error of ours, to stderr."""
+    _say(f"error {error.code}", error.message, "red")
+    _say("next", error.hint or error.advice, "cyan")
+
+
+def exit_code(error: RekindleError) -> ExitCode:
+    match error:
+        case RunFailed():
+            return ExitCode.RESUMABLE if error.is_resumable else ExitCode.FAILED
+        case Refused() | Fenced():
+            return ExitCode.REFUSED
+        case AppendRejected() | AppendUnknown() | StoreFailed():
+            return ExitCode.RESUMABLE
+        case _:
+            return ExitCode.FAILED
+
+
+def _say(word: str, text: str, color: str | None = None) -> None:
+    click.echo(f"{click.style(f'{word}:', fg=color, bold=True)} {text}", err=True, color=False if is_plain() else None)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+def _write_trace(error: Exception) -> str:
+    try:
+        folder = load_config().trace_folder or None
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+    except (ConfigRefused, OSError):
+        folder = None
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="rekindle-trace-", suffix=".txt", dir=folder, delete=False, encoding="utf-8"
+    ) as file:
+        file.writelines(traceback.format_exception(error))
+    return file.name

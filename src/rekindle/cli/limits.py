@@ -1,0 +1,41 @@
+"""The settings as the master wants them, to be recorded when a run starts."""
+
+from __future__ import annotations
+
+from rekindle.config import Config
+from rekindle.failover.backoff import Backoff, Exponential, FailureRate, FixedDelay, NoRestart
+from rekindle.failover.restart import Strategy
+from rekindle.master.config import BackoffSpec, MasterConfig
+
+
+def master_config(config: Config) -> MasterConfig:
+    """Failover strategy, restart backoff and limits of a run that starts now."""
+    return MasterConfig(
+        strategy=Strategy(config.strategy),
+        backoff=BackoffSpec.of(_backoff(config)),
+        poison_tries_max=config.poison_tries_max,
+        poison_step_max=config.poison_step_max,
+        attempts_per_step_max=config.attempts_per_step_max,
+        is_released_early=config.is_released_early,
+    )
+
+
+def _backoff(config: Config) -> Backoff:
+    match config.backoff:
+        case "exponential":
+            return Exponential(
+                config.initial_ms,
+                config.factor,
+                config.delay_ms_max,
+                config.jitter,
+                config.reset_after_ms,
+                config.attempts_max,
+            )
+        case "fixed":
+            return FixedDelay(config.attempts_max, config.delay_ms)
+        case "rate":
+            return FailureRate(config.failures_max, config.interval_ms, config.delay_ms)
+        case "none":
+            return NoRestart()
+        case _:
+            raise AssertionError(f"{config.backoff} is no restart backoff")

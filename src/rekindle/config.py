@@ -1,0 +1,292 @@
+"""Every setting, in one frozen value: the only reader of the environment and of `rekindle.toml`.
+
+- One order, later wins: default < `rekindle.toml` < environment `REKINDLE_*` < `spark.rekindle.*` < flags.
+- A setting has one key, `failover.strategy`. In the file it is `strategy` of the table `[failover]`, in the environment
+  `REKINDLE_FAILOVER_STRATEGY`, for Spark `spark.rekindle.failover.strategy`, as a flag `--set failover.strategy=full`.
+- The file is the one that `--config` or `REKINDLE_CONFIG` names, else the nearest `rekindle.toml` from the current
+  folder upwards. A relative location in it is relative to it.
+- A key that does not exist, or a value without meaning, is refused with its place. A variable `REKINDLE_…` that looks
+  like no setting is somebody else's and is left alone.
+- The fields of `Config` are the table of settings; docs/reference/configuration.md is made from it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rekindle.errors import ConfigRefused
+
+FILE = "rekindle.toml"
+FILE_VARIABLE = "REKINDLE_CONFIG"
+PREFIX = "REKINDLE_"
+SPARK_PREFIX = "spark.rekindle."
+STORAGE = "storage."
+# Options of the store that may be shown; every other one is taken for a secret.
+OPEN_OPTIONS = frozenset({"endpoint", "region", "bucket", "allow_http", "virtual_hosted_style_request", "account_name"})
+
+T = TypeVar("T", str, int, float, bool)
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table: its key, its default, what it means, and what it may be."""
+
+    key: str
+    default: Value
+    meaning: str
+    least: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.replace(".", "_").upper()
+
+    @property
+    def kind(self) -> str:
+        """What its value is, in words."""
+        if self.choices:
+            return " or ".join(self.choices)
+        return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[type(self.default)]
+
+
+def _setting(key: str, default: T, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> T:
+    made: T = field(default=default, metadata={"setting": Setting(key, default, meaning, least, choices)})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings as resolved. `origins` tells for each key that is not a default where its value came from."""
+
+    location: str = _setting(
+        "location", "", "where runs keep journals and results: a path, or a URL Spark can write to"
+    )
+    strategy: str = _setting(
+        "failover.strategy",
+        "region",
+        "which vertices restart after a failure",
+        choices=("region", "individual", "full"),
+    )
+    poison_tries_max: int = _setting(
+        "failover.poison_tries_max", 3, "equal failures of one partition after which it is poison", least=1
+    )
+    poison_step_max: int = _setting(
+        "failover.poison_step_max", 20, "equal failures in one step after which the step is wrong as a whole", least=1
+    )
+    attempts_per_step_max: int = _setting(
+        "failover.attempts_per_step_max", 100, "attempts at one step after which the run stops", least=1
+    )
+    is_released_early: bool = _setting(
+        "failover.release_early", True, "results that nobody can need any more go while the run is on"
+    )
+    backoff: str = _setting(
+        "backoff.kind",
+        "exponential",
+        "whether and when a failure is followed by a restart",
+        choices=("exponential", "fixed", "rate", "none"),
+    )
+    attempts_max: int = _setting("backoff.attempts_max", 10, "exponential, fixed: restarts before giving up", least=0)
+    initial_ms: int = _setting("backoff.initial_ms", 1_000, "exponential: the first delay", least=0)
+    factor: float = _setting("backoff.factor", 2.0, "exponential: by how much each delay grows", least=1)
+    delay_ms_max: int = _setting("backoff.delay_ms_max", 300_000, "exponential: the longest delay", least=0)
+    jitter: float = _setting("backoff.jitter", 0.1, "exponential: the share by which a delay is moved", least=0)
+    reset_after_ms: int = _setting(
+        "backoff.reset_after_ms", 3_600_000, "exponential: a quiet time after which it begins again", least=0
+    )
+    delay_ms: int = _setting("backoff.delay_ms", 1_000, "fixed, rate: the delay before each restart", least=0)
+    failures_max: int = _setting("backoff.failures_max", 10, "rate: failures allowed within the interval", least=0)
+    interval_ms: int = _setting(
+        "backoff.interval_ms", 3_600_000, "rate: the interval in which they are counted", least=1
+    )
+    stale_seconds: float = _setting(
+        "lease.stale_seconds", 30.0, "silence after which the master of a run counts as dead", least=10
+    )
+    trace_folder: str = _setting(
+        "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
+    )
+    storage: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """(key, value, where it came from) of every setting; values that may be secrets are hidden."""
+        for one in fields(self):
+            if "setting" in one.metadata:
+                key = one.metadata["setting"].key
+                yield key, _text(getattr(self, one.name)), self.origins.get(key, "default")
+        for name, value in self.storage.items():
+            shown = value if name in OPEN_OPTIONS else "(hidden)"
+            yield STORAGE + name, shown, self.origins.get(STORAGE + name, "default")
+
+
+SETTINGS: tuple[Setting, ...] = tuple(one.metadata["setting"] for one in fields(Config) if "setting" in one.metadata)
+_BY_KEY = {one.key: one for one in SETTINGS}
+_NAMES = {one.metadata["setting"].key: one.name for one in fields(Config) if "setting" in one.metadata}
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value that somebody gave, and the words for where."""
+
+    key: str
+    value: Any
+    place: str
+    origin: str
+
+
+def load_config(
+    *,
+    flags: Mapping[str, str] | None = None,
+    spark: Mapping[str, str] | None = None,
+    file: str = "",
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Config:
+    """The settings for a process. `flags` have setting keys; `spark` may hold all of Spark's properties."""
+    environ = os.environ if environ is None else environ
+    path = _find_file(file or environ.get(FILE_VARIABLE, ""), folder or Path.cwd())
+    layers = (
+        *(_from_file(path) if path else ()),
+        *_from_environment(environ),
+        *_from_spark(spark or {}),
+        *(_Given(key, value, f"--set {key}", "flag") for key, value in (flags or {}).items()),
+    )
+    values: dict[str, Any] = {}
+    storage: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for given in layers:
+        if given.key.startswith(STORAGE):
+            storage[given.key.removeprefix(STORAGE)] = _storage_text(given)
+        else:
+            values[_NAMES[_known(given).key]] = _checked(_known(given), given)
+        origins[given.key] = given.origin
+    return Config(**values, storage=storage, origins=origins, file=str(path or ""))
+
+
+def is_plain(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the user asked for no colour, by the variable that all programs share."""
+    return bool((os.environ if environ is None else environ).get("NO_COLOR"))
+
+
+def columns(environ: Mapping[str, str] | None = None) -> int | None:
+    """The width that the environment asks for, if it does."""
+    text = (os.environ if environ is None else environ).get("COLUMNS", "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _find_file(named: str, folder: Path) -> Path | None:
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise ConfigRefused(f"there is no file {named}", "name the file that --config or REKINDLE_CONFIG means")
+        return path
+    return next((path for level in (folder, *folder.parents) if (path := level / FILE).is_file()), None)
+
+
+def _from_file(path: Path) -> Iterator[_Given]:
+    try:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigRefused(f"{path} cannot be read: {error}", f"correct {path}") from error
+    for key, value in _flat(table):
+        if key == "location" and isinstance(value, str) and "://" not in value and not value.startswith("file:"):
+            value = str(path.parent / value)
+        yield _Given(key, value, f"{path}: {key}", str(path))
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
+    variables = {one.variable: one.key for one in SETTINGS}
+    storage = PREFIX + "STORAGE_"
+    for name, value in environ.items():
+        if name in variables:
+            yield _Given(variables[name], value, name, name)
+        elif name.startswith(storage):
+            yield _Given(STORAGE + name.removeprefix(storage).lower(), value, name, name)
+        elif name.startswith(PREFIX) and name != FILE_VARIABLE:
+            near = get_close_matches(name, variables, n=1, cutoff=0.85)
+            if near:
+                raise ConfigRefused(f"{name} is no setting", f"did you mean {near[0]}?")
+
+
+def _from_spark(properties: Mapping[str, str]) -> Iterator[_Given]:
+    for name, value in properties.items():
+        if name.startswith(SPARK_PREFIX):
+            yield _Given(name.removeprefix(SPARK_PREFIX), value, name, name)
+
+
+def _known(given: _Given) -> Setting:
+    found = _BY_KEY.get(given.key)
+    if found is None:
+        near = get_close_matches(given.key, [*_BY_KEY, STORAGE + "endpoint"], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(_BY_KEY)} and {STORAGE}*"
+        raise ConfigRefused(f"{given.place}: there is no setting {given.key}", hint)
+    return found
+
+
+def _checked(setting: Setting, given: _Given) -> Value:
+    value = _converted(setting, given.value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or (setting.choices and value not in setting.choices):
+        raise _no_meaning(setting, given, setting.kind)
+    if setting.least is not None and is_number and not float(value) >= setting.least:
+        raise _no_meaning(setting, given, f"{setting.kind}, at least {setting.least:g}")
+    return value
+
+
+def _converted(setting: Setting, value: Any) -> Value | None:
+    """The value as the kind of its default, None where it is not one. Everything but the file gives text."""
+    match setting.default:
+        case bool():
+            words = {"true": True, "false": False}
+            return value if isinstance(value, bool) else words.get(str(value).lower())
+        case int() | float() if isinstance(value, bool):
+            return None
+        case int():
+            return value if isinstance(value, int) else _number(value, int)
+        case float():
+            return float(value) if isinstance(value, int | float) else _number(value, float)
+        case str():
+            return value if isinstance(value, str) else None
+
+
+def _number(value: Any, kind: type[int] | type[float]) -> int | float | None:
+    try:
+        return kind(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _storage_text(given: _Given) -> str:
+    match given.value:
+        case bool():
+            return str(given.value).lower()
+        case str() | int() | float():
+            return str(given.value)
+        case _:
+            raise ConfigRefused(f"{given.place} must be text", 'endpoint = "http://localhost:9000"')
+
+
+def _no_meaning(setting: Setting, given: _Given, wanted: str) -> ConfigRefused:
+    return ConfigRefused(
+        f"{given.place} = {given.value!r} has no meaning: {setting.meaning}",
+        f"give {wanted}, such as {_text(setting.default)}",
+    )
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
