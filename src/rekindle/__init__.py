@@ -1,22 +1,32 @@
-"""Rekindle: fine-grained recovery for PySpark pipelines."""
+"""Rekindle: fine-grained recovery for PySpark pipelines.
 
-from rekindle.api import Pipeline, RunOptions, RunSummary, StepSummary, read_newest
-from rekindle.engine.constants import run_time, seed
-from rekindle.engine.targets import directory, files, replace, table
-from rekindle.errors import (
-    Fenced,
-    GraphRefused,
-    Refused,
-    RekindleError,
-    RunFailed,
-    StillOwned,
-    StoreFailed,
-)
+A name is loaded when it is asked for: the command line must not wait a quarter of a second for what it does not use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rekindle.api import Pipeline, Plan, RunOptions, RunSummary, StepSummary, read_newest
+    from rekindle.engine.constants import run_time, seed
+    from rekindle.engine.targets import directory, files, replace, table
+    from rekindle.errors import (
+        Fenced,
+        GraphRefused,
+        Refused,
+        RekindleError,
+        RunFailed,
+        StillOwned,
+        StoreFailed,
+    )
 
 __all__ = [
     "Fenced",
     "GraphRefused",
     "Pipeline",
+    "Plan",
     "Refused",
     "RekindleError",
     "RunFailed",
@@ -36,3 +46,22 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "api": ("Pipeline", "RunOptions", "RunSummary", "StepSummary", "read_newest"),
+    "engine.constants": ("run_time", "seed"),
+    "engine.targets": ("directory", "files", "replace", "table"),
+    "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

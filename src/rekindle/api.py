@@ -12,31 +12,26 @@
 from __future__ import annotations
 
 import importlib
-import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, overload
 
-from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
+from rekindle.engine.adapter import Adapter
 from rekindle.engine.check import check, check_name
-from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
-from rekindle.engine.location import spark_root
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
-from rekindle.errors import GraphRefused, ParameterRefused, Refused, RunFailed
-from rekindle.journal.keys import claim, enlist
-from rekindle.journal.lease import STALE_SECONDS
-from rekindle.journal.stores import open_store
-from rekindle.master.config import MasterConfig
-from rekindle.master.events import Event, PartitionsCommitted
-from rekindle.master.state import Phase, RunState
+from rekindle.errors import GraphRefused, ParameterRefused, Refused
 from rekindle.model.kinds import KeepUntil
-from rekindle.runtime.loop import Watcher, ignore
-from rekindle.runtime.opening import Constants, Intent, execute, peek
+from rekindle.observe.plan import Plan
+from rekindle.observe.summary import RunSummary, StepSummary
+from rekindle.runtime import running
+from rekindle.runtime.options import RunOptions
+from rekindle.runtime.running import Wish, stores_of
+
+__all__ = ["Pipeline", "Plan", "RunOptions", "RunSummary", "StepOptions", "StepSummary", "read_newest"]
 
 SPARK = "rekindle.engine.spark.prepare"
 
@@ -65,52 +60,6 @@ class StepOptions(TypedDict, total=False):
     deterministic: bool
     eager: bool
     keep_until: Until
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a run is made; none of it is part of its key.
-
-    new             start a new run although one of these parameters exists
-    accept_change   steps whose committed partitions count although their code or input changed
-    replace         sources that are read again although they changed
-    force           take the run over from a master that still shows life
-    storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
-    config          failover strategy, restart backoff and limits
-    """
-
-    new: bool = False
-    accept_change: Sequence[str] = ()
-    replace: Sequence[str] = ()
-    force: bool = False
-    storage: Mapping[str, str] = field(default_factory=dict)
-    config: MasterConfig = field(default_factory=MasterConfig)
-    stale_seconds: float = STALE_SECONDS
-    watcher: Watcher = ignore
-
-
-@dataclass(frozen=True, slots=True)
-class StepSummary:
-    """One kept step of a run: how many result partitions it has, and how many of them this process computed."""
-
-    partitions: int
-    computed: int
-    generation: int
-
-    @property
-    def reused(self) -> int:
-        return max(0, self.partitions - self.computed)
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a run came to. `was_done` if it had succeeded before, and nothing was started."""
-
-    pipeline: str
-    run: str
-    was_done: bool
-    was_resumed: bool
-    steps: Mapping[str, StepSummary]
 
 
 class Pipeline:
@@ -174,8 +123,18 @@ class Pipeline:
     def run(
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> RunSummary:
-        """Run or resume until everything is published. `location` is a path, or a URL that Spark can write to."""
-        return _run(self.name, check(self._declared, _texts(parameters)), spark, location, options, parameters)
+        """Run or resume until everything is published. `location` is a path, or a URL that Spark can write to. `spark`
+        is a session, or a function that gives one: it is called only if there is something to do."""
+        return running.run(self._wish(spark, location, options, parameters), _spark)
+
+    def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
+        """What `run` with the same arguments would do now, without doing it: nothing is written or started."""
+        return running.plan(self._wish(spark, location, options, parameters), _spark)
+
+    def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
+        texts = _texts(parameters)
+        steps = check(self._declared, texts)
+        return Wish(self.name, steps, spark, location, options or RunOptions(), parameters, texts)
 
     def _decorator(self, role: Role, options: StepOptions, function: Any, target: Target | None = None) -> Any:
         def declare(function: Function) -> Function:
@@ -217,107 +176,7 @@ class Pipeline:
 
 def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None) -> Any:
     """The newest version of `rk.files(path)` as a DataFrame, which stays on it whatever is published later."""
-    return _spark().read_newest(spark, path, _stores(storage or {}))
-
-
-def _run(
-    pipeline: str,
-    steps: Sequence[Declared],
-    spark: Any,
-    location: str,
-    options: RunOptions | None,
-    parameters: Mapping[str, Parameter],
-) -> RunSummary:
-    options = options or RunOptions()
-    store, root = open_store(location, options.storage), spark_root(location)
-    run = claim(store, pipeline, _texts(parameters), _fresh_name(), is_new=options.new).run
-    known = peek(store, pipeline, run)
-    if known is not None and known.phase is Phase.SUCCEEDED:
-        return _summary(known, {}, was_done=True, was_resumed=False)
-    adapter = _spark()
-    constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(spark))
-    order = known.order if known else enlist(store, pipeline, run)
-    prepared = adapter.prepare(
-        spark,
-        Wanted(
-            pipeline,
-            order,
-            steps,
-            parameters,
-            Known(constants.run_time_ms, constants.seed),
-            constants.settings,
-            f"{root}/{pipeline}/{run}",
-            _stores(options.storage),
-        ),
-    )
-    intent = Intent(
-        pipeline,
-        run,
-        prepared.graph,
-        prepared.fingerprints,
-        prepared.sinks,
-        order,
-        options.config,
-        _kept("accept_change", options.accept_change, prepared),
-        _kept("replace", options.replace, prepared),
-        constants,
-    )
-    count = _Count(options.watcher)
-    state = execute(
-        store, intent, prepared.engine, force=options.force, stale_seconds=options.stale_seconds, watcher=count
-    )
-    if state.phase is not Phase.SUCCEEDED:
-        raise _failed(state)
-    return _summary(state, count.computed, was_done=False, was_resumed=known is not None)
-
-
-class _Count:
-    """Counts what this process made count, and tells whoever else watches."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self.computed: dict[str, int] = {}
-        self._watcher = watcher
-
-    def __call__(self, events: tuple[Event, ...], state: RunState) -> None:
-        for event in events:
-            if isinstance(event, PartitionsCommitted) and not event.is_adopted:
-                step = event.attempt.step
-                self.computed[step] = self.computed.get(step, 0) + len(event.partitions)
-        self._watcher(events, state)
-
-
-def _summary(state: RunState, computed: Mapping[str, int], *, was_done: bool, was_resumed: bool) -> RunSummary:
-    steps = {
-        name: StepSummary(state.layout.graph.steps[name].partitions, computed.get(name, 0), step.generation)
-        for name, step in state.steps.items()
-    }
-    return RunSummary(state.pipeline, state.run, was_done, was_resumed, steps)
-
-
-def _failed(state: RunState) -> RunFailed:
-    failing = state.failing
-    told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
-    for failure in failing.failures if failing else ():
-        told.append(
-            f"  {failure.step}[{failure.partitions}] {failure.cause.root.text or failure.cause.root.kind.value}"
-        )
-    for name, step in state.steps.items():
-        told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
-    is_resumable = failing is None or failing.is_resumable
-    again = "correct it and run the same again: what is kept is reused"
-    return RunFailed("\n".join(told), again if is_resumable else "start a new run: rk.RunOptions(new=True)")
-
-
-def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:
-    """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
-    for name in names:
-        if name in prepared.members:
-            continue
-        roots = [root for root, members in prepared.members.items() if name in members]
-        if roots:
-            raise Refused(f"{option}: {name} is pipelined into {' and '.join(roots)}", f"{option}={roots}")
-        raise Refused(f"{option}: there is no step {name}", did_you_mean(name, prepared.why))
-    return frozenset(names)
+    return _spark().read_newest(spark, path, stores_of(storage or {}))
 
 
 def _texts(parameters: Mapping[str, Parameter]) -> dict[str, str]:
@@ -363,16 +222,6 @@ def _until(place: str, text: str) -> KeepUntil:
     if text not in words:
         raise GraphRefused(f"{place}: keep_until={text!r} is not known", f"one of {', '.join(map(repr, words))}")
     return KeepUntil(text)
-
-
-def _fresh_name() -> str:
-    """Sorts by time, and is used once."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-
-
-def _stores(storage: Mapping[str, str]) -> Stores:
-    """Targets may lie elsewhere; a disk takes no options."""
-    return lambda url: open_store(url, storage)
 
 
 def _spark() -> Adapter:

@@ -6,7 +6,7 @@ An adapter is a module of the engine's room. It is chosen and imported in one pl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rekindle.engine.constants import Known
@@ -38,7 +38,8 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
-    for every declared step what became of it; `sinks` are the kept steps that are published."""
+    for every declared step what became of it; `sinks` are the kept steps that are published; `doubts` are what makes a
+    kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell."""
 
     engine: Engine
     graph: Graph
@@ -46,6 +47,8 @@ class Prepared:
     sinks: tuple[str, ...]
     members: Mapping[str, tuple[str, ...]]
     why: Mapping[str, str]
+    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cores: int = 0
 
 
 class Adapter(Protocol):

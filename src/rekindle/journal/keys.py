@@ -73,11 +73,23 @@ def claim(
     raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
 
 
+def listed(store: Store, pipeline: str) -> dict[int, str]:
+    """Every run that ever began, by its place among them, oldest first."""
+    folder = _listing(pipeline)
+    names = [name for name in store.list_after(folder) if name.isdecimal()]
+    bodies = zip(names, store.get_many(folder, names), strict=True)
+    return {int(name): data.decode() for name, data in bodies if data is not None}
+
+
+def next_order(store: Store, pipeline: str) -> int:
+    """The place that a run would get if it began now."""
+    names = [name for name in store.list_after(_listing(pipeline)) if name.isdecimal()]
+    return int(names[-1]) + 1 if names else 1
+
+
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
     """The place of a new run among all runs of its pipeline. A number that a dead process took is never used again."""
-    folder = f"{pipeline}/_runs/"
-    names = [name for name in store.list_after(folder) if name.isdecimal()]
-    number = int(names[-1]) + 1 if names else 1
+    folder, number = _listing(pipeline), next_order(store, pipeline)
     for seconds in PAUSES_SECONDS:
         answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())
         while answer is Put.EXISTS and store.get(f"{folder}{number:08d}") != run.encode():
@@ -87,6 +99,10 @@ def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> 
             return number
         pause(seconds)
     raise AppendUnknown(f"{store.name} gave no certain answer for the number of run {run}", "try again")
+
+
+def _listing(pipeline: str) -> str:
+    return f"{pipeline}/_runs/"
 
 
 def _folder(pipeline: str, parameters: Mapping[str, str]) -> str:

@@ -52,7 +52,7 @@ def take_over(
         position = history.position
         _refuse_closed(run, position)
         if forced != position.epoch:
-            _refuse_living(run, sign_of_life(store, run, position, stale_seconds, is_dead), stale_seconds)
+            refuse_living(run, sign_of_life(store, run, position, stale_seconds, is_dead), stale_seconds)
         events = opening(history, position.epoch + 1)
         journal = Journal(store, run, codec, position, pause, writer)
         try:
@@ -72,7 +72,8 @@ def _refuse_closed(run: str, position: Position) -> None:
         raise RunClosed(f"run {_short(run)} is closed: it has a tombstone", "rekindle run --new")
 
 
-def _refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
+def refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
+    """Raise `StillOwned` where the master of a run lives."""
     if sign.life.may_be_taken_over:
         return
     age = 0.0 if sign.age_seconds is None else sign.age_seconds

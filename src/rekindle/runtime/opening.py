@@ -16,7 +16,7 @@ from rekindle.engine.port import Engine
 from rekindle.errors import RunClosed, StillOwned
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, read
-from rekindle.journal.lease import STALE_SECONDS, Lease
+from rekindle.journal.lease import STALE_SECONDS, Lease, Sign, sign_of_life
 from rekindle.journal.owner import this_process
 from rekindle.journal.probe import probe
 from rekindle.journal.prune import prune
@@ -85,6 +85,13 @@ def peek(store: Store, pipeline: str, run: str) -> RunState | None:
     return state_of(history, base)
 
 
+def sign_of(store: Store, pipeline: str, run: str, stale_seconds: float = STALE_SECONDS) -> Sign:
+    """Whether somebody is the master of a run now."""
+    name = f"{pipeline}/{run}"
+    after, _ = StateKeeper(store, name).load()
+    return sign_of_life(store, name, read(store, name, codec(), after=after).position, stale_seconds)
+
+
 def state_of(history: History[Event], base: RunState | None = None) -> RunState | None:
     """The fold of a journal, from its beginning or from a snapshot's state, checked."""
     state = fold(base, history.events)
@@ -122,7 +129,7 @@ def execute(
     probe(store)
 
     def first(state: RunState | None) -> Stimulus:
-        return _first(intent, engine, state)
+        return opening_of(intent, engine.application, state)
 
     return _master(store, f"{intent.pipeline}/{intent.run}", first, engine, force, stale_seconds, watcher)
 
@@ -175,7 +182,8 @@ def _master(
         engine.close()
 
 
-def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun | TakeOver:
+def opening_of(intent: Intent, application: str, state: RunState | None) -> StartRun | TakeOver:
+    """What a master is told first: a plan is made from the same. `state` is what the journal says."""
     constants = intent.constants or Constants.fresh()
     if state is not None:
         if intent.constants is not None and constants != Constants.of(state):
@@ -183,7 +191,7 @@ def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun |
                 f"run {intent.run} was started by another process a moment ago", hint="run the same command again"
             )
         return TakeOver(
-            engine.application,
+            application,
             str(this_process()),
             intent.graph,
             dict(intent.fingerprints),
@@ -200,7 +208,7 @@ def _first(intent: Intent, engine: Engine, state: RunState | None) -> StartRun |
         intent.config,
         constants.run_time_ms,
         constants.seed,
-        engine.application,
+        application,
         str(this_process()),
         dict(constants.settings),
     )

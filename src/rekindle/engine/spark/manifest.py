@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from rekindle.model.partitions import Partitions
+
 LABEL = "_attempt"
 DATA = re.compile(r"part-(\d+)_(\d+)(\.[^/]*)$")
 MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)$")
@@ -70,6 +72,18 @@ def schema_of(packed: bytes) -> str:
 
 def _columns(packed: bytes) -> _Columns:
     return msgspec.json.decode(zlib.decompress(packed), type=_Columns)
+
+
+def bytes_of(packed: bytes, partitions: Partitions) -> int | None:
+    """The bytes of the files of these partitions; None where this is no manifest of ours."""
+    try:
+        columns = _columns(packed)
+    except (zlib.error, msgspec.MsgspecError):
+        return None
+    if len(partitions) == len(columns.partitions):
+        return sum(length for length in columns.bytes if length > 0)
+    rows = zip(columns.partitions, columns.bytes, strict=True)
+    return sum(length for number, length in rows if length > 0 and number in partitions)
 
 
 def unpack(packed: bytes) -> list[Commit]:

@@ -48,6 +48,8 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         sinks=tuple(compiled.sinks),
         members=compiled.members,
         why=compiled.why,
+        doubts={name: held.verdict.because for name, held in analysis.held.items()},
+        cores=int(spark.sparkContext.defaultParallelism),
     )
 
 

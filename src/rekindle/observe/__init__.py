@@ -1,0 +1,1 @@
+"""Views: pure read models for people, made from the journal and from what a master would decide."""

@@ -1,0 +1,314 @@
+"""The plan of a run: one list of stages that `plan` prints and `run` executes.
+
+Rules
+- Every declared step has one stage, in the order of the pipeline; every vertex that runs has one reason.
+- What cannot be known yet is None, shown as `?`.
+- How it is told stands here once: text, JSON, HTML and the terminal show the same cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from html import escape
+from typing import Any
+
+import msgspec
+
+from rekindle.master.events import Why
+from rekindle.model.because import sentence
+from rekindle.model.kinds import Determinism
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan_times import Span
+from rekindle.observe.words import UNKNOWN, bytes_text, count_text, span_text, time_text
+
+NUMBERS_SHOWN_MAX = 40
+
+
+class Action(Enum):
+    """What becomes of a step in this run."""
+
+    REUSE = "reuse"
+    COMPUTE = "compute"
+    FUSED = "fused"
+    PUBLISH = "publish"
+    LEFT_OUT = "left out"
+
+
+class Start(Enum):
+    """What kind of start it is."""
+
+    NEW = "new run"
+    RESUME = "resume"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step in the plan. `computed` are the vertices that run, `kept` those whose results stand; `into` are the kept
+    steps that a fused one is computed with, each time (`times`), or the step whose result a sink publishes. `tasks` are
+    Spark tasks of all Spark stages."""
+
+    step: str
+    action: Action
+    partitions: int | None = None
+    computed: Partitions = EMPTY
+    kept: Partitions = EMPTY
+    why: Why = ()
+    changes: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
+    times: int = 0
+    tasks: int | None = None
+    bytes_kept: int | None = None
+    determinism: Determinism | None = None
+    doubts: tuple[str, ...] = ()
+    span: Span | None = None
+    saved_ms: int | None = None
+    note: str = ""
+
+    @property
+    def numbers(self) -> str:
+        """`3/256`: how many of how many run; of a step that is reused, how many stand."""
+        if self.partitions is None:
+            return ""
+        return f"{len(self.computed or self.kept)}/{self.partitions}"
+
+    @property
+    def reason(self) -> str:
+        match self.action:
+            case Action.COMPUTE:
+                return " · ".join((*self.changes, *self._pieces()))
+            case Action.REUSE:
+                return self._reused()
+            case Action.FUSED:
+                many = f", computed {self.times} times" if self.times > 1 else ""
+                return f"pipelined into {' and '.join(self.into)}{many if self.times else ', which is reused'}"
+            case Action.PUBLISH:
+                return f"publishes {self.into[0]}"
+            case Action.LEFT_OUT:
+                return self.note
+
+    @property
+    def trust(self) -> str:
+        """The determinism level, with what decided it."""
+        if self.determinism is None:
+            return ""
+        doubts = ", ".join(self.doubts) if self.determinism is not Determinism.DETERMINATE else ""
+        return f"{self.determinism.value} ({doubts})" if doubts else self.determinism.value
+
+    @property
+    def stands(self) -> str:
+        """What is kept, and what that saves."""
+        if not self.kept:
+            return ""
+        pieces = [f"{len(self.kept)} kept"] if self.computed else []
+        if self.bytes_kept is not None:
+            pieces.append(bytes_text(self.bytes_kept))
+        if self.saved_ms is not None:
+            pieces.append(f"about {time_text(self.saved_ms)} saved")
+        return ", ".join(pieces)
+
+    def _pieces(self) -> Iterator[str]:
+        """Each reason behind its partitions; alone where all have it."""
+        for why, at in self.why:
+            is_all = len(at) == self.partitions
+            yield sentence(why) if is_all else f"{numbers_text(at)} {sentence(why)}"
+
+    def _reused(self) -> str:
+        gone = (self.partitions or 0) - len(self.kept)
+        if gone:
+            return f"{gone} released: nothing needs them any more"
+        return "changed, and kept on your word: " + " · ".join(self.changes) if self.changes else "unchanged"
+
+    def values(self) -> dict[str, Any]:
+        """For JSON: sets as text, unknown as null."""
+        return {
+            "step": self.step,
+            "action": self.action.value,
+            "partitions": self.partitions,
+            "computed": str(self.computed),
+            "kept": str(self.kept),
+            "reasons": [
+                {"why": type(why).__name__, "text": sentence(why), "partitions": str(at)} for why, at in self.why
+            ],
+            "changes": list(self.changes),
+            "into": list(self.into),
+            "times": self.times,
+            "tasks": self.tasks,
+            "bytes_kept": self.bytes_kept,
+            "determinism": self.determinism.value if self.determinism else None,
+            "doubts": list(self.doubts),
+            "ms": _pair(self.span),
+            "saved_ms": self.saved_ms,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The most that would have to be made again if the driver died: what counted just before the end of an attempt at
+    `step`, and would not count in a new driver. `ms` is what it cost."""
+
+    step: str
+    partitions: Mapping[str, Partitions]
+    ms: int | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.partitions.values()))
+
+    def __str__(self) -> str:
+        if not len(self):
+            return "If the driver dies, nothing that finished is lost: only tasks that run, and map sides of exchanges."
+        parts = " and ".join(f"{len(at)} of {name}" for name, at in self.partitions.items())
+        cost = f", {time_text(self.ms)}" if self.ms is not None else ""
+        return f"If the driver dies at the worst moment (at the end of {self.step}), {parts} run again{cost}."
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Files that the run removes: those of these partitions, which count now; or leftovers, if there are none.
+    `is_after` the run has succeeded."""
+
+    step: str
+    partitions: Partitions
+    is_after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
+    of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it."""
+
+    pipeline: str
+    run: str
+    start: Start
+    stages: tuple[Stage, ...]
+    publishes: tuple[str, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    loss: Loss | None = None
+    span: Span | None = None
+    before: str = ""
+    ends: str = ""
+    living: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_work(self) -> bool:
+        return self.start is not Start.DONE and bool(self.vertices or self.publishes or self.ends)
+
+    @property
+    def vertices(self) -> int:
+        """How many run."""
+        return sum(len(stage.computed) for stage in self.stages)
+
+    @property
+    def total(self) -> int:
+        return sum(stage.partitions or 0 for stage in self.stages)
+
+    @property
+    def tasks(self) -> int | None:
+        """Spark tasks of all Spark stages, where all are known."""
+        known = [stage.tasks for stage in self.stages if stage.action is Action.COMPUTE]
+        return None if None in known else sum(filter(None, known))
+
+    def computed(self) -> dict[str, Partitions]:
+        """Step to the vertices that run."""
+        return {stage.step: stage.computed for stage in self.stages if stage.computed}
+
+    @property
+    def headline(self) -> str:
+        match self.start:
+            case Start.NEW:
+                return f"new run of {self.pipeline}"
+            case Start.RESUME:
+                return f"resume of run {self.run}  {self.before}"
+            case Start.DONE:
+                return f"run {self.run} of {self.pipeline} is done: nothing to do"
+
+    def closing(self) -> Iterator[str]:
+        """What stands below the table."""
+        if self.start is Start.DONE:
+            return
+        time = f"estimated {span_text(self.span.low_ms, self.span.high_ms)}" if self.span else f"time {UNKNOWN}"
+        tasks = f"{self.vertices:,} + {UNKNOWN}" if self.tasks is None else f"{self.tasks:,}"
+        what = "restart set" if self.start is Start.RESUME else "work"
+        yield (
+            f"{what} {self.vertices:,} of {count_text(self.total, 'partition')}, {tasks} Spark tasks, {time}. "
+            f"{self._deleted()}"
+        )
+        if self.loss is not None:
+            yield str(self.loss)
+        yield from self.uncertain
+        if self.ends:
+            yield f"It cannot finish: {self.ends}"
+
+    def _deleted(self) -> str:
+        now = [one for one in self.deletions if not one.is_after and one.partitions]
+        after = list(dict.fromkeys(one.step for one in self.deletions if one.is_after))
+        if now:
+            gone = ", ".join(f"{len(one.partitions)} partitions of {one.step}" for one in now)
+            said = f"Deleted once they are replaced: {gone}."
+        else:
+            said = "Nothing that counts will be deleted"
+            said += " before the run has succeeded." if after else "."
+        return f"{said} After that: {', '.join(after)}." if after else said
+
+    def __str__(self) -> str:
+        rows = [(one.step, one.action.value, one.numbers, one.reason, one.stands) for one in self.stages]
+        widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
+        lines = [
+            f"  {name:<{widths[0]}}  {action:<{widths[1]}}  {numbers:>{widths[2]}}  {reason}  {stands}".rstrip()
+            for name, action, numbers, reason, stands in rows
+        ]
+        return "\n".join((self.headline, *lines, *self.closing()))
+
+    def to_json(self) -> str:
+        values = {
+            "pipeline": self.pipeline,
+            "run": self.run or None,
+            "start": self.start.value,
+            "parameters": dict(self.parameters),
+            "before": self.before or None,
+            "stages": [stage.values() for stage in self.stages],
+            "vertices": self.vertices,
+            "partitions": self.total,
+            "tasks": self.tasks,
+            "ms": _pair(self.span),
+            "publishes": list(self.publishes),
+            "deletions": [
+                {"step": one.step, "partitions": str(one.partitions), "after_success": one.is_after}
+                for one in self.deletions
+            ],
+            "worst_loss": self.loss
+            and {
+                "step": self.loss.step,
+                "partitions": {name: str(at) for name, at in self.loss.partitions.items()},
+                "ms": self.loss.ms,
+            },
+            "uncertain": list(self.uncertain),
+            "ends": self.ends or None,
+            "living": self.living or None,
+        }
+        return msgspec.json.format(msgspec.json.encode(values), indent=2).decode()
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{head}</th>" for head in ("step", "", "partitions", "why", "kept", "determinism"))
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(one))}</tr>" for one in self.stages)
+        below = "".join(f"<p>{escape(line)}</p>" for line in self.closing())
+        return f"<p><b>{escape(self.headline)}</b></p><table><tr>{heads}</tr>{rows}</table>{below}"
+
+
+def numbers_text(partitions: Partitions) -> str:
+    """The numbers themselves where they are few, else how many."""
+    said = str(partitions)
+    return said if len(said) <= NUMBERS_SHOWN_MAX else f"{len(partitions):,}"
+
+
+def _cells(stage: Stage) -> tuple[str, ...]:
+    return stage.step, stage.action.value, stage.numbers, stage.reason, stage.stands, stage.trust
+
+
+def _pair(span: Span | None) -> list[int] | None:
+    return None if span is None else [span.low_ms, span.high_ms]

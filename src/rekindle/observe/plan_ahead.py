@@ -1,0 +1,142 @@
+"""What a run will do if nothing fails: its own master is asked, in a world that obeys at once.
+
+Rules
+- Every decision is `master.decide`, and the first stimulus is the one that the run itself opens with. There is no
+  second set of rules that could disagree with the run.
+- Nothing is written and nothing is started. What a dead driver left behind is told by `look`, which only lists.
+- An exchange that is made again is taken to come back as it was, where its checksums are known: `doubtful` names those.
+- Files that may go are gone at once, as the engine does it beside its Spark jobs.
+- For each attempt it is also asked what a new driver would find if this one died just before the end of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from rekindle.master import commands as cmd
+from rekindle.master import stimuli as st
+from rekindle.master.decide import decision
+from rekindle.master.dispatch import commands
+from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
+from rekindle.master.state import RunState
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan import Loss
+
+COMMANDS_MAX = 100_000
+
+# What a listing of a dead driver's attempt shows, without touching it.
+Look = Callable[[AttemptId], st.AttemptSealed]
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
+    each attempt that a dead driver left; `losses` has one entry per attempt."""
+
+    opening: RunState
+    end: RunState
+    events: tuple[Event, ...]
+    listed: Mapping[AttemptId, Partitions]
+    doubtful: tuple[str, ...]
+    losses: tuple[Loss, ...]
+
+    @property
+    def opened(self) -> tuple[AttemptOpened, ...]:
+        return tuple(event for event in self.events if isinstance(event, AttemptOpened))
+
+    @property
+    def adopted(self) -> dict[str, Partitions]:
+        found: dict[str, Partitions] = {}
+        for event in self.events:
+            if isinstance(event, PartitionsCommitted) and event.is_adopted:
+                step = event.attempt.step
+                found[step] = found.get(step, EMPTY) | event.partitions
+        return found
+
+
+@dataclass(slots=True)
+class _Play:
+    """One way through the master, as it is walked."""
+
+    state: RunState
+    events: list[Event]
+    now_ms: int
+    look: Look
+    sent: set[cmd.Key] = field(default_factory=set)
+    listed: dict[AttemptId, Partitions] = field(default_factory=dict)
+    doubtful: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+
+    def take(self, stimulus: st.Stimulus) -> None:
+        events, self.state = decision(self.state, stimulus, self.now_ms)
+        self.events.extend(events)
+
+    def obey(self, command: cmd.Command) -> None:
+        self.sent.add(command.key)
+        match command:
+            case cmd.StartAttempt():
+                self._start(command)
+            case cmd.SealAttempt(attempt):
+                sealed = self.look(attempt)
+                self.listed[attempt] = sealed.partitions
+                self.take(sealed)
+            case cmd.CancelAttempt(attempt):
+                self.take(st.AttemptEnded(attempt, was_cancelled=True))
+            case cmd.PublishSink(sink, fence):
+                self.take(st.SinkDone(sink, fence))
+            case cmd.DeleteAttempt(attempt):
+                self.take(st.DeletionDone(attempt))
+            case cmd.WakeAt(due_ms):
+                self.now_ms = max(self.now_ms, due_ms)
+                self.take(st.Tick())
+            case cmd.Stop():
+                pass
+            case _:  # pragma: no cover
+                assert_never(command)
+
+    def _start(self, command: cmd.StartAttempt) -> None:
+        if command.exchange_checksum is not None and not command.is_first:
+            self.doubtful.append(command.attempt.step)
+        self.losses.append(_loss(self.state, command, self.now_ms))
+        self.take(_commits(command, command.partitions))
+        self.take(st.AttemptEnded(command.attempt))
+
+
+def play(state: RunState | None, first: st.Stimulus, now_ms: int, look: Look) -> Ahead:
+    """From the opening decision to the end of the run. Raises what the run would refuse."""
+    events, opening = decision(state, first, now_ms)
+    walk = _Play(opening, list(events), now_ms, look)
+    for _ in range(COMMANDS_MAX):
+        waiting = commands(walk.state, walk.sent)
+        if not waiting or isinstance(waiting[0], cmd.Stop):
+            break
+        walk.obey(next((one for one in waiting if isinstance(one, cmd.DeleteAttempt)), waiting[0]))
+    doubtful = tuple(dict.fromkeys(walk.doubtful))
+    return Ahead(opening, walk.state, tuple(walk.events), walk.listed, doubtful, tuple(walk.losses))
+
+
+def _commits(command: cmd.StartAttempt, partitions: Partitions) -> st.CommitsSeen:
+    return st.CommitsSeen(
+        command.attempt,
+        partitions,
+        exchange_version=command.exchange_version,
+        exchange_checksum=command.exchange_checksum,
+    )
+
+
+def _loss(state: RunState, command: cmd.StartAttempt, now_ms: int) -> Loss:
+    """The driver dies when all but one partition of the attempt are committed, and a new application takes over."""
+    done = command.partitions - Partitions((command.partitions.highest,))
+    if done:
+        _, state = decision(state, _commits(command, done), now_ms)
+    before = state
+    take_over = st.TakeOver(f"{state.application}?", "", state.layout.graph, dict(state.fingerprints))
+    _, state = decision(state, take_over, now_ms)
+    for attempt in tuple(state.attempts):
+        if attempt.epoch != state.epoch:
+            _, state = decision(state, st.AttemptSealed(attempt), now_ms)
+    gone = {name: step.committed - state.steps[name].committed for name, step in before.steps.items()}
+    return Loss(command.attempt.step, {name: partitions for name, partitions in gone.items() if partitions})

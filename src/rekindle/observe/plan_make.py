@@ -1,0 +1,237 @@
+"""From what the run's own master decides to the plan: nothing is computed beside it.
+
+Every declared step gets one stage, in the order of the pipeline. What goes is read off the master's decisions too, so
+that nothing is promised about deletion that it would not keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rekindle.master.events import AttemptDeleted, AttemptOpened, RunSucceeded, SinkPublished, Why
+from rekindle.master.state import Phase, RunState, Segment
+from rekindle.model.because import Failed, NotYetRun, Reason
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan import Action, Deletion, Loss, Plan, Stage, Start
+from rekindle.observe.plan_ahead import Ahead
+from rekindle.observe.plan_times import Pace, span, whole
+from rekindle.observe.summary import Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of the steps beside the journal, as the caller found it out.
+
+    order      every declared step, producers first
+    members    the steps fused into each kept one, itself last
+    notes      why each step is what it is
+    published  sinks that publish the result of a kept step, which they name
+    doubts     what makes a kept step not determinate
+    changes    what changed in a kept step since the run last looked, in sentences
+    paces      how fast each step was before
+    """
+
+    order: Sequence[str] = ()
+    members: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    paces: Mapping[str, Pace] = field(default_factory=dict)
+    cores: int = 0
+    sizes: Sizes = lambda segment: None
+
+
+def plan_of(
+    before: RunState | None,
+    ahead: Ahead,
+    told: Told,
+    *,
+    living: str = "",
+    parameters: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan that these decisions amount to. `before` is the run as its journal has it, None for a new one."""
+    drafts = {name: _kept(name, before, ahead, told) for name in ahead.end.layout.kept}
+    stages = tuple(_stages(ahead, told, drafts))
+    loss = max(ahead.losses, key=len, default=None)
+    return Plan(
+        pipeline=ahead.end.pipeline,
+        run=before.run if before else "",
+        start=Start.NEW if before is None else Start.RESUME,
+        stages=stages,
+        publishes=tuple(event.sink for event in ahead.events if isinstance(event, SinkPublished)),
+        deletions=tuple(_deletions(before, ahead)),
+        uncertain=tuple(_uncertain(ahead, drafts, living)),
+        loss=replace(loss, ms=_cost_ms(loss, told)) if loss is not None else None,
+        span=whole({s.step: s.span for s in drafts.values() if s.computed}, ahead.end.layout.producers),
+        before=_so_far(before),
+        ends="" if ahead.end.phase is Phase.SUCCEEDED else _end(ahead.end),
+        living=living,
+        parameters=parameters or {},
+    )
+
+
+def done_plan(state: RunState, told: Told) -> Plan:
+    """A run that has succeeded: nothing is left to do."""
+    stages = tuple(
+        Stage(
+            name,
+            Action.REUSE,
+            state.layout.graph.steps[name].partitions,
+            kept=step.committed,
+            bytes_kept=_bytes(step.segments, told.sizes),
+        )
+        for name, step in state.steps.items()
+    )
+    return Plan(state.pipeline, state.run, Start.DONE, stages)
+
+
+def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage:
+    step, count = ahead.end.layout.graph.steps[name], ahead.end.layout.graph.steps[name].partitions
+    opened = [event for event in ahead.opened if event.attempt.step == name]
+    computed = EMPTY
+    for event in opened:
+        computed = computed | event.partitions
+    kept = _stands(name, before, ahead) - computed
+    pace = told.paces.get(name)
+    is_narrow = ahead.end.layout.is_narrow(name)
+    return Stage(
+        step=name,
+        action=Action.COMPUTE if computed else Action.REUSE,
+        partitions=count,
+        computed=computed,
+        kept=kept,
+        why=_reasons(opened, _failed(name, before)) if computed else (),
+        changes=tuple(told.changes.get(name, ())),
+        tasks=(len(computed) if is_narrow else None) if computed else 0,
+        bytes_kept=_bytes(_cut(before, name, kept), told.sizes),
+        determinism=step.determinism,
+        doubts=tuple(told.doubts.get(name, ())),
+        span=span(pace, count, len(computed), told.cores, remakes_exchange=not is_narrow) if computed else None,
+        saved_ms=pace.of(len(kept)) if pace else None,
+        note=told.notes.get(name, ""),
+    )
+
+
+def _stands(name: str, before: RunState | None, ahead: Ahead) -> Partitions:
+    """What counted before or is adopted from a dead driver. What is computed again is taken from it."""
+    committed = before.steps[name].committed if before else EMPTY
+    return committed | ahead.adopted.get(name, EMPTY)
+
+
+def _stages(ahead: Ahead, told: Told, kept: Mapping[str, Stage]) -> Iterator[Stage]:
+    members = told.members or {root: tuple(ahead.end.layout.members(root)) for root in kept}
+    for name in told.order or ahead.end.layout.graph.steps:
+        roots = tuple(root for root, inside in members.items() if name in inside and name != root)
+        if name in kept:
+            yield kept[name]
+        elif roots:
+            times = sum(bool(kept[root].computed) for root in roots)
+            yield Stage(name, Action.FUSED, into=roots, times=times, note=told.notes.get(name, ""))
+        elif name in told.published:
+            yield Stage(name, Action.PUBLISH, into=(told.published[name],), note=told.notes.get(name, ""))
+        else:
+            yield Stage(name, Action.LEFT_OUT, note=told.notes.get(name, ""))
+
+
+def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Why:
+    """The first reason of each vertex, grouped. A new driver begins its tries anew, but what failed is not simply
+    "not yet run"."""
+    found: dict[Reason, Partitions] = {}
+    seen = EMPTY
+    for event in opened:
+        for reason, partitions in event.because:
+            new = partitions - seen
+            seen = seen | new
+            again = new & failed if isinstance(reason, NotYetRun) else EMPTY
+            for why, at in ((Failed(), again), (reason, new - again)):
+                if at:
+                    found[why] = found.get(why, EMPTY) | at
+    return tuple(found.items())
+
+
+def _failed(name: str, before: RunState | None) -> Partitions:
+    if before is None:
+        return EMPTY
+    found = before.failed().get(name, EMPTY)
+    for failure in before.failing.failures if before.failing else ():
+        if failure.step == name:
+            found = found | failure.partitions
+    return found
+
+
+def _cut(before: RunState | None, name: str, kept: Partitions) -> tuple[Segment, ...]:
+    segments = before.steps[name].segments if before else ()
+    return tuple(
+        Segment(one.attempt, one.partitions & kept, one.manifest, one.digests)
+        for one in segments
+        if not one.partitions.is_disjoint(kept)
+    )
+
+
+def _bytes(segments: Sequence[Segment], sizes: Sizes) -> int | None:
+    found = 0
+    for segment in segments:
+        size = sizes(segment)
+        if size is None:
+            return None
+        found += size
+    return found
+
+
+def _deletions(before: RunState | None, ahead: Ahead) -> Iterator[Deletion]:
+    counted: dict[AttemptId, Partitions] = {}
+    for step in before.steps.values() if before else ():
+        for segment in step.segments:
+            counted[segment.attempt] = counted.get(segment.attempt, EMPTY) | segment.partitions
+    found: dict[tuple[str, bool], Partitions] = {}
+    is_after = False
+    for event in ahead.events:
+        if isinstance(event, RunSucceeded):
+            is_after = True
+        elif isinstance(event, AttemptDeleted):
+            key = event.attempt.step, is_after
+            found[key] = found.get(key, EMPTY) | counted.get(event.attempt, EMPTY)
+    return (Deletion(step, partitions, after) for (step, after), partitions in found.items())
+
+
+def _uncertain(ahead: Ahead, drafts: Mapping[str, Stage], living: str) -> Iterator[str]:
+    if living:
+        yield f"the run is alive ({living}): this is what would be left to do if it died now"
+    for attempt, found in ahead.listed.items():
+        adopted = ahead.adopted.get(attempt.step, EMPTY) & found
+        asked = ahead.opening.attempts[attempt].partitions
+        said = f"{attempt.step}: {len(adopted)} partitions that the last driver finished unrecorded are adopted"
+        if adopted and asked - found:
+            yield f"{said}; up to {len(asked - found)} fewer run if its Spark tasks still write"
+        elif adopted:
+            yield said
+        elif asked:
+            yield f"{attempt.step}: up to {len(asked)} fewer run if Spark tasks of the last driver still write"
+    for name in ahead.doubtful:
+        kept = drafts[name].kept
+        if kept:
+            yield (
+                f"{name}: its {len(kept)} kept partitions stand if the exchange comes back with the same checksums, "
+                "else all of it runs"
+            )
+
+
+def _cost_ms(loss: Loss, told: Told) -> int | None:
+    known = [(told.paces.get(name), len(partitions)) for name, partitions in loss.partitions.items()]
+    return None if any(pace is None for pace, _ in known) else sum(pace.of(count) for pace, count in known if pace)
+
+
+def _so_far(state: RunState | None) -> str:
+    if state is None:
+        return ""
+    if state.failing is not None:
+        return f"stopped: {state.failing.gave_up}"
+    running = [f"{one.attempt.step}[{one.partitions}]" for one in state.attempts.values() if one.partitions]
+    return f"its driver left while {', '.join(running)} ran" if running else "its driver left"
+
+
+def _end(state: RunState) -> str:
+    return state.failing.gave_up if state.failing else "it waits for something that does not come"

@@ -1,0 +1,129 @@
+"""How far a run is, folded from its events as they become facts.
+
+Rules
+- Pure: events and states in, rows and lines out; the time is an argument.
+- A row per kept step: what counts (of that, what was there before), what runs, what was made more than once.
+- A line per thing that a person wants to know when it happens: a failure and when it is tried again, a loss, a new
+  generation with its reason, what was adopted, the end. Commits are no news: they are in the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rekindle.master import events as ev
+from rekindle.master.state import AttemptStatus, RunState
+from rekindle.model.because import NotYetRun, sentence
+from rekindle.model.failures import Failure
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan import numbers_text
+from rekindle.observe.plan_times import Clock, Pace
+from rekindle.observe.words import count_text, time_text
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kept step. `kept` counted when this process began; `again` are vertices that it started more than once."""
+
+    step: str
+    total: int
+    done: int
+    kept: int
+    running: int
+    again: int
+
+    @property
+    def is_done(self) -> bool:
+        return self.done == self.total
+
+
+class Progress:
+    """Folds what a watcher is told. `earlier` is how fast steps were before this process."""
+
+    def __init__(self, earlier: Mapping[str, Pace] | None = None) -> None:
+        self._earlier = dict(earlier or {})
+        self._clock = Clock()
+        self._state: RunState | None = None
+        self._kept: dict[str, Partitions] = {}
+        self._started: dict[str, Partitions] = {}
+        self._again: dict[str, int] = {}
+
+    def take(self, events: tuple[ev.Event, ...], state: RunState) -> list[str]:
+        """The news in these events."""
+        if self._state is None:
+            self._kept = {name: step.committed for name, step in state.steps.items()}
+        self._state = state
+        self._clock.take(events)
+        return [line for event in events for line in self._news(event)]
+
+    def rows(self) -> list[Row]:
+        if self._state is None:
+            return []
+        return [self._row(self._state, name) for name in self._state.steps]
+
+    def left_ms(self) -> int | None:
+        """How long until all is computed, one step after the other, by the pace of this run and those before. None
+        where a step that is left was never seen."""
+        found = 0
+        known = {**self._earlier, **self._clock.paces()}
+        for row in self.rows():
+            left = row.total - row.done
+            if left and row.step not in known:
+                return None
+            found += known[row.step].of(left) if left else 0
+        return found
+
+    def _row(self, state: RunState, name: str) -> Row:
+        step, total = state.steps[name], state.layout.graph.steps[name].partitions
+        done = step.committed | step.released
+        running = EMPTY
+        for one in state.attempts_of(name):
+            if one.status is AttemptStatus.RUNNING:
+                running = running | one.partitions
+        kept = self._kept.get(name, EMPTY) & done
+        return Row(name, total, len(done), len(kept), len(running), self._again.get(name, 0))
+
+    def _news(self, event: ev.Event) -> Iterator[str]:
+        match event:
+            case ev.EpochOpened(epoch) if epoch > 1:
+                yield f"driver number {epoch} of this run takes over"
+            case ev.AttemptOpened(attempt, partitions):
+                yield from self._started_again(attempt.step, partitions, event.because)
+            case ev.PartitionsCommitted(attempt, partitions) if event.is_adopted:
+                name = attempt.step
+                self._kept[name] = self._kept.get(name, EMPTY) | partitions
+                yield f"{name}: {count_text(len(partitions), 'partition')} that the last driver finished are adopted"
+            case ev.FailureHandled():
+                wait = f"; tried again in {time_text(event.due_ms - event.at_ms)}" if event.due_ms > event.at_ms else ""
+                yield from (f"{_vertex(one)} failed: {_cause(one)}{wait}" for one in event.failures)
+            case ev.PartitionsLost(step, partitions, domain):
+                yield f"{step}: {numbers_text(partitions)} lost ({domain.value}), to be made again if needed"
+            case ev.GenerationOpened(step):
+                why = " · ".join(dict.fromkeys(sentence(reason) for reason, _ in event.because))
+                stand = f", {len(event.carried)} stand" if event.carried else ""
+                yield f"{step}: {count_text(len(event.dropped), 'partition')} start over: {why}{stand}"
+            case ev.ChangeAccepted(step, parts):
+                yield f"{step}: changed ({', '.join(parts)}), and what is committed counts on your word"
+            case ev.RunFailing(gave_up):
+                yield f"giving up: {gave_up}"
+            case _:
+                return
+
+    def _started_again(self, name: str, partitions: Partitions, why: ev.Why) -> Iterator[str]:
+        before = self._started.get(name, EMPTY)
+        self._started[name] = before | partitions
+        again = partitions & before
+        if again:
+            self._again[name] = self._again.get(name, 0) + len(again)
+        reasons = [f"{numbers_text(at)} {sentence(one)}" for one, at in why if again or not isinstance(one, NotYetRun)]
+        if reasons:
+            yield f"{name}: {count_text(len(partitions), 'partition')} run: {' · '.join(reasons)}"
+
+
+def _vertex(failure: Failure) -> str:
+    return f"{failure.step}[{numbers_text(failure.partitions)}]" if failure.partitions else failure.step
+
+
+def _cause(failure: Failure) -> str:
+    return failure.cause.root.text or failure.cause.root.kind.value

@@ -1,0 +1,173 @@
+"""What a run came to: folded from the events of one process, told when it ends.
+
+Rules
+- Counts are of vertices that this process made count. What it found there is reused, what a dead driver had finished
+  unrecorded is adopted, and both were saved.
+- Time saved is what the reused partitions cost when they were made, by the journal's own times. No times, no claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+from rekindle.master.events import (
+    EpochOpened,
+    Event,
+    FailureHandled,
+    PartitionsCommitted,
+    RunFailed,
+    RunSucceeded,
+)
+from rekindle.master.state import RunState, Segment
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan_times import Clock, Pace
+from rekindle.observe.words import bytes_text, count_text, time_text
+
+SAVED_MS_MIN = 1_000
+
+# The bytes of the files that a segment makes count; None where nobody can tell.
+Sizes = Callable[[Segment], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """One kept step of a run: how many result partitions it has, and how many of them this process computed."""
+
+    partitions: int
+    computed: int
+    generation: int
+    repeated: int = field(default=0, compare=False)
+    bytes: int | None = field(default=None, compare=False)
+    saved_ms: int | None = field(default=None, compare=False)
+    saved_core_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def reused(self) -> int:
+        return max(0, self.partitions - self.computed)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
+    sink's result is; `failures` how often something failed and was tried again."""
+
+    pipeline: str
+    run: str
+    was_done: bool
+    was_resumed: bool
+    steps: Mapping[str, StepSummary]
+    results: Mapping[str, str] = field(default_factory=dict, compare=False)
+    failures: int = field(default=0, compare=False)
+    wall_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def saved_ms(self) -> int | None:
+        return _sum(step.saved_ms for step in self.steps.values() if step.reused)
+
+    @property
+    def saved_core_ms(self) -> int | None:
+        return _sum(step.saved_core_ms for step in self.steps.values() if step.reused)
+
+    @property
+    def bytes(self) -> int | None:
+        return _sum(step.bytes for step in self.steps.values())
+
+    def lines(self) -> Iterator[str]:
+        """The closing summary."""
+        what = "was done before" if self.was_done else "done, resumed" if self.was_resumed else "done"
+        took = f" in {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
+        yield f"run {self.run} of {self.pipeline} {what}{took}"
+        computed = sum(step.computed for step in self.steps.values())
+        reused = sum(step.reused for step in self.steps.values())
+        if not self.was_done:
+            again = f", {count_text(self.failures, 'failure')} handled" if self.failures else ""
+            yield f"  computed {count_text(computed, 'partition')}, reused {reused:,}{again}"
+        if reused and not self.was_done and (self.saved_ms or 0) >= SAVED_MS_MIN:
+            cores = f", {time_text(self.saved_core_ms)} of cores" if self.saved_core_ms is not None else ""
+            yield f"  saved about {time_text(self.saved_ms)}{cores} against a start from nothing"
+        if self.bytes:
+            yield f"  kept {bytes_text(self.bytes)}"
+        for sink, where in self.results.items():
+            yield f"  {sink} is in {where}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+class Tally:
+    """Folds the events of one process."""
+
+    def __init__(self) -> None:
+        self.computed: dict[str, Partitions] = {}
+        self.count: dict[str, int] = {}
+        self.failures = 0
+        self._clock = Clock()
+        self._began_ms: int | None = None
+        self._ended_ms: int | None = None
+
+    def take(self, events: tuple[Event, ...]) -> None:
+        self._clock.take(events)
+        for event in events:
+            match event:
+                case EpochOpened():
+                    self._began_ms = event.at_ms
+                case RunSucceeded(at_ms) | RunFailed(at_ms):
+                    self._ended_ms = at_ms
+                case FailureHandled():
+                    self.failures += 1
+                case PartitionsCommitted(attempt, partitions) if not event.is_adopted:
+                    self.computed[attempt.step] = self.computed.get(attempt.step, EMPTY) | partitions
+                    self.count[attempt.step] = self.count.get(attempt.step, 0) + len(partitions)
+                case _:
+                    pass
+
+    @property
+    def wall_ms(self) -> int | None:
+        return None if self._began_ms is None or self._ended_ms is None else self._ended_ms - self._began_ms
+
+    def paces(self) -> dict[str, Pace]:
+        return self._clock.paces()
+
+
+def summary_of(
+    state: RunState,
+    tally: Tally,
+    *,
+    was_done: bool,
+    was_resumed: bool,
+    earlier: Mapping[str, Pace] | None = None,
+    sizes: Sizes = lambda segment: None,
+    cores: int = 0,
+    results: Mapping[str, str] | None = None,
+) -> RunSummary:
+    """`earlier` is how fast steps were in the drivers before this one."""
+    known = {**tally.paces(), **(earlier or {})}
+    steps = {name: _step(state, name, tally, known.get(name), sizes, cores) for name in state.steps}
+    return RunSummary(
+        state.pipeline, state.run, was_done, was_resumed, steps, results or {}, tally.failures, tally.wall_ms
+    )
+
+
+def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Sizes, cores: int) -> StepSummary:
+    total, step = state.layout.graph.steps[name].partitions, state.steps[name]
+    computed = len(tally.computed.get(name, EMPTY))
+    reused = total - computed
+    return StepSummary(
+        total,
+        computed,
+        step.generation,
+        repeated=tally.count.get(name, 0) - computed,
+        bytes=_sum(sizes(segment) for segment in step.segments),
+        saved_ms=pace.of(reused) if pace else None,
+        saved_core_ms=pace.core_ms(reused, total, cores) if pace and cores else None,
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    found = list(values)
+    return None if None in found else sum(one for one in found if one is not None)

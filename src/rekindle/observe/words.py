@@ -1,0 +1,48 @@
+"""Numbers as people read them. What is not known is `?`."""
+
+from __future__ import annotations
+
+UNKNOWN = "?"
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(count: int | None) -> str:
+    """`41.2 GB`, in steps of a thousand."""
+    if count is None:
+        return UNKNOWN
+    size, unit = float(count), 0
+    while size >= 999.5 and unit < len(UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{count} bytes" if unit == 0 else f"{size:.3g} {UNITS[unit]}"
+
+
+def time_text(ms: int | None) -> str:
+    """`3 h 10 min`, `12 min`, `8 s`: two units at most."""
+    if ms is None:
+        return UNKNOWN
+    if ms < 950:
+        return "under 1 s"
+    seconds = round(ms / 1000)
+    if seconds < 90:
+        return f"{seconds} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{round(hours / 24)} days"
+
+
+def span_text(low_ms: int, high_ms: int) -> str:
+    """`9 to 12 min`; one time where both read the same."""
+    low, high = time_text(low_ms), time_text(high_ms)
+    if low == high:
+        return low
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if high.endswith(f" {unit}") and high.count(" ") == 1 else f"{low} to {high}"
+
+
+def count_text(count: int, one: str, many: str = "") -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,38 @@
+"""How a run is made: what the user may say beside the pipeline and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rekindle.journal.lease import STALE_SECONDS
+from rekindle.master.config import MasterConfig
+from rekindle.observe.plan import Plan
+from rekindle.runtime.loop import Watcher, ignore
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run is made; none of it is part of its key.
+
+    new             start a new run although one of these parameters exists
+    run             the name of the run to resume, where it is not the newest of these parameters
+    accept_change   steps whose committed partitions count although their code or input changed
+    replace         sources that are read again although they changed
+    force           take the run over from a master that still shows life
+    storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
+    config          failover strategy, restart backoff and limits
+    watcher         is told every decision after it counts
+    on_plan         is told the plan before it is executed
+    """
+
+    new: bool = False
+    run: str = ""
+    accept_change: Sequence[str] = ()
+    replace: Sequence[str] = ()
+    force: bool = False
+    storage: Mapping[str, str] = field(default_factory=dict)
+    config: MasterConfig = field(default_factory=MasterConfig)
+    stale_seconds: float = STALE_SECONDS
+    watcher: Watcher = ignore
+    on_plan: Callable[[Plan], None] | None = None

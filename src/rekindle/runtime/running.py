@@ -1,0 +1,209 @@
+"""From what a user asked for to a run, or to the plan of one. Both prepare the same, in one place.
+
+- A run is claimed by its key; a plan only looks who has it. Nothing of a plan is written.
+- Nothing is prepared, and no session is made, for a run that is done, or that a living master has.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
+from rekindle.engine.constants import Known
+from rekindle.engine.declared import Declared
+from rekindle.engine.location import spark_root
+from rekindle.engine.near import did_you_mean
+from rekindle.errors import NotFound, Refused, RunFailed
+from rekindle.journal.keys import claim, enlist, find_claim, next_order
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.journal.takeover import refuse_living
+from rekindle.master.events import Event
+from rekindle.master.state import Phase, RunState
+from rekindle.observe.plan import Plan
+from rekindle.observe.plan_make import Told, done_plan
+from rekindle.observe.plan_times import Pace
+from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.runtime.loop import Watcher
+from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
+from rekindle.runtime.options import RunOptions
+from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
+
+MakeAdapter = Callable[[], Adapter]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked for. `session` is one of the engine's, or a function that gives one; `key` are the parameters
+    as they stand in the key of the run."""
+
+    pipeline: str
+    steps: Sequence[Declared]
+    session: Any
+    location: str
+    options: RunOptions
+    parameters: Mapping[str, Any]
+    key: Mapping[str, str]
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.location, self.options.storage)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Where each sink's result goes, as the user wrote it."""
+        return {one.name: one.target.shown for one in self.steps if one.target is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A run that can be started or planned: what was found of it, and what the engine made of the pipeline."""
+
+    known: RunState | None
+    prepared: Prepared
+    intent: Intent
+
+
+def run(wish: Wish, make: MakeAdapter) -> RunSummary:
+    """Until everything is published."""
+    store, options = wish.store, wish.options
+    name = options.run or claim(store, wish.pipeline, wish.key, _fresh_name(), is_new=options.new).run
+    known = _known(store, wish, name)
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
+    if known is not None and not options.force:
+        sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
+        refuse_living(name, sign, options.stale_seconds)
+    ready = _ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
+    if options.on_plan is not None:
+        options.on_plan(_plan(store, wish, ready, paces_of(store, wish.pipeline, name)))
+    tally = Tally()
+    state = execute(
+        store,
+        ready.intent,
+        ready.prepared.engine,
+        force=options.force,
+        stale_seconds=options.stale_seconds,
+        watcher=_both(tally, options.watcher),
+    )
+    if state.phase is not Phase.SUCCEEDED:
+        raise _failed(state)
+    return summary_of(
+        state,
+        tally,
+        was_done=False,
+        was_resumed=known is not None,
+        earlier=paces_of(store, wish.pipeline, name) if known else {},
+        sizes=sizes,
+        cores=ready.prepared.cores,
+        results=wish.targets,
+    )
+
+
+def plan(wish: Wish, make: MakeAdapter) -> Plan:
+    """What `run` would do now."""
+    store, options = wish.store, wish.options
+    held = None if options.new else find_claim(store, wish.pipeline, wish.key)
+    name = options.run or (held.run if held else "")
+    known = _known(store, wish, name) if name else None
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        return done_plan(known, Told(sizes=sizes))
+    order = known.order if known else next_order(store, wish.pipeline)
+    ready = _ready(wish, make, name or _fresh_name(), known, order)
+    try:
+        return _plan(store, wish, ready, paces_of(store, wish.pipeline, name))
+    finally:
+        ready.prepared.engine.close()
+
+
+def stores_of(storage: Mapping[str, str]) -> Stores:
+    """Targets may lie elsewhere; a disk takes no options."""
+    return lambda url: open_store(url, storage)
+
+
+def _plan(store: Store, wish: Wish, ready: _Ready, earlier: Mapping[str, Pace]) -> Plan:
+    told = told_of(wish.steps, ready.prepared, ready.known, earlier)
+    return foresee(store, ready.intent, ready.prepared.engine, ready.known, told, wish.key, wish.options.stale_seconds)
+
+
+def _known(store: Store, wish: Wish, name: str) -> RunState | None:
+    known = peek(store, wish.pipeline, name)
+    if known is None and wish.options.run:
+        raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
+    return known
+
+
+def _ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> _Ready:
+    adapter = make()
+    session = wish.session() if callable(wish.session) else wish.session
+    constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
+    prepared = adapter.prepare(
+        session,
+        Wanted(
+            wish.pipeline,
+            order,
+            wish.steps,
+            wish.parameters,
+            Known(constants.run_time_ms, constants.seed),
+            constants.settings,
+            f"{spark_root(wish.location)}/{wish.pipeline}/{name}",
+            stores_of(wish.options.storage),
+        ),
+    )
+    intent = Intent(
+        wish.pipeline,
+        name,
+        prepared.graph,
+        prepared.fingerprints,
+        prepared.sinks,
+        order,
+        wish.options.config,
+        _kept("accept_change", wish.options.accept_change, prepared),
+        _kept("replace", wish.options.replace, prepared),
+        constants,
+    )
+    return _Ready(known, prepared, intent)
+
+
+def _both(tally: Tally, watcher: Watcher) -> Watcher:
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        tally.take(events)
+        watcher(events, state)
+
+    return watch
+
+
+def _failed(state: RunState) -> RunFailed:
+    failing = state.failing
+    told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
+    for failure in failing.failures if failing else ():
+        told.append(
+            f"  {failure.step}[{failure.partitions}] {failure.cause.root.text or failure.cause.root.kind.value}"
+        )
+    for name, step in state.steps.items():
+        told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
+    is_resumable = failing is None or failing.is_resumable
+    again = "correct it and run the same again: what is kept is reused"
+    hint = again if is_resumable else "start a new run: rk.RunOptions(new=True)"
+    return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
+
+
+def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:
+    """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
+    for name in names:
+        if name in prepared.members:
+            continue
+        roots = [root for root, members in prepared.members.items() if name in members]
+        if roots:
+            raise Refused(f"{option}: {name} is pipelined into {' and '.join(roots)}", f"{option}={roots}")
+        raise Refused(f"{option}: there is no step {name}", did_you_mean(name, prepared.why))
+    return frozenset(names)
+
+
+def _fresh_name() -> str:
+    """Sorts by time, and is used once."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"

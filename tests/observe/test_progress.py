@@ -1,0 +1,96 @@
+"""Progress and the closing summary, folded from the events of one process."""
+
+from __future__ import annotations
+
+from master.driving import Driven
+from rekindle.master import stimuli as st
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.partitions import Partitions
+from rekindle.observe.plan_times import Pace
+from rekindle.observe.progress import Progress, Row
+from rekindle.observe.summary import RunSummary, StepSummary, Tally, summary_of
+
+SHOP = "orders[4] =blocking=> clean[4]"
+
+
+def watched(run: Driven, since: int = 0, earlier: dict[str, Pace] | None = None) -> tuple[Progress, list[str]]:
+    """What a watcher knows who was told everything from an event on, as of now."""
+    progress = Progress(earlier)
+    news = progress.take(tuple(run.journal[since:]), run.state)
+    return progress, news
+
+
+def test_rows_tell_what_counts_what_was_there_and_what_runs() -> None:
+    run = Driven(SHOP)
+    run.finish("orders")
+    run.commit("clean", "0-1")
+    before = len(run.journal)
+    run.take_over()
+    run.seal("clean", "2")
+    progress, news = watched(run, before)
+    assert progress.rows() == [Row("orders", 4, 4, 4, 0, 0), Row("clean", 4, 3, 3, 1, 0)]
+    assert news[0] == "driver number 2 of this run takes over"
+    assert "clean: 1 partition that the last driver finished are adopted" in news
+
+
+def test_restarts_are_told_with_their_reason_as_they_happen() -> None:
+    run = Driven(SHOP)
+    progress = Progress()
+    progress.take(tuple(run.journal), run.state)
+    run.finish("orders")
+    progress.take(run.last, run.state)
+    failure = Failure(
+        "clean", Partitions((3,)), Cause(FailureKind.EXCEPTION, "ValueError: bad row, at daily.py:7"), "s"
+    )
+    run.commit("clean", "0-2")
+    progress.take(run.last, run.state)
+    run.give(st.AttemptEnded(run.attempt("clean"), (failure,)))
+    news = progress.take(run.last, run.state)
+    assert news[0].startswith("clean[3] failed: ValueError: bad row, at daily.py:7")
+    if len(news) == 1:
+        run.give(st.Tick(), after_ms=10_000)
+        news = progress.take(run.last, run.state)
+    assert news[-1] == "clean: 1 partition run: 3 failed"
+
+
+def test_what_is_left_is_estimated_by_the_pace_of_this_run_and_those_before() -> None:
+    run = Driven(SHOP)
+    run.give(st.CommitsSeen(run.attempt("orders"), run.graph.whole["orders"], b"files"), after_ms=1000)
+    run.give(st.AttemptEnded(run.attempt("orders")))
+    assert watched(run)[0].left_ms() is None
+    assert watched(run, earlier={"clean": Pace(8_000, 4)})[0].left_ms() == 8_000
+
+
+def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> None:
+    run = Driven(SHOP, sinks=("clean",))
+    run.finish("orders")
+    run.commit("clean", "0-1")
+    before = len(run.journal)
+    run.take_over()
+    run.seal("clean")
+    run.finish("clean")
+    run.publish()
+    tally = Tally()
+    tally.take(tuple(run.journal[before:]))
+    summary = summary_of(
+        run.state,
+        tally,
+        was_done=False,
+        was_resumed=True,
+        earlier={"orders": Pace(240_000, 4), "clean": Pace(60_000, 2)},
+        sizes=lambda segment: 1_000_000 * len(segment.partitions),
+        cores=2,
+        results={"daily": "table gold.daily"},
+    )
+    assert summary.steps["clean"] == StepSummary(4, 2, 0)
+    assert (summary.steps["clean"].reused, summary.saved_ms) == (2, 300_000)
+    text = str(summary)
+    assert "done, resumed in " in text
+    assert "  computed 2 partitions, reused 6" in text
+    assert "  saved about 5 min, 10 min of cores against a start from nothing" in text
+    assert "  daily is in table gold.daily" in text
+
+
+def test_a_run_that_was_done_says_so() -> None:
+    summary = RunSummary("daily", "41", True, False, {"clean": StepSummary(4, 0, 0, bytes=5)})
+    assert list(summary.lines()) == ["run 41 of daily was done before", "  kept 5 bytes"]
