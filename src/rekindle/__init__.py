@@ -48,7 +48,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Pipeline", "RunOptions", "RunSummary", "StepSummary", "read_newest"),
+    "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "read_newest"),
     "engine.constants": ("run_time", "seed"),
     "engine.targets": ("directory", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),

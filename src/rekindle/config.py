@@ -175,6 +175,16 @@ def is_plain(environ: Mapping[str, str] | None = None) -> bool:
     return bool((os.environ if environ is None else environ).get("NO_COLOR"))
 
 
+def is_submitted(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether this process runs under spark-submit, which has a Spark application for it."""
+    return "PYSPARK_GATEWAY_PORT" in (os.environ if environ is None else environ)
+
+
+def java_home(environ: Mapping[str, str] | None = None) -> str:
+    """Where the environment says that Java is; empty if it says nothing."""
+    return (os.environ if environ is None else environ).get("JAVA_HOME", "")
+
+
 def columns(environ: Mapping[str, str] | None = None) -> int | None:
     """The width that the environment asks for, if it does."""
     text = (os.environ if environ is None else environ).get("COLUMNS", "")

@@ -107,7 +107,8 @@ def _pick(module: ModuleType, attribute: str, place: str) -> Pipeline:
             raise NotFound(f"there is no pipeline in {place}", 'write `pipeline = rk.Pipeline("daily")` in it')
         case [name]:
             return found[name]
-        case [first, *_] as names:
+        case names:
+            first = names[0]
             raise NotFound(f"{place} has several pipelines: {', '.join(names)}", f"{place}:{first}")
 
 

@@ -16,4 +16,17 @@ class Entry(NamedTuple):
     line: str
 
 
-COMMANDS: dict[str, Entry] = {}
+COMMANDS: dict[str, Entry] = {
+    "plan": Entry("rekindle.cli.plan", "Show what would run, what would be reused and why; exit 2 if there is work."),
+    "run": Entry("rekindle.cli.run", "Run a pipeline, or continue the run of these parameters that did not finish."),
+    "resume": Entry(
+        "rekindle.cli.resume", "Go on with a run that did not finish: RUN, or the newest that can be resumed."
+    ),
+    "runs": Entry("rekindle.cli.runs", "List the runs of a location, newest first."),
+    "show": Entry("rekindle.cli.show", "Show one run: steps, attempts, failures, restarts and why."),
+    "explain": Entry(
+        "rekindle.cli.explain", "Tell the story of a step or of one partition: what happened to it, and why."
+    ),
+    "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
+    "doctor": Entry("rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings."),
+}

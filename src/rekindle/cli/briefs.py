@@ -1,0 +1,143 @@
+"""Many runs, one line each, read as cheaply as their journals allow.
+
+- Of each run: one listing of its snapshots, one of its journal, the newest snapshot, and the records behind it.
+- Whether the driver of an unfinished run lives is asked once per run, and the store's clock once in all.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from rekindle.cli.catalog import Named
+from rekindle.errors import RekindleError, StoreFailed
+from rekindle.journal.frame import NAME, Whole, checksum_of, find, name_of
+from rekindle.journal.history import Position, folder_of
+from rekindle.journal.lease import Life, Sign, sign_of_life
+from rekindle.journal.owner import Owner
+from rekindle.journal.snapshot import PREFIX
+from rekindle.journal.store import Store
+from rekindle.observe.runs import INTERRUPTED, Brief, Tally
+from rekindle.observe.words import time_text
+
+LIVE = frozenset({"running", "failing", "closing"})
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    position: Position
+    state: bytes
+
+
+class OneClock:
+    """A store whose clock is asked once: good enough for a list, and a store that cannot be written to has none."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    @cached_property
+    def _now(self) -> float:
+        return self._store.now()
+
+    def now(self) -> float:
+        return self._now
+
+
+class Briefs:
+    """Reads lines of runs from one store."""
+
+    def __init__(self, store: Store, stale_seconds: float) -> None:
+        self._store = store
+        self._clock: Store = OneClock(store)  # type: ignore[assignment]
+        self._stale_seconds = stale_seconds
+
+    def of(self, named: Named, parameters: dict[str, str] | None) -> Brief:
+        """One run. Damage makes a line that says so, never an error: the others must be listed."""
+        tally = Tally()
+        phase, driver = "damaged", ""
+        try:
+            position = self._read(named, tally)
+            phase = tally.phase or "never began"
+            if phase in LIVE and position is not None:
+                phase, driver = self._life(named, position, phase)
+        except (RekindleError, msgspec.MsgspecError, ValueError, KeyError):
+            phase = "damaged"
+        return Brief(
+            named.pipeline,
+            named.run,
+            named.number,
+            parameters,
+            phase,
+            tally.kept,
+            tally.wanted,
+            tally.changed_ms,
+            driver,
+            tally.steps,
+        )
+
+    def _read(self, named: Named, tally: Tally) -> Position | None:
+        folder = folder_of(named.folder)
+        start = self._snapshot(named, tally)
+        names = [name for name in self._store.list_after(folder, name_of(start.sequence)) if NAME.fullmatch(name)]
+        if not names and not start.sequence:
+            return None
+        position, newest = start, None
+        if not names:
+            names = [name_of(start.sequence)]
+        for data in self._store.get_many(folder, names):
+            match find(data or b""):
+                case Whole(frame, checksum):
+                    if frame.sequence > start.sequence:
+                        tally.add(frame.types, frame.events)
+                    owner: Owner | None = frame.owner or position.owner
+                    position = Position(frame.sequence, frame.sequence, frame.epoch, checksum, owner, frame.is_closed)
+                    newest = frame
+                case _:
+                    continue
+        if newest is not None:
+            tally.last(newest.events)
+        return position
+
+    def _snapshot(self, named: Named, tally: Tally) -> Position:
+        """Begin with the newest snapshot that can be read; from nothing otherwise."""
+        folder = f"{named.folder}/snapshot/"
+        names = [name for name in self._store.list_after(folder) if NAME.fullmatch(name)]
+        if not names:
+            return Position()
+        header, _, body = (self._store.get(folder + names[-1]) or b"").partition(b"\n")
+        if header != PREFIX + checksum_of(body).encode():
+            return Position()
+        try:
+            stored = msgspec.msgpack.decode(body, type=_Stored)
+            tally.begin(stored.state)
+        except (msgspec.MsgspecError, ValueError):
+            return Position()
+        return stored.position
+
+    def _life(self, named: Named, position: Position, phase: str) -> tuple[str, str]:
+        try:
+            sign = sign_of_life(self._clock, named.folder, position, self._stale_seconds)
+        except StoreFailed:
+            return phase, "not known: the store has no clock for us"
+        is_alone = sign.life is not Life.LIVING and phase == "running"
+        return (INTERRUPTED if is_alone else phase), life_text(sign)
+
+
+def life_text(sign: Sign) -> str:
+    """Whether the driver lives, in words."""
+    who = str(sign.owner) if sign.owner is not None else "its driver"
+    age = "" if sign.age_seconds is None else f" {time_text(round(sign.age_seconds * 1000))} ago"
+    match sign.life:
+        case Life.LIVING:
+            return f"{who}, alive{age}"
+        case Life.LEFT:
+            return f"{who} left"
+        case Life.DEAD:
+            return f"{who} is dead"
+        case Life.STALE:
+            return f"{who}, last seen{age or ' long ago'}"
+        case Life.NOBODY:
+            return "nobody"

@@ -1,0 +1,149 @@
+"""What a location holds: pipelines, their runs by name and number, and the parameters each was started with.
+
+Reading only. Names that begin with `_` are bookkeeping. A run that took a number and never began has no folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from rekindle.errors import NotFound
+from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.store import Store
+
+PARALLEL = 32
+LISTED_MAX = 5
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A run by all its names. `number` is its place among the runs of its pipeline, None where it has none."""
+
+    pipeline: str
+    run: str
+    number: int | None = None
+
+    @property
+    def folder(self) -> str:
+        return f"{self.pipeline}/{self.run}"
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}/{self.number}" if self.number is not None else self.folder
+
+
+class _Claimed(msgspec.Struct, frozen=True):
+    run: str
+    key: str
+
+
+def pipelines(store: Store) -> list[str]:
+    return [name for name in store.list_folders("") if not name.startswith("_")]
+
+
+def runs_of(store: Store, pipeline: str) -> list[Named]:
+    """Every run of a pipeline, oldest first; those without a number come before all others."""
+    numbers = _numbers(store, pipeline)
+    names = _texts(store.get_many(f"{pipeline}/_runs/", [f"{number:08d}" for number in numbers]))
+    numbered = dict(zip(names, numbers, strict=True))
+    folders = [name for name in store.list_folders(f"{pipeline}/") if not name.startswith("_")]
+    found = [Named(pipeline, run) for run in folders if run not in numbered]
+    return found + [Named(pipeline, run, number) for run, number in numbered.items()]
+
+
+def newest_of(store: Store, pipeline: str) -> Named | None:
+    numbers = _numbers(store, pipeline)
+    if not numbers:
+        return max(runs_of(store, pipeline), key=lambda one: one.run, default=None)
+    return _numbered(store, pipeline, numbers[-1])
+
+
+def find_run(store: Store, word: str | None) -> Named:
+    """The run that a user means: by number, name, unique beginning of a name, its pipeline, or (nothing said) the
+    newest of all. `pipeline/…` looks at one pipeline only."""
+    known = pipelines(store)
+    if not known:
+        raise NotFound(f"there is no run at {store.name}", "rekindle run PIPELINE, or look at another --location")
+    pipeline, slash, rest = (word or "").rpartition("/")
+    if slash:
+        if pipeline not in known:
+            raise NotFound(f"there is no pipeline {pipeline} at {store.name}", f"the pipelines are {_few(known)}")
+        return _pick(store, [pipeline], rest or None, word or "")
+    return _pick(store, known, word, word or "")
+
+
+def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
+    """Run to its parameters, for every run of the pipeline that claimed a key."""
+    found: dict[str, dict[str, str]] = {}
+    folder, number = f"{pipeline}/_keys/", 1
+    digests = store.list_folders(folder)
+    while digests:
+        left = []
+        bodies = store.get_many(folder, [f"{digest}/{number:08d}" for digest in digests])
+        for digest, body in zip(digests, bodies, strict=True):
+            if body is not None:
+                claimed = msgspec.json.decode(body, type=_Claimed)
+                found[claimed.run] = msgspec.json.decode(claimed.key, type=dict[str, str])
+                left.append(digest)
+        digests, number = left, number + 1
+    return found
+
+
+def each(store: Store, act: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """`act` on each item, in order; in parallel where the store is far away."""
+    if isinstance(store, LocalDisk) or len(items) < 2:
+        yield from map(act, items)
+        return
+    with ThreadPoolExecutor(min(PARALLEL, len(items)), "rekindle-read") as pool:
+        yield from pool.map(act, items)
+
+
+def _pick(store: Store, among: Sequence[str], word: str | None, given: str) -> Named:
+    if word is None or (word in among and len(among) > 1) or [word] == list(among):
+        newest = [newest_of(store, name) for name in ([word] if word else among)]
+        found = max((one for one in newest if one is not None), key=lambda one: one.run, default=None)
+        if found is None:
+            raise NotFound(f"no run of {word or _few(among)} ever began", "rekindle run PIPELINE")
+        return found
+    if word.isdecimal():
+        by_number = [_numbered(store, name, int(word)) for name in among]
+        matches = [one for one in by_number if one is not None]
+        if matches:
+            return _only(matches, given)
+    every = [one for name in among for one in runs_of(store, name)]
+    matches = [one for one in every if one.run == word] or [one for one in every if one.run.startswith(word)]
+    if not matches:
+        newest_first = sorted(every, key=lambda one: one.run, reverse=True)
+        raise NotFound(f"no run is called {given}", f"the newest are {_few(map(str, newest_first))}; rekindle runs")
+    return _only(matches, given)
+
+
+def _only(matches: Sequence[Named], given: str) -> Named:
+    if len(matches) == 1:
+        return matches[0]
+    raise NotFound(f"{given} could be any of {len(matches)} runs", f"name one: {_few(map(str, matches))}")
+
+
+def _numbers(store: Store, pipeline: str) -> list[int]:
+    return [int(name) for name in store.list_after(f"{pipeline}/_runs/") if name.isdecimal()]
+
+
+def _numbered(store: Store, pipeline: str, number: int) -> Named | None:
+    data = store.get(f"{pipeline}/_runs/{number:08d}")
+    return None if data is None else Named(pipeline, data.decode(), number)
+
+
+def _texts(bodies: Iterable[bytes | None]) -> list[str]:
+    return [(body or b"").decode() for body in bodies]
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
+    return ", ".join(listed[:LISTED_MAX]) + more

@@ -1,0 +1,182 @@
+"""`rekindle doctor`: what would go wrong, and what to type against it. Starts no Spark.
+
+A check is a line: fine, a warning that stops nothing, or a problem with what to type. The exit code is 3 if there is a
+problem.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.text import Cell, Column, say, table, width, wrapped
+from rekindle.config import Config, java_home
+from rekindle.errors import RekindleError
+from rekindle.journal.probe import probe
+from rekindle.journal.stores import open_store
+
+JAR = "rekindle-spark.jar"
+JAVA_LEAST = 17
+SPARK_LEAST, SPARK_BELOW = (4, 1), (5, 0)
+JAVA_SECONDS = 20
+
+
+class Verdict(Enum):
+    """What a check came to; the value is the mark before its line."""
+
+    FINE = "ok"
+    WARNING = "warn"
+    PROBLEM = "bad"
+
+
+COLORS = {Verdict.FINE: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    next: str = ""
+
+
+@click.command("doctor")
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
+@with_settings
+def command(settings: Settings, is_json: bool) -> ExitCode:
+    """Look for what would go wrong: versions, storage, jar, settings.
+
+    Starts no Spark. Writes and deletes three small objects at the location, to see that it keeps two writers apart.
+    """
+    config = settings.config()
+    checks = [*_packages(), _java(), _jar(), _location(config)]
+    if is_json:
+        rows = [{"setting": key, "value": value, "from": origin} for key, value, origin in config.rows()]
+        made = {"checks": [{**one._asdict(), "verdict": one.verdict.value} for one in checks], "settings": rows}
+        say([msgspec.json.format(msgspec.json.encode(made), indent=2).decode()])
+    else:
+        say(_lines(checks, config, width()))
+    has_problem = any(one.verdict is Verdict.PROBLEM for one in checks)
+    return ExitCode.REFUSED if has_problem else ExitCode.DONE
+
+
+def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[str]:
+    for one in checks:
+        mark = click.style(f"{one.verdict.value:<4}", fg=COLORS[one.verdict], bold=True)
+        first, *more = wrapped(f"{one.name}: {one.found}", None if wide is None else wide - 5)
+        yield f"{mark} {first}"
+        yield from (f"     {line}" for line in more)
+        if one.next:
+            yield from wrapped(f"next: {one.next}", wide, "       ", first="     ")
+    yield ""
+    yield f"settings{f' (file {config.file})' if config.file else ' (no rekindle.toml)'}"
+    head = (Column("SETTING"), Column("VALUE"), Column("FROM"))
+    rows = [(key, value, Cell(origin, None if origin == "default" else "cyan")) for key, value, origin in config.rows()]
+    yield from table(head, rows, wide)
+
+
+def _packages() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Check("Python", Verdict.FINE, f"{version}, {sys.executable}")
+    yield _rekindle()
+    yield _pyspark()
+
+
+def _rekindle() -> Check:
+    try:
+        return Check("Rekindle", Verdict.FINE, importlib.metadata.version("rekindle"))
+    except importlib.metadata.PackageNotFoundError:
+        return Check("Rekindle", Verdict.WARNING, "run from its sources, not installed", "pip install rekindle")
+
+
+def _pyspark() -> Check:
+    if importlib.util.find_spec("pyspark") is None:
+        return Check(
+            "PySpark", Verdict.PROBLEM, "not installed: nothing can be run from here", "pip install 'rekindle[spark]'"
+        )
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Check("PySpark", Verdict.WARNING, "there is one, but no version of it is known")
+    numbers = tuple(int(piece) for piece in version.split(".")[:2] if piece.isdecimal())
+    if not SPARK_LEAST <= numbers < SPARK_BELOW:
+        return Check(
+            "PySpark", Verdict.PROBLEM, f"{version} is not supported: 4.1 or newer is", "pip install 'rekindle[spark]'"
+        )
+    return Check("PySpark", Verdict.FINE, version)
+
+
+def _java() -> Check:
+    home = java_home()
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, where none is" if home else "none found on PATH"
+        return Check("Java", Verdict.PROBLEM, where, f"install Java {JAVA_LEAST}, or set JAVA_HOME to it")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("Java", Verdict.PROBLEM, f"{java} does not answer: {error}", "set JAVA_HOME to another Java")
+    line = next(iter((done.stderr or done.stdout).splitlines()), "")
+    major = _major(line)
+    if major is None:
+        return Check("Java", Verdict.WARNING, f"{java} says {line!r}, which names no version")
+    if major < JAVA_LEAST:
+        return Check(
+            "Java", Verdict.PROBLEM, f"{line} is too old for Spark 4", f"set JAVA_HOME to Java {JAVA_LEAST} or newer"
+        )
+    return Check("Java", Verdict.FINE, f"{line}, {java}")
+
+
+def _major(line: str) -> int | None:
+    """17 of `openjdk version "17.0.9" …`, 8 of `java version "1.8.0_292"`."""
+    quoted = line.split('"')[1:2]
+    numbers = quoted[0].replace("_", ".").split(".") if quoted else []
+    if numbers[:1] == ["1"]:
+        numbers = numbers[1:]
+    digits = "".join(character for character in numbers[0] if character.isdecimal()) if numbers else ""
+    return int(digits) if digits else None
+
+
+def _jar() -> Check:
+    spec = importlib.util.find_spec("rekindle")
+    assert spec is not None and spec.origin is not None
+    path = Path(spec.origin).parent / "engine" / "spark" / "jars" / JAR
+    if not path.is_file():
+        return Check("jar", Verdict.PROBLEM, f"{JAR} is missing: {path}", "pip install --force-reinstall rekindle")
+    return Check("jar", Verdict.FINE, f"{path}, {path.stat().st_size:,} bytes")
+
+
+def _location(config: Config) -> Check:
+    if not config.location:
+        return Check(
+            "location",
+            Verdict.WARNING,
+            "none is set",
+            "--location s3a://bucket/rekindle, or `location = …` in rekindle.toml",
+        )
+    try:
+        probe(open_store(config.location, config.storage))
+    except RekindleError as error:
+        return Check("location", Verdict.PROBLEM, f"{error.code} {error.message}", error.hint or error.advice)
+    except Exception as error:
+        text = next(iter(str(error).splitlines()), "")
+        return Check(
+            "location",
+            Verdict.PROBLEM,
+            f"{config.location} cannot be opened: {type(error).__name__}: {text}",
+            "look at --location and --storage",
+        )
+    return Check("location", Verdict.FINE, f"{config.location}: reachable, and keeps two writers apart")

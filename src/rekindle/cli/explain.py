@@ -1,0 +1,66 @@
+"""`rekindle explain`: the story of a step or of one of its vertices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from rekindle.cli.opened import Opened, open_run
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.text import say, width, wrapped
+from rekindle.engine.near import did_you_mean
+from rekindle.errors import NotFound
+from rekindle.observe.show_words import clock
+from rekindle.observe.story import Story, story_of
+
+VERTEX = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
+
+
+@click.command("explain")
+@click.argument("vertex", metavar="STEP[PARTITION]")
+@click.option("--run", metavar="RUN", help="Which run; the newest if left out.")
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
+@with_settings
+def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> None:
+    """Tell the story of a step or of one partition: what happened to it, and why.
+
+    `rekindle explain enriched` tells of the whole step, `rekindle explain 'enriched[173]'` of one partition. The last
+    lines say whether it will run again, and why or why not.
+    """
+    opened = open_run(settings, run)
+    step, partition = _vertex(opened, vertex)
+    records = ((one.sequence, one.epoch, one.events) for one in opened.history.records)
+    story = story_of(records, opened.state, step, partition)
+    if is_json:
+        say([msgspec.json.format(msgspec.json.encode(story), indent=2).decode()])
+    else:
+        say(_lines(story, opened, width()))
+
+
+def _vertex(opened: Opened, given: str) -> tuple[str, int | None]:
+    found = VERTEX.fullmatch(given)
+    steps = opened.state.layout.graph.steps
+    name = found["step"] if found else given
+    if found is None or name not in opened.state.steps:
+        raise NotFound(
+            f"run {opened.named} has no kept step {name}",
+            did_you_mean(name, opened.state.steps) or f"its kept steps are {', '.join(opened.state.steps)}",
+        )
+    if found["partition"] is None:
+        return name, None
+    partition, count = int(found["partition"]), steps[name].partitions
+    if partition >= count:
+        raise NotFound(f"{name} has partitions 0 to {count - 1}", f"rekindle explain '{name}[{count - 1}]'")
+    return name, partition
+
+
+def _lines(story: Story, opened: Opened, wide: int | None) -> Iterator[str]:
+    yield click.style(f"{story.subject} in run {opened.named} ({story.run})", bold=True)
+    for line in story.lines:
+        yield from wrapped(f"{clock(line.at_ms)}  {line.text}", wide, "    ", first="  ")
+    yield ""
+    for text in story.outlook:
+        yield from wrapped(text, wide, "    ", first="")

@@ -1,0 +1,43 @@
+"""`rekindle graph`: the graph of a run as text, SVG or HTML, with what became of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from rekindle.cli.opened import open_run
+from rekindle.cli.options import Settings, run_argument, with_settings
+from rekindle.cli.text import say
+from rekindle.observe.picture_page import graph_page
+from rekindle.observe.picture_svg import legend, svg, text
+from rekindle.observe.show import RunView
+
+
+@click.command("graph")
+@run_argument
+@click.option("--output", "-o", metavar="FILE", help="Write FILE.svg, or one page FILE.html, instead of text.")
+@with_settings
+def command(settings: Settings, run: str | None, output: str | None) -> None:
+    """Draw the graph of a run, with what was reused, computed, and failed.
+
+    RUN is taken as by `rekindle show`; a pipeline's name means its newest run. Nothing but the journal is read.
+    """
+    view = open_run(settings, run).view
+    if output is None:
+        say(_lines(view))
+        return
+    if not output.endswith((".svg", ".html")):
+        raise click.UsageError(f"{output} ends neither in .svg nor in .html")
+    made = svg(view.picture()) if output.endswith(".svg") else graph_page(view)
+    Path(output).write_text(made, encoding="utf-8")
+    click.echo(f"written: {output}", err=True)
+
+
+def _lines(view: RunView) -> Iterator[str]:
+    yield click.style(f"run {view.order} of {view.pipeline}, {view.phase}", bold=True)
+    yield from text(view.picture())
+    yield legend([share for step in view.steps for share in step.shares])
+    if any(step.again for step in view.steps):
+        yield "* some of it was started more than once: rekindle explain STEP"

@@ -1,0 +1,87 @@
+"""`rekindle runs`: all runs of a location, newest first."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import msgspec
+
+from rekindle.cli.briefs import Briefs
+from rekindle.cli.catalog import Named, each, parameters_of, pipelines, runs_of
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.text import Cell, Column, colored_phase, say, table, width
+from rekindle.engine.near import did_you_mean
+from rekindle.errors import NotFound
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.observe.runs import Brief
+from rekindle.observe.words import time_text
+
+NEWEST = 50
+HEAD = (
+    Column("RUN"),
+    Column("PHASE"),
+    Column("KEPT", is_right=True),
+    Column("CHANGED"),
+    Column("PARAMETERS"),
+    Column("NAME"),
+    Column("DRIVER"),
+)
+
+
+@click.command("runs")
+@click.argument("pipeline", required=False)
+@click.option("--all", "is_all", is_flag=True, help=f"All runs, not only the newest {NEWEST}.")
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable, one array.")
+@with_settings
+def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: bool) -> None:
+    """List the runs of a location, newest first.
+
+    RUN is pipeline/number, as other commands take it. KEPT counts the result partitions that need not be computed
+    again. An interrupted run has lost its driver: `rekindle resume` goes on with it.
+    """
+    config = settings.located()
+    store = open_store(config.location, config.storage)
+    named = _named(store, pipeline)
+    shown = named if is_all else named[:NEWEST]
+    keys = {name: parameters_of(store, name) for name in {one.pipeline for one in shown}}
+    reader = Briefs(store, config.stale_seconds)
+    briefs = list(each(store, lambda one: reader.of(one, keys[one.pipeline].get(one.run)), shown))
+    if is_json:
+        say([msgspec.json.format(msgspec.json.encode(briefs), indent=2).decode()])
+        return
+    if not briefs:
+        say([f"no run at {store.name} yet", "next: rekindle run PIPELINE"])
+        return
+    now_ms = time.time_ns() // 1_000_000
+    say(table(HEAD, [_row(brief, now_ms) for brief in briefs], width()))
+    if len(shown) < len(named):
+        say([f"{len(named) - len(shown):,} older: rekindle runs --all"])
+
+
+def _named(store: Store, pipeline: str | None) -> list[Named]:
+    known = pipelines(store)
+    if pipeline is not None and pipeline not in known:
+        hint = did_you_mean(pipeline, known) or f"the pipelines are {', '.join(known) or 'none yet'}"
+        raise NotFound(f"there is no pipeline {pipeline} at {store.name}", hint)
+    found = [one for name in ([pipeline] if pipeline else known) for one in runs_of(store, name)]
+    return sorted(found, key=lambda one: (one.run, one.number or 0), reverse=True)
+
+
+def _row(brief: Brief, now_ms: int) -> tuple[Cell | str, ...]:
+    changed = "" if brief.changed_ms is None else f"{time_text(max(0, now_ms - brief.changed_ms))} ago"
+    number = brief.run if brief.number is None else str(brief.number)
+    return (
+        f"{brief.pipeline}/{number}",
+        colored_phase(brief.phase),
+        f"{brief.kept:,}/{brief.wanted:,}",
+        changed,
+        parameters_text(brief.parameters),
+        brief.run if brief.number is not None else "",
+        brief.driver,
+    )
+
+
+def parameters_text(parameters: dict[str, str] | None) -> str:
+    return " ".join(f"{name}={value}" for name, value in (parameters or {}).items())

@@ -1,0 +1,145 @@
+"""`rekindle show`: one run, as text, JSON or one page of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from rekindle.cli.opened import open_run
+from rekindle.cli.options import Settings, run_argument, with_settings
+from rekindle.cli.runs import parameters_text
+from rekindle.cli.text import Cell, Column, colored_phase, say, table, width, wrapped
+from rekindle.observe.picture_page import page
+from rekindle.observe.show import FailureView, RestartView, RunView, StepView
+from rekindle.observe.show_words import clock, joined
+from rekindle.observe.words import count_text, time_text
+
+SHOWN = 10
+STEPS = (
+    Column("STEP"),
+    Column("KEPT", is_right=True),
+    Column("REUSED", is_right=True),
+    Column("COMPUTED", is_right=True),
+    Column("AGAIN", is_right=True),
+    Column("MISSING", is_right=True),
+    Column("GENERATION", is_right=True),
+    Column("ATTEMPTS", is_right=True),
+    Column("FAILURES", is_right=True),
+    Column("RESULT"),
+    Column("NOW"),
+)
+
+
+@click.command("show")
+@run_argument
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
+@click.option("--html", "html", metavar="FILE", help="Write one page that needs no network: graph, timeline, reasons.")
+@with_settings
+def command(settings: Settings, run: str | None, is_json: bool, html: str | None) -> None:
+    """Show one run: steps, attempts, failures, restarts and why.
+
+    RUN is a number, a name, the beginning of a name, a pipeline, or pipeline/number; the newest if left out.
+    """
+    view = open_run(settings, run).view
+    if html is not None:
+        Path(html).write_text(page(view), encoding="utf-8")
+        click.echo(f"written: {html}", err=True)
+    if is_json:
+        say([msgspec.json.format(msgspec.json.encode(view), indent=2).decode()])
+    elif html is None:
+        say(_lines(view, width()))
+
+
+def _lines(view: RunView, wide: int | None) -> Iterator[str]:
+    yield from _head(view, wide)
+    yield ""
+    yield from table(STEPS, [_step(step) for step in view.steps], wide)
+    yield from _section("failures", [_failure(one) for one in view.failures], wide)
+    yield from _section("restarts", [_restart(one) for one in view.restarts], wide)
+    yield from _section(
+        "drivers", [f"{clock(one.at_ms)}  {one.epoch}: {one.owner}, {one.application}" for one in view.drivers], wide
+    )
+    if view.sinks:
+        yield ""
+        for sink in view.sinks:
+            yield f"sink {sink.name}: {'published' if sink.is_published else 'not published'}"
+    yield from _next(view, wide)
+
+
+def _head(view: RunView, wide: int | None) -> Iterator[str]:
+    phase = colored_phase(view.phase)
+    name = f"run {view.order} of {view.pipeline}"
+    yield f"{click.style(name, bold=True)}  {click.style(phase.text, fg=phase.color)}"
+    took = time_text(max(0, view.changed_ms - view.started_ms))
+    told = [
+        view.run,
+        parameters_text(view.parameters),
+        f"started {clock(view.started_ms)} UTC",
+        f"{took} to the last change",
+    ]
+    told += [f"strategy {view.strategy}", view.life]
+    yield from wrapped(" · ".join(filter(None, told)), wide, "  ")
+    if view.gave_up:
+        yield from wrapped(f"gave up: {view.gave_up}", wide, "  ")
+
+
+def _step(step: StepView) -> tuple[Cell | str, ...]:
+    return (
+        step.name,
+        f"{step.committed:,}/{step.partitions:,}",
+        f"{step.reused:,}",
+        f"{step.computed:,}",
+        f"{step.again:,}",
+        f"{step.missing:,}",
+        str(step.generation),
+        str(step.attempts),
+        str(step.failures),
+        f"{step.kind}, {step.determinism}",
+        _now(step),
+    )
+
+
+def _now(step: StepView) -> Cell:
+    if step.poisoned:
+        return Cell(f"{step.poisoned:,} poisoned", "red")
+    if step.failed:
+        return Cell(f"{step.failed:,} failed", "red")
+    if step.running:
+        return Cell(f"{step.running:,} running", "cyan")
+    if step.missing:
+        return Cell("waiting", "yellow")
+    return Cell("released" if step.released else "complete", "green")
+
+
+def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:
+    """The newest few, oldest of them first."""
+    if not lines:
+        return
+    yield ""
+    more = f", the last {SHOWN} of {len(lines):,} (all of them: --json, --html)" if len(lines) > SHOWN else ""
+    yield click.style(title, bold=True) + more
+    for line in lines[-SHOWN:]:
+        yield from wrapped(line, wide, "    ", first="  ")
+
+
+def _failure(one: FailureView) -> str:
+    who = f"{one.step}[{one.partitions}]" if one.count else f"{one.step}, below its partitions"
+    text = f": {one.text}" if one.text else ""
+    return f"{clock(one.at_ms)}  {who} {one.kind}{text}"
+
+
+def _restart(one: RestartView) -> str:
+    return f"{clock(one.at_ms)}  {one.step}: {count_text(one.count, 'partition')}, {one.what}: {joined(one.because)}"
+
+
+def _next(view: RunView, wide: int | None) -> Iterator[str]:
+    """What is kept, and what to type."""
+    yield ""
+    kept = f"{count_text(view.committed, 'partition')} of {view.partitions:,} kept"
+    if view.is_resumable and view.phase != "running":
+        yield from wrapped(f"{kept}. next: rekindle resume {view.pipeline}/{view.order}", wide)
+    else:
+        yield f"{kept}."

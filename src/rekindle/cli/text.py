@@ -1,0 +1,109 @@
+"""Tables and lines for a terminal of any width, and for none.
+
+- A table that fits is a table. One that does not becomes one block per row, wrapped: nothing is ever cut off.
+- Without a terminal there is no width and no colour: lines are as long as they are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from rekindle.config import columns
+
+GAP = "  "
+INDENT = "  "
+PHASE_COLORS = {
+    "succeeded": "green",
+    "running": "cyan",
+    "failed": "red",
+    "failing": "red",
+    "damaged": "red",
+    "interrupted": "yellow",
+    "closed": "bright_black",
+    "never began": "bright_black",
+}
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    is_right: bool = False
+
+
+class Cell(NamedTuple):
+    """Text with a colour. Plain text may stand for one."""
+
+    text: str
+    color: str | None = None
+
+
+Cells = Sequence[Cell | str]
+
+
+def width() -> int | None:
+    """The columns of the terminal; None where there is none."""
+    asked = columns()
+    if asked is not None:
+        return asked
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def say(lines: Iterable[str] = ("",)) -> None:
+    """Print lines as one write."""
+    click.echo("\n".join(lines))
+
+
+def table(head: Sequence[Column], rows: Sequence[Cells], width: int | None) -> Iterator[str]:
+    """The lines of a table, or of blocks if it would be wider than the terminal."""
+    made = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    widths = [max(len(column.title), *(len(row[at].text) for row in made)) for at, column in enumerate(head)]
+    if width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
+        yield from _blocks(head, made, width)
+        return
+    yield click.style(_line(head, [Cell(column.title) for column in head], widths), bold=True)
+    for row in made:
+        yield _line(head, row, widths)
+
+
+def wrapped(text: str, width: int | None, indent: str = "", first: str | None = None) -> Iterator[str]:
+    """A sentence, wrapped at spaces; words that are too long stay whole, so that they can be copied."""
+    first = indent if first is None else first
+    if width is None:
+        yield first + text
+        return
+    yield from textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first]
+
+
+def colored_phase(phase: str) -> Cell:
+    return Cell(phase, PHASE_COLORS.get(phase))
+
+
+def _line(head: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]) -> str:
+    pieces = []
+    for column, cell, wide in zip(head, row, widths, strict=True):
+        space = " " * (wide - len(cell.text))
+        text = click.style(cell.text, fg=cell.color) if cell.color else cell.text
+        pieces.append(space + text if column.is_right else text + space)
+    return GAP.join(pieces).rstrip()
+
+
+def _blocks(head: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Iterator[str]:
+    for row in rows:
+        first, *rest = row
+        yield click.style(first.text, bold=True)
+        told = [f"{column.title.lower()} {cell.text}" for column, cell in zip(head[1:], rest, strict=True) if cell.text]
+        yield from wrapped(" · ".join(told), width, INDENT)

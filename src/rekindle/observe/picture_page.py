@@ -1,0 +1,167 @@
+"""A run as one page of HTML that needs nothing else: graph, timeline of attempts, restart sets with their reasons.
+
+- Summed up per step: the page grows with steps and decisions, never with partitions, and old decisions are counted
+  instead of listed.
+- No script and no network. Every text of the user's is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from rekindle.observe.picture_svg import AGAIN, COLORS, svg
+from rekindle.observe.picture_timeline import timeline
+from rekindle.observe.show import FailureView, RestartView, RunView, StepView
+from rekindle.observe.show_words import clock, joined
+from rekindle.observe.words import count_text, time_text
+
+LISTED_MAX = 200
+PHASE_COLORS = {"succeeded": COLORS["computed"], "failed": COLORS["failed"], "failing": COLORS["failed"]}
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5a6474; --paper: #f6f7f9; --card: #ffffff; --line: #dde1e8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6eaf0; --soft: #a7b0be; --paper: #12161c; --card: #1a2029; --line: #313947; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; padding: 16px; background: var(--paper); color: var(--ink);
+  font: 15px/1.45 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 1240px; margin: 0 auto; }
+h1 { font-size: 22px; margin: 0 0 4px; overflow-wrap: anywhere; }
+h2 { font-size: 16px; margin: 0 0 10px; }
+.soft { color: var(--soft); overflow-wrap: anywhere; }
+.phase { color: #fff; border-radius: 4px; padding: 1px 8px; font-size: 14px; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 14px; margin: 14px 0; }
+.scroll { overflow: auto; max-height: 720px; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; }
+th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.when { white-space: nowrap; }
+.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 12px; }
+.bad { color: #d64550; }
+"""
+
+
+def page(view: RunView) -> str:
+    """The whole page."""
+    title = f"run {view.order} of {view.pipeline}"
+    body = "".join(
+        (
+            _head(view, title),
+            _section("Graph", _legend() + f'<div class="scroll">{svg(view.picture())}</div>'),
+            _section("Steps", _steps(view.steps)),
+            _section("Timeline", f'<div class="scroll">{timeline(view)}</div>'),
+            _section("Restart sets", _restarts(view.restarts)),
+            _section("Failures", _failures(view.failures)),
+            _section("Drivers and sinks", _drivers(view)),
+        )
+    )
+    return _document(title, body)
+
+
+def graph_page(view: RunView) -> str:
+    """The graph alone."""
+    title = f"run {view.order} of {view.pipeline}"
+    graph = _section("Graph", _legend() + f'<div class="scroll">{svg(view.picture())}</div>')
+    return _document(title, _head(view, title) + graph)
+
+
+def _document(title: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
+    )
+
+
+def _head(view: RunView, title: str) -> str:
+    color = PHASE_COLORS.get(view.phase, COLORS["running"])
+    took = time_text(max(0, view.changed_ms - view.started_ms))
+    parameters = " ".join(f"{name}={value}" for name, value in view.parameters.items())
+    told = [view.run, parameters, f"started {clock(view.started_ms)} UTC", f"{took} to the last change", view.life]
+    kept = f"{count_text(view.committed, 'partition')} of {view.partitions:,} kept"
+    gave_up = f'<p class="bad">gave up: {escape(view.gave_up)}</p>' if view.gave_up else ""
+    return (
+        f'<h1>{escape(title)} <span class="phase" style="background:{color}">{escape(view.phase)}</span></h1>'
+        f'<div class="soft">{escape(" · ".join(filter(None, told)))}</div><p>{escape(kept)}</p>{gave_up}'
+    )
+
+
+def _legend() -> str:
+    keys = [f'<span class="key" style="background:{color}"></span>{state}' for state, color in COLORS.items()]
+    keys.append(f'<span class="key" style="border:2.5px solid {AGAIN}"></span>started more than once')
+    return f'<p class="soft">{"".join(keys)} · dashed: reads all of it</p>'
+
+
+def _steps(steps: Sequence[StepView]) -> str:
+    numbers = (
+        "kept",
+        "reused",
+        "computed",
+        "again",
+        "running",
+        "failed",
+        "missing",
+        "attempts",
+        "failures",
+        "generation",
+    )
+    rows = (
+        [
+            step.name,
+            f"{step.committed:,}/{step.partitions:,}",
+            *(f"{getattr(step, name):,}" for name in numbers[1:]),
+            f"{step.kind}, {step.determinism}",
+            joined(step.why),
+        ]
+        for step in steps
+    )
+    return _table(("step", *numbers, "result", "why it restarted last"), rows, numbers)
+
+
+def _restarts(restarts: Sequence[RestartView]) -> str:
+    if not restarts:
+        return '<p class="soft">Nothing was ever restarted.</p>'
+    rows = (
+        [clock(one.at_ms), one.step, f"{one.count:,}", one.what, joined(one.because)] for one in restarts[-LISTED_MAX:]
+    )
+    return _older(restarts) + _table(("when (UTC)", "step", "partitions", "what", "because"), rows, ("partitions",))
+
+
+def _failures(failures: Sequence[FailureView]) -> str:
+    if not failures:
+        return '<p class="soft">Nothing failed.</p>'
+    rows = ([clock(one.at_ms), one.step, one.partitions, one.kind, one.text] for one in failures[-LISTED_MAX:])
+    return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "what it said"), rows)
+
+
+def _drivers(view: RunView) -> str:
+    rows = ([clock(one.at_ms), str(one.epoch), one.owner, one.application] for one in view.drivers[-LISTED_MAX:])
+    sinks = [f"{sink.name} {'published' if sink.is_published else 'not published'}" for sink in view.sinks]
+    published = f"<p>{escape('sinks: ' + ', '.join(sinks))}</p>" if sinks else ""
+    return published + _table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
+
+
+def _older(things: Sequence[object]) -> str:
+    hidden = len(things) - LISTED_MAX
+    return f'<p class="soft">{hidden:,} older ones are not listed here: rekindle show --json</p>' if hidden > 0 else ""
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+
+
+def _table(head: Sequence[str], rows: Iterator[list[str]], numbers: Sequence[str] = ()) -> str:
+    marks = ["n" if name in numbers else "when" if name.startswith("when") else "" for name in head]
+    titles = "".join(_cell("th", name, mark) for name, mark in zip(head, marks, strict=True))
+    body = "".join(
+        f"<tr>{''.join(_cell('td', text, mark) for text, mark in zip(row, marks, strict=True))}</tr>" for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(tag: str, text: str, mark: str) -> str:
+    kind = f' class="{mark}"' if mark else ""
+    return f"<{tag}{kind}>{escape(text)}</{tag}>"

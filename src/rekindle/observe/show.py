@@ -1,0 +1,358 @@
+"""One run, told from its journal: steps, attempts, failures, restarts with their reasons, drivers and sinks.
+
+- A view is a value of texts and counts. It grows with decisions, never with partitions.
+- It is made from all records: a snapshot's state has forgotten what led to it.
+- An event without a time of its own happened when the rest of its record did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from rekindle.master import events as ev
+from rekindle.master.apply import apply
+from rekindle.master.beside_poison import poisoned
+from rekindle.master.state import Phase, RunState
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.picture import Link, Node, Picture, Share
+from rekindle.observe.picture_svg import svg
+from rekindle.observe.show_words import ReasonView, brief, joined, one_line, reasons_of
+
+OPEN = "running"
+INTERRUPTED = "interrupted"
+
+
+class DriverView(msgspec.Struct, frozen=True):
+    """One process that was the master of the run."""
+
+    epoch: int
+    owner: str
+    application: str
+    at_ms: int
+
+
+class AttemptView(msgspec.Struct, frozen=True):
+    """One try at partitions of a step. `outcome` is `running` while it is open."""
+
+    name: str
+    step: str
+    generation: int
+    epoch: int
+    asked: int
+    partitions: str
+    because: tuple[ReasonView, ...]
+    opened_ms: int
+    committed: int = 0
+    adopted: int = 0
+    closed_ms: int | None = None
+    outcome: str = OPEN
+
+    @property
+    def is_restart(self) -> bool:
+        return any(reason.is_restart for reason in self.because)
+
+
+class FailureView(msgspec.Struct, frozen=True):
+    """Vertices of one step that failed together, and when the step was to go on."""
+
+    at_ms: int
+    step: str
+    partitions: str
+    count: int
+    kind: str
+    text: str
+    due_ms: int
+
+
+class RestartView(msgspec.Struct, frozen=True):
+    """Part of a restart set, as it was decided. `what` says what became of the vertices."""
+
+    at_ms: int
+    step: str
+    what: str
+    count: int
+    because: tuple[ReasonView, ...]
+
+
+class StepView(msgspec.Struct, frozen=True):
+    """One kept step.
+
+    reused      counts, and was made under an earlier driver than the newest
+    computed    counts, and was made under the newest driver
+    again       partitions that were ever started more than once
+    missing     does not count, does not run, was not released, and did not fail
+    """
+
+    name: str
+    kind: str
+    determinism: str
+    partitions: int
+    generation: int
+    committed: int
+    reused: int
+    computed: int
+    running: int
+    failed: int
+    poisoned: int
+    missing: int
+    released: int
+    again: int
+    attempts: int
+    failures: int
+    restarts: int
+    why: tuple[ReasonView, ...]
+    reads: tuple[str, ...]
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """Every partition once, by what became of it."""
+        states = ("reused", "computed", "running", "failed", "missing", "released")
+        return tuple(Share(state, getattr(self, state)) for state in states)
+
+    def node(self) -> Node:
+        told = [f"{self.name}: {self.kind}, {self.determinism}, generation {self.generation}"]
+        told += [f"{share.count:,} {share.state}" for share in self.shares if share.count]
+        told += [f"{self.again:,} started more than once"] * bool(self.again)
+        told += [f"last restart: {joined(self.why)}"] * bool(self.why)
+        again = f" · {self.again:,} again" if self.again else ""
+        note = f"{self.committed:,}/{self.partitions:,} {self.kind}{again}"
+        return Node(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
+
+
+class SinkView(msgspec.Struct, frozen=True):
+    """What the run publishes."""
+
+    name: str
+    is_published: bool
+
+
+class EdgeView(msgspec.Struct, frozen=True):
+    """`consumer` reads `producer`."""
+
+    producer: str
+    consumer: str
+    mapping: str
+
+    @property
+    def is_wide(self) -> bool:
+        return self.mapping in ("all", "broadcast")
+
+
+class RunView(msgspec.Struct, frozen=True):
+    """A whole run."""
+
+    pipeline: str
+    run: str
+    order: int
+    parameters: dict[str, str]
+    phase: str
+    strategy: str
+    started_ms: int
+    changed_ms: int
+    gave_up: str
+    is_resumable: bool
+    drivers: tuple[DriverView, ...]
+    steps: tuple[StepView, ...]
+    edges: tuple[EdgeView, ...]
+    sinks: tuple[SinkView, ...]
+    attempts: tuple[AttemptView, ...]
+    failures: tuple[FailureView, ...]
+    restarts: tuple[RestartView, ...]
+    life: str = ""
+
+    @property
+    def committed(self) -> int:
+        return sum(step.committed for step in self.steps)
+
+    @property
+    def partitions(self) -> int:
+        return sum(step.partitions for step in self.steps)
+
+    def picture(self) -> Picture:
+        """The graph, each step with the shares of its partitions."""
+        wide = {(edge.producer, edge.consumer) for edge in self.edges if edge.is_wide}
+        links = (Link(name, step.name, (name, step.name) in wide) for step in self.steps for name in step.reads)
+        return Picture(tuple(step.node() for step in self.steps), tuple(links))
+
+    def _repr_html_(self) -> str:
+        head = f"run {self.order} of {self.pipeline}: {self.phase}, {self.committed:,} of {self.partitions:,} kept"
+        return f"<div><b>{escape(head)}</b><br>{svg(self.picture())}</div>"
+
+
+def view_of(
+    records: Iterable[Sequence[ev.Event]],
+    parameters: dict[str, str] | None = None,
+    life: str = "",
+    is_alone: bool = False,
+) -> tuple[RunView, RunState]:
+    """The view of a run, from the events of each of its records, and the state they fold to. `life` tells of its
+    driver; a run whose driver is gone (`is_alone`) before it ended was interrupted."""
+    fold = _Fold()
+    for events in records:
+        fold.record(events)
+    state = fold.state
+    assert state is not None, "a journal begins with RunStarted"
+    failing = state.failing
+    view = RunView(
+        pipeline=state.pipeline,
+        run=state.run,
+        order=state.order,
+        parameters=parameters or {},
+        phase=INTERRUPTED if is_alone and state.phase is Phase.RUNNING else state.phase.value,
+        strategy=state.config.strategy.value,
+        started_ms=fold.started_ms,
+        changed_ms=fold.at_ms,
+        gave_up=one_line(failing.gave_up) if failing else "",
+        is_resumable=_is_resumable(state),
+        drivers=tuple(fold.drivers),
+        steps=tuple(_step(fold, state, name) for name in state.steps),
+        edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
+        sinks=tuple(SinkView(sink, sink in state.published) for sink in state.sinks),
+        attempts=tuple(fold.attempts.values()),
+        failures=tuple(fold.failures),
+        restarts=tuple(fold.restarts),
+        life=life,
+    )
+    return view, state
+
+
+def record_ms(events: Iterable[ev.Event], before_ms: int) -> int:
+    """When a record was written, as far as its events say."""
+    return next((at for event in events if (at := getattr(event, "at_ms", None)) is not None), before_ms)
+
+
+def _is_resumable(state: RunState) -> bool:
+    match state.phase:
+        case Phase.RUNNING:
+            return True
+        case Phase.FAILING | Phase.FAILED:
+            return state.failing is None or state.failing.is_resumable
+        case Phase.SUCCEEDED | Phase.CLOSING | Phase.CLOSED:
+            return False
+
+
+class _Fold:
+    """Collects what the state forgets. Made for one view and thrown away."""
+
+    def __init__(self) -> None:
+        self.state: RunState | None = None
+        self.at_ms = 0
+        self.started_ms = 0
+        self.drivers: list[DriverView] = []
+        self.attempts: dict[AttemptId, AttemptView] = {}
+        self.failures: list[FailureView] = []
+        self.restarts: list[RestartView] = []
+        self.once: dict[str, Partitions] = {}
+        self.again: dict[str, Partitions] = {}
+
+    def record(self, events: Sequence[ev.Event]) -> None:
+        self.at_ms = record_ms(events, self.at_ms)
+        for event in events:
+            self._collect(event)
+            self.state = apply(self.state, event)
+
+    def _collect(self, event: ev.Event) -> None:
+        match event:
+            case ev.RunStarted():
+                self.started_ms = event.at_ms
+            case ev.EpochOpened():
+                self.drivers.append(DriverView(event.epoch, event.owner, event.application, event.at_ms))
+            case ev.AttemptOpened():
+                self._opened(event)
+            case ev.PartitionsCommitted():
+                one, count = self.attempts[event.attempt], len(event.partitions)
+                self.attempts[event.attempt] = msgspec.structs.replace(
+                    one, committed=one.committed + count, adopted=one.adopted + (count if event.is_adopted else 0)
+                )
+            case ev.AttemptClosed():
+                one = self.attempts[event.attempt]
+                self.attempts[event.attempt] = msgspec.structs.replace(
+                    one, closed_ms=event.at_ms, outcome=event.outcome.value
+                )
+            case ev.FailureHandled():
+                self.failures.extend(_failures(event))
+            case ev.GenerationOpened() if event.dropped:
+                what = f"generation {event.generation} opened"
+                self._restart(event.step, what, len(event.dropped), reasons_of(event.because))
+            case ev.PartitionsLost():
+                reason = ReasonView(
+                    f"gone with {event.domain.value}", brief(event.partitions), len(event.partitions), True
+                )
+                self._restart(event.step, "lost", reason.count, (reason,))
+            case _:
+                return
+
+    def _opened(self, event: ev.AttemptOpened) -> None:
+        attempt, because = event.attempt, reasons_of(event.because)
+        self.attempts[attempt] = AttemptView(
+            str(attempt),
+            attempt.step,
+            attempt.generation,
+            attempt.epoch,
+            len(event.partitions),
+            brief(event.partitions),
+            because,
+            event.at_ms,
+        )
+        before = self.once.get(attempt.step, EMPTY)
+        self.again[attempt.step] = self.again.get(attempt.step, EMPTY) | (before & event.partitions)
+        self.once[attempt.step] = before | event.partitions
+        restarted = tuple(reason for reason in because if reason.is_restart)
+        if restarted:
+            self._restart(attempt.step, f"attempt {attempt.number}", sum(r.count for r in restarted), restarted)
+
+    def _restart(self, step: str, what: str, count: int, because: tuple[ReasonView, ...]) -> None:
+        self.restarts.append(RestartView(self.at_ms, step, what, count, because))
+
+
+def _failures(event: ev.FailureHandled) -> Iterable[FailureView]:
+    for failure in event.failures:
+        root = failure.cause.root
+        yield FailureView(
+            event.at_ms,
+            failure.step,
+            brief(failure.partitions),
+            len(failure.partitions),
+            root.kind.value,
+            one_line(root.text),
+            event.due_ms,
+        )
+
+
+def _step(fold: _Fold, state: RunState, name: str) -> StepView:
+    step, spec = state.steps[name], state.layout.graph.steps[name]
+    whole = state.layout.graph.whole[name]
+    running = state.running(name) - step.committed
+    failed = step.suspects.partitions - step.committed - running
+    reused = sum(len(s.partitions) for s in step.segments if s.attempt.epoch < state.epoch)
+    missing = whole - step.committed - running - failed - step.released
+    return StepView(
+        name=name,
+        kind=spec.kind.value,
+        determinism=spec.determinism.value,
+        partitions=spec.partitions,
+        generation=step.generation,
+        committed=len(step.committed),
+        reused=reused,
+        computed=len(step.committed) - reused,
+        running=len(running),
+        failed=len(failed),
+        poisoned=len(poisoned(state, name)),
+        missing=len(missing),
+        released=len(step.released - step.committed),
+        again=len(fold.again.get(name, EMPTY)),
+        attempts=sum(one.step == name for one in fold.attempts.values()),
+        failures=sum(one.step == name for one in fold.failures),
+        restarts=sum(one.step == name for one in fold.restarts),
+        why=_last_why(fold, name),
+        reads=state.layout.producers[name],
+    )
+
+
+def _last_why(fold: _Fold, name: str) -> tuple[ReasonView, ...]:
+    """The reasons of the newest restart of the step; none if it never restarted."""
+    return next((one.because for one in reversed(fold.restarts) if one.step == name), ())

@@ -1,0 +1,59 @@
+"""How views put sets, moments and reasons into words. Short, whatever the size of what they name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
+
+from rekindle.master.events import Why
+from rekindle.model.because import NotYetRun, sentence
+from rekindle.model.partitions import Partitions
+
+SPANS_MAX = 5
+TEXT_MAX = 300
+
+
+class ReasonView(msgspec.Struct, frozen=True):
+    """Partitions that run for one reason. `is_restart` is false for what runs for the first time."""
+
+    sentence: str
+    partitions: str
+    count: int
+    is_restart: bool
+
+    def __str__(self) -> str:
+        return f"{self.partitions} {self.sentence}"
+
+
+def reasons_of(why: Why) -> tuple[ReasonView, ...]:
+    return tuple(
+        ReasonView(sentence(reason), brief(partitions), len(partitions), not isinstance(reason, NotYetRun))
+        for reason, partitions in why
+        if partitions
+    )
+
+
+def joined(reasons: tuple[ReasonView, ...]) -> str:
+    """All reasons in one line."""
+    return " · ".join(map(str, reasons))
+
+
+def brief(partitions: Partitions, spans_max: int = SPANS_MAX) -> str:
+    """The set as text; of one with many gaps the beginning, and how many there are in all."""
+    spans = list(islice(partitions.spans(), spans_max + 1))
+    pieces = [str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in spans[:spans_max]]
+    rest = f",… ({len(partitions):,} in all)" if len(spans) > spans_max else ""
+    return ",".join(pieces) + rest
+
+
+def clock(at_ms: int) -> str:
+    """Date and time in UTC."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def one_line(text: str) -> str:
+    """The first line of a message, not too long."""
+    first = next(iter(text.strip().splitlines()), "")
+    return first if len(first) <= TEXT_MAX else f"{first[:TEXT_MAX]}…"

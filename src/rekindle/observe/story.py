@@ -1,0 +1,251 @@
+"""The story of a step or of one of its vertices: every fact of the journal that concerns it, as a sentence, and whether
+it will run again.
+
+- A sentence is made from the event alone, so that it says what was known and decided then.
+- The outlook is asked of the master's own rule for the work that is left; it is what `plan` would print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+import msgspec
+
+from rekindle.failover.restart_set import RestartSet
+from rekindle.master import events as ev
+from rekindle.master.advance import work_left
+from rekindle.master.beside_poison import blocked, poisoned
+from rekindle.master.state import Phase, RunState
+from rekindle.model.because import sentence
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.show import record_ms
+from rekindle.observe.show_words import brief, joined, one_line, reasons_of
+from rekindle.observe.words import count_text
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One fact: the record it stands in, when that was written, by which epoch, and what it says."""
+
+    sequence: int
+    at_ms: int
+    epoch: int
+    text: str
+
+
+class Story(msgspec.Struct, frozen=True):
+    """What happened to a step, or to one partition of it, and what will."""
+
+    run: str
+    subject: str
+    lines: tuple[Line, ...]
+    outlook: tuple[str, ...]
+
+
+Told = tuple[int, int, Sequence[ev.Event]]
+
+
+def story_of(records: Iterable[Told], state: RunState, step: str, partition: int | None = None) -> Story:
+    """The story of `step`, or of one partition of it, from (sequence, epoch, events) of each record."""
+    subject = step if partition is None else f"{step}[{partition}]"
+    about = _About(step, None if partition is None else Partitions((partition,)), state)
+    lines: list[Line] = []
+    at_ms = 0
+    for sequence, epoch, events in records:
+        at_ms = record_ms(events, at_ms)
+        for event in events:
+            text = about.sentence(event)
+            if text:
+                lines.append(Line(sequence, at_ms, epoch, text))
+    return Story(state.run, subject, tuple(lines), tuple(_outlook(state, step, about.wanted)))
+
+
+class _About:
+    """Picks what concerns one step, or one of its partitions."""
+
+    def __init__(self, step: str, wanted: Partitions | None, state: RunState) -> None:
+        self.step = step
+        self.wanted = wanted
+        self._inputs = frozenset(state.layout.producers[step])
+        self._sinks = frozenset(state.sinks)
+
+    def _touches(self, partitions: Partitions) -> bool:
+        return bool(partitions) and (self.wanted is None or not self.wanted.is_disjoint(partitions))
+
+    def _cut(self, partitions: Partitions) -> Partitions:
+        return partitions if self.wanted is None else partitions & self.wanted
+
+    def _these(self, partitions: Partitions) -> str:
+        """`3 partitions (4-6)`, or `it` in the story of one vertex."""
+        if self.wanted is not None:
+            return "it"
+        return f"{count_text(len(partitions), 'partition')} ({brief(partitions)})"
+
+    def _why(self, why: ev.Why) -> str:
+        if self.wanted is not None:
+            return "; ".join(sentence(reason) for reason, partitions in why if self._touches(partitions))
+        return joined(reasons_of(why))
+
+    def sentence(self, event: ev.Event) -> str:
+        """The event as a sentence; empty if it does not concern us."""
+        match event:
+            case ev.RunStarted():
+                return self._started(event)
+            case ev.EpochOpened():
+                return f"driver {event.epoch} took the run: {event.owner}"
+            case ev.ChangeAccepted() | ev.CodeReplaced():
+                return self._changed(event)
+            case ev.GenerationOpened():
+                return self._generation(event)
+            case ev.AttemptOpened() | ev.PartitionsCommitted() | ev.AttemptClosed() | ev.AttemptDeleted():
+                return self._attempt(event) if event.attempt.step == self.step else ""
+            case ev.ExchangeCarried():
+                if event.step != self.step:
+                    return ""
+                return f"its exchange was made again; what was kept stands, by proof: {event.proof.value}"
+            case ev.FailureHandled():
+                return "; ".join(self._failures(event))
+            case ev.PartitionsLost() | ev.PartitionsReleased():
+                return self._gone(event)
+            case ev.ExchangesLost():
+                mine = [(exchange, parts) for exchange, parts in event.lost if exchange.consumer == self.step]
+                return "; ".join(
+                    f"{len(parts)} map parts of the exchange {exchange} were lost" for exchange, parts in mine
+                )
+            case ev.PublicationOpened():
+                return "everything is committed: publication began" if self.step in self._sinks else ""
+            case ev.SinkPublished():
+                return "published" if event.sink == self.step else ""
+            case ev.RunFailing():
+                return f"the run gave up: {one_line(event.gave_up)}"
+            case ev.RunFailed():
+                return "the run stopped; what is committed is kept"
+            case ev.RunSucceeded():
+                return "the run succeeded"
+            case ev.RunClosing() | ev.RunClosed():
+                return "the run is being deleted" if isinstance(event, ev.RunClosing) else "the run is closed"
+            case _:  # pragma: no cover
+                assert_never(event)
+
+    def _started(self, event: ev.RunStarted) -> str:
+        spec = next(step for step in event.graph.steps if step.name == self.step)
+        reads = f", reads {', '.join(sorted(self._inputs))}" if self._inputs else ""
+        return (
+            f"run {event.run} started; {self.step}: {count_text(spec.partitions, 'partition')}, "
+            f"{spec.kind.value}, {spec.determinism.value}{reads}"
+        )
+
+    def _changed(self, event: ev.ChangeAccepted | ev.CodeReplaced) -> str:
+        parts = ", ".join(event.parts)
+        if event.step != self.step:
+            return ""
+        if isinstance(event, ev.ChangeAccepted):
+            return f"changed since ({parts}), and what is committed was kept on the user's word"
+        return f"changed since its results were written: {parts}"
+
+    def _generation(self, event: ev.GenerationOpened) -> str:
+        if event.step != self.step:
+            return ""
+        told = [f"generation {event.generation} opened"]
+        if self._touches(event.dropped):
+            told.append(f"{self._these(self._cut(event.dropped))} counts no more: {self._why(event.because)}")
+        if self._touches(event.carried) and event.proof is not None:
+            told.append(f"{self._these(self._cut(event.carried))} carried over, by proof: {event.proof.value}")
+        return "; ".join(told)
+
+    def _attempt(self, event: ev.AttemptOpened | ev.PartitionsCommitted | ev.AttemptClosed | ev.AttemptDeleted) -> str:
+        name = f"attempt {event.attempt.number}"
+        match event:
+            case ev.AttemptOpened():
+                if not self._touches(event.partitions):
+                    return ""
+                return f"{name} opened for {self._these(event.partitions)}, because: {self._why(event.because)}"
+            case ev.PartitionsCommitted():
+                return self._committed(event, name)
+            case ev.AttemptClosed():
+                return f"{name} ended: {event.outcome.value}" if self.wanted is None else ""
+            case ev.AttemptDeleted():
+                return f"files of {name} deleted: nothing in them counts" if self.wanted is None else ""
+
+    def _committed(self, event: ev.PartitionsCommitted, name: str) -> str:
+        if not self._touches(event.partitions):
+            return ""
+        how = "adopted from a dead driver's" if event.is_adopted else "committed by"
+        text = f"{self._these(event.partitions)} {how} {name}"
+        if self._touches(event.changed):
+            text += f"; {self._these(self._cut(event.changed))} came back different, or not known to be equal"
+        return text
+
+    def _failures(self, event: ev.FailureHandled) -> Iterator[str]:
+        for failure in event.failures:
+            if failure.step != self.step or (failure.partitions and not self._touches(failure.partitions)):
+                continue
+            root = failure.cause.root
+            who = self._these(self._cut(failure.partitions)) if failure.partitions else "a part below it"
+            wait = event.due_ms - event.at_ms
+            text = f": {one_line(root.text)}" if root.text else ""
+            yield f"{who} failed ({root.kind.value}){text}" + (f"; waits {wait / 1000:g} s" if wait > 0 else "")
+
+    def _gone(self, event: ev.PartitionsLost | ev.PartitionsReleased) -> str:
+        is_input = event.step in self._inputs and isinstance(event, ev.PartitionsLost)
+        if is_input:
+            return f"its input {event.step} lost {count_text(len(event.partitions), 'partition')}"
+        if event.step != self.step or not self._touches(event.partitions):
+            return ""
+        these = self._these(self._cut(event.partitions))
+        if isinstance(event, ev.PartitionsLost):
+            return f"{these} can no longer be read: gone with {event.domain.value}"
+        return f"{these} released: nobody can need it any more"
+
+
+def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[str]:
+    """Whether it will run again, and why or why not. Empty sets say nothing."""
+    if state.phase in (Phase.CLOSING, Phase.CLOSED):
+        yield "nothing will run again: the run is closed, and its results are deleted"
+        return
+    step, whole = state.steps[name], state.layout.graph.whole[name]
+    subject = _Subject(name, is_one=wanted is not None)
+    left = whole if wanted is None else wanted
+    counts = left & step.committed
+    if counts:
+        by = sorted({s.attempt.number for s in step.segments if not s.partitions.is_disjoint(counts)})
+        attempts = ", ".join(map(str, by[:3])) + (f" and {len(by) - 3} more" if len(by) > 3 else "")
+        yield f"{subject(counts)} will not run again: the result counts (attempt {attempts})"
+    for one in state.attempts_of(name):
+        if running := left & one.partitions:
+            yield f"{subject(running)} will come from attempt {one.attempt.number}, which is {one.status.value}"
+    yield from _unmade(state, name, left - counts - state.running(name), subject)
+
+
+def _unmade(state: RunState, name: str, left: Partitions, subject: _Subject) -> Iterator[str]:
+    plan = work_left(state) if state.phase is not Phase.SUCCEEDED else RestartSet()
+    is_stopped = state.phase is Phase.FAILED
+    poison = EMPTY if is_stopped else left & poisoned(state, name)
+    if poison:
+        yield f"{subject(poison)} will not be tried again by this driver: poison; a resume tries it again"
+    stuck = EMPTY if is_stopped else (left & blocked(state).get(name, EMPTY)) - poison
+    if stuck:
+        yield f"{subject(stuck)} will wait: an input is poison"
+    due = (left & plan.partitions(name)) - poison - stuck
+    for reason, partitions in plan.steps[name].because if due else ():
+        if part := partitions & due:
+            when = " when the run is resumed" if is_stopped else ""
+            yield f"{subject(part)} will run{when}: {sentence(reason)}"
+    released = (left - plan.partitions(name)) & state.steps[name].released
+    if released:
+        yield f"{subject(released)} will not run again: released, nobody can need it any more"
+    idle = left - plan.partitions(name) - poison - stuck - released
+    if idle:
+        yield f"{subject(idle)} will not run: nothing that is missing needs it"
+
+
+class _Subject:
+    """Names a set in a sentence: by its step and number where the story is about one vertex."""
+
+    def __init__(self, name: str, *, is_one: bool) -> None:
+        self._name = name
+        self._is_one = is_one
+
+    def __call__(self, partitions: Partitions) -> str:
+        text = f"{self._name}[{brief(partitions)}]"
+        return text if self._is_one else f"{text} ({count_text(len(partitions), 'partition')})"

@@ -1,0 +1,160 @@
+"""Write the reference pages from the code: settings, commands, errors. `--check` compares instead."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from rekindle import errors
+from rekindle.cli.boundary import exit_code
+from rekindle.cli.main import group
+from rekindle.cli.registry import COMMANDS
+from rekindle.config import SETTINGS, SPARK_PREFIX, Setting
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+MADE = "<!-- made by `make reference` from the code; do not edit -->"
+
+
+def configuration() -> str:
+    rows = "\n".join(map(_setting, SETTINGS))
+    return f"""{MADE}
+# Configuration
+
+A setting has one key. Where several places give it a value, the later one in this order wins:
+
+1. its default
+2. `rekindle.toml`: the file that `--config` or the variable `REKINDLE_CONFIG` names, else the nearest one from the
+   current folder upwards
+3. the environment
+4. Spark's properties, `{SPARK_PREFIX}<key>`
+5. flags: `--location`, `--storage KEY=VALUE`, and `--set KEY=VALUE` for every setting
+
+`rekindle doctor` prints every setting as resolved, and where its value came from. A key that does not exist, or a value
+without meaning, is refused with its place (RK101). A run records its limits when it starts: a later change does not
+reach it.
+
+```toml
+# rekindle.toml
+location = "s3a://lake/rekindle"     # a relative path is relative to this file
+
+[storage]
+endpoint = "http://localhost:9000"
+region = "eu-central-1"
+
+[failover]
+strategy = "region"
+
+[backoff]
+kind = "exponential"
+attempts_max = 10
+```
+
+| key | variable | what it is | default | meaning |
+| --- | --- | --- | --- | --- |
+{rows}
+| `storage.*` | `REKINDLE_STORAGE_*` | text | | how to reach the store, as obstore calls it: `endpoint`, `region`, … |
+
+A flag can be seen by everybody on the same machine: give secrets by the environment, or let the store find its own.
+`NO_COLOR` switches colours off, `COLUMNS` fixes the width of tables, `JAVA_HOME` is where `doctor` looks for Java.
+"""
+
+
+def commands() -> str:
+    context = click.Context(group, info_name="rekindle")
+    parts = "\n\n".join(f"## rekindle {name}\n\n{_help(name, context)}" for name in COMMANDS)
+    return f"""{MADE}
+# Commands
+
+```
+{_plain(group, context)}
+```
+
+What does not need Spark does not start it: only `plan`, `run` and `resume` do.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | done; for `plan`: nothing to do |
+| 1 | failed, and the same command would not help |
+| 2 | `plan` only: there is work |
+| 3 | refused: nothing was done, and the message says why |
+| 4 | failed, and resumable: what is kept is reused when the same command is typed again |
+| 130 | interrupted |
+
+{parts}
+"""
+
+
+def failures() -> str:
+    rows = "\n\n".join(map(_error, _errors()))
+    return f"""{MADE}
+# Errors
+
+Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: a script may match on
+them for ever. Anything without a code is a fault of Rekindle's, or an exception of your own code outside of a step: it
+is printed as one line, with the full trace in a file whose path is printed.
+
+{rows}
+"""
+
+
+PAGES = {"configuration.md": configuration, "cli.md": commands, "errors.md": failures}
+
+
+def _setting(one: Setting) -> str:
+    default = str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
+    least = f", at least {one.least:g}" if one.least is not None else ""
+    return (
+        f"| `{one.key}` | `{one.variable}` | {one.kind}{least} | {f'`{default}`' if default else ''} | {one.meaning} |"
+    )
+
+
+def _help(name: str, above: click.Context) -> str:
+    command = importlib.import_module(COMMANDS[name].module).command
+    assert isinstance(command, click.Command)
+    return f"```\n{_plain(command, click.Context(command, info_name=name, parent=above))}\n```"
+
+
+def _plain(command: click.Command, context: click.Context) -> str:
+    context.terminal_width = 100
+    return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+
+
+def _errors() -> Iterator[type[errors.RekindleError]]:
+    found = (one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.RekindleError))
+    return iter(sorted(found, key=lambda one: one.code))
+
+
+def _error(one: type[errors.RekindleError]) -> str:
+    above = [base.__name__ for base in one.__mro__[1:] if issubclass(base, errors.RekindleError)]
+    kind = f", a kind of {above[0]}" if above else ""
+    meaning = " ".join((one.__doc__ or "").split())
+    return (
+        f"## {one.code} {one.__name__}\n\n{meaning}\n\n"
+        f"- What to do: {one.advice}.\n- Exit code: {int(exit_code(one('')))}{kind}."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="say which page is not what the code says")
+    is_check = parser.parse_args().check
+    FOLDER.mkdir(exist_ok=True)
+    stale = [name for name, make in PAGES.items() if not _is_current(name, make())]
+    if is_check:
+        raise SystemExit(f"not current: {', '.join(stale)}; next: make reference" if stale else 0)
+    for name, make in PAGES.items():
+        (FOLDER / name).write_text(make())
+
+
+def _is_current(name: str, text: str) -> bool:
+    path = FOLDER / name
+    return path.is_file() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    main()
