@@ -71,7 +71,7 @@ def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> Non
     run.finish("clean")
     run.publish()
     tally = Tally()
-    tally.take(tuple(run.journal[before:]))
+    tally.take(tuple(run.journal[before:]), run.state)
     summary = summary_of(
         run.state,
         tally,

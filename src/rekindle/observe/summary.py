@@ -88,7 +88,7 @@ class RunSummary:
             cores = f", {time_text(self.saved_core_ms)} of cores" if self.saved_core_ms is not None else ""
             yield f"  saved about {time_text(self.saved_ms)}{cores} against a start from nothing"
         if self.bytes:
-            yield f"  kept {bytes_text(self.bytes)}"
+            yield f"  kept {bytes_text(self.bytes)}{'' if self.was_done else ' on the way'}"
         for sink, where in self.results.items():
             yield f"  {sink} is in {where}"
 
@@ -100,27 +100,32 @@ class RunSummary:
 
 
 class Tally:
-    """Folds the events of one process."""
+    """Folds the events of one process. `segments` are the files that counted before any of them was released."""
 
     def __init__(self) -> None:
         self.computed: dict[str, Partitions] = {}
         self.count: dict[str, int] = {}
         self.failures = 0
+        self.segments: dict[str, tuple[Segment, ...]] = {}
         self._clock = Clock()
         self._began_ms: int | None = None
         self._ended_ms: int | None = None
 
-    def take(self, events: tuple[Event, ...]) -> None:
+    def take(self, events: tuple[Event, ...], state: RunState) -> None:
         self._clock.take(events)
         for event in events:
             match event:
                 case EpochOpened():
                     self._began_ms = event.at_ms
+                    self.segments = {name: step.segments for name, step in state.steps.items()}
                 case RunSucceeded(at_ms) | RunFailed(at_ms):
                     self._ended_ms = at_ms
                 case FailureHandled():
                     self.failures += 1
-                case PartitionsCommitted(attempt, partitions) if not event.is_adopted:
+                case PartitionsCommitted(attempt, partitions):
+                    self.segments[attempt.step] = state.steps[attempt.step].segments or self.segments[attempt.step]
+                    if event.is_adopted:
+                        continue
                     self.computed[attempt.step] = self.computed.get(attempt.step, EMPTY) | partitions
                     self.count[attempt.step] = self.count.get(attempt.step, 0) + len(partitions)
                 case _:
@@ -162,7 +167,7 @@ def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Si
         computed,
         step.generation,
         repeated=tally.count.get(name, 0) - computed,
-        bytes=_sum(sizes(segment) for segment in step.segments),
+        bytes=_sum(sizes(segment) for segment in tally.segments.get(name, step.segments)),
         saved_ms=pace.of(reused) if pace else None,
         saved_core_ms=pace.core_ms(reused, total, cores) if pace and cores else None,
     )

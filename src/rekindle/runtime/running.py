@@ -171,7 +171,7 @@ def _ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, ord
 
 def _both(tally: Tally, watcher: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
-        tally.take(events)
+        tally.take(events, state)
         watcher(events, state)
 
     return watch

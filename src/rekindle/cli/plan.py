@@ -1,0 +1,101 @@
+"""`rekindle plan`: what a start would do now, without doing it."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.limits import master_config
+from rekindle.cli.load import load
+from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
+from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_session import LazySession
+from rekindle.config import columns, is_plain
+from rekindle.model.kinds import Determinism
+from rekindle.observe.plan import Action, Plan, Stage
+from rekindle.runtime.options import RunOptions
+
+COLORS = {Action.COMPUTE: "yellow", Action.REUSE: "green", Action.FUSED: "dim", Action.PUBLISH: "cyan"}
+WIDE = 100
+
+
+@click.command("plan")
+@with_settings
+@with_parameters
+@with_choices
+@click.option("--new", is_flag=True, help="Plan a new run although one of these parameters exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Also tell why each step is kept or fused, and what can be proved.")
+@pipeline_argument
+def command(
+    pipeline: str,
+    settings: Settings,
+    parameters: dict[str, str],
+    choices: Choices,
+    new: bool,
+    as_json: bool,
+    verbose: bool,
+) -> int:
+    """Show what would run, what would be reused and why; exit 2 if there is work.
+
+    Nothing is written and nothing is started but a Spark session, which is needed to understand the pipeline.
+    """
+    loaded = load(pipeline)
+    with LazySession(loaded, choices) as session:
+        config = settings.located(session.properties())
+        options = RunOptions(
+            new=new,
+            accept_change=choices.accept_change,
+            replace=choices.replace,
+            storage=config.storage,
+            config=master_config(config),
+            stale_seconds=config.stale_seconds,
+        )
+        plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
+    if as_json:
+        click.echo(plan.to_json())
+    else:
+        show(plan, console(), is_verbose=verbose)
+    return ExitCode.WORK if plan.has_work else ExitCode.DONE
+
+
+def console() -> Console:
+    """Where people read."""
+    return Console(highlight=False, no_color=is_plain(), width=columns())
+
+
+def show(plan: Plan, to: Console, *, is_verbose: bool = False) -> None:
+    """The plan as a table between its headline and what follows from it."""
+    to.print(escape(plan.headline), style="bold", soft_wrap=True)
+    if plan.has_work:
+        to.print(_table(plan, is_wide=to.width >= WIDE))
+        for line in plan.closing():
+            to.print(escape(line), soft_wrap=True)
+    if is_verbose:
+        for stage in plan.stages:
+            said = "; ".join(filter(None, (stage.note, stage.trust)))
+            to.print(f"  {stage.step}: {escape(said)}", style="dim", soft_wrap=True)
+
+
+def _table(plan: Plan, *, is_wide: bool) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(ratio=1)
+    if is_wide:
+        table.add_column()
+    for stage in plan.stages:
+        table.add_row(*_cells(stage, is_wide=is_wide), style=COLORS.get(stage.action, ""))
+    return table
+
+
+def _cells(stage: Stage, *, is_wide: bool) -> tuple[str, ...]:
+    cells = (stage.step, stage.action.value, stage.numbers)
+    trust = stage.trust if stage.computed and stage.determinism is not Determinism.DETERMINATE else ""
+    if is_wide:
+        return (*cells, escape(stage.reason), escape(" · ".join(filter(None, (stage.stands, trust)))))
+    return (*cells, escape(" · ".join(filter(None, (stage.reason, stage.stands, trust)))))

@@ -1,0 +1,98 @@
+"""A run as it goes on, on the terminal: one line per step that changes in place, and news above them. Where there is no
+terminal, plain lines: the news, each step that is complete, and now and then how far it is."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from rekindle.master.events import Event
+from rekindle.master.state import RunState
+from rekindle.observe.progress import Progress, Row
+from rekindle.observe.words import time_text
+
+PLAIN_SECONDS = 30.0
+REFRESHES_PER_SECOND = 4
+BAR_COLUMNS = 24
+
+
+class Display:
+    """Watches a run and draws it. Use it as a context manager; it is the run's watcher."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress()
+        self.state: RunState | None = None
+        self._console = console
+        self._live: Live | None = None
+        self._told = 0.0
+        self._complete: set[str] = set()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def __call__(self, events: tuple[Event, ...], state: RunState) -> None:
+        self.state = state
+        news = self.progress.take(events, state)
+        if self._console.is_terminal and self._live is None:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._drawn,
+                refresh_per_second=REFRESHES_PER_SECOND,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        for line in news:
+            self._say(line)
+        if self._live is None:
+            self._tell_plainly()
+
+    def _say(self, line: str) -> None:
+        self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {escape(line)}", soft_wrap=True)
+
+    def _tell_plainly(self) -> None:
+        rows = self.progress.rows()
+        for row in rows:
+            if row.is_done and row.step not in self._complete:
+                self._complete.add(row.step)
+                self._say(f"{row.step}: {row.done}/{row.total} done{_notes(row, is_short=True)}")
+        self._complete -= {row.step for row in rows if not row.is_done}
+        if time.monotonic() - self._told >= PLAIN_SECONDS:
+            self._told = time.monotonic()
+            going = [f"{row.step} {row.done}/{row.total}" for row in rows if not row.is_done]
+            if going:
+                self._say(f"{', '.join(going)}{self._left()}")
+
+    def _drawn(self) -> RenderableType:
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 1))
+        table.add_column(no_wrap=True)
+        table.add_column(width=BAR_COLUMNS)
+        table.add_column(no_wrap=True, justify="right")
+        table.add_column()
+        for row in self.progress.rows():
+            bar = ProgressBar(total=row.total, completed=row.done, width=BAR_COLUMNS)
+            table.add_row(row.step, bar, f"{row.done}/{row.total}", escape(_notes(row)))
+        return Group(table, self._left().removeprefix(", "))
+
+    def _left(self) -> str:
+        left_ms = self.progress.left_ms()
+        return f", about {time_text(left_ms)} left" if left_ms else ""
+
+
+def _notes(row: Row, *, is_short: bool = False) -> str:
+    found = [f"{row.kept} kept"] if row.kept else []
+    found += [f"{row.running} running"] if row.running and not is_short else []
+    found += [f"{row.again} again"] if row.again else []
+    said = " · ".join(found)
+    return f" ({said})" if is_short and said else said

@@ -1,0 +1,117 @@
+"""`rekindle resume`: go on with a run that did not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import click
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.catalog import Named, find_run, parameters_of, runs_of
+from rekindle.cli.load import load
+from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
+from rekindle.cli.plan import console
+from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_session import LazySession
+from rekindle.cli.run_start import Starting, execute
+from rekindle.errors import NotFound, RunClosed
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.master.state import Phase, RunState
+from rekindle.runtime.opening import peek
+
+LOOKED_AT_MAX = 50
+OTHERS_SHOWN_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A run to go on with, why it, and the parameters of its key."""
+
+    named: Named
+    why: str
+    parameters: Mapping[str, str]
+
+    def __str__(self) -> str:
+        given = " ".join(f"{name}={value}" for name, value in self.parameters.items())
+        return f"resuming run {self.named}{f' ({given})' if given else ''}: {self.why}"
+
+
+@click.command("resume")
+@with_settings
+@with_choices
+@pipeline_argument
+@run_argument
+def command(pipeline: str, run: str | None, settings: Settings, choices: Choices) -> int:
+    """Go on with a run that did not finish: RUN, or the newest that can be resumed.
+
+    Its parameters come from its key in the store. What is committed is reused; the plan is printed first.
+    """
+    loaded = load(pipeline)
+    with LazySession(loaded, choices) as session:
+        config = settings.located(session.properties())
+        chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
+        console().print(str(chosen), markup=False, soft_wrap=True)
+        starting = Starting(pipeline, loaded, session, config, chosen.parameters, choices)
+        execute(starting, run=chosen.named.run)
+    return ExitCode.DONE
+
+
+def choose(store: Store, pipeline: str, word: str) -> Chosen:
+    """The run that was named, else the newest that can be resumed; those that could be too are told."""
+    keys = parameters_of(store, pipeline)
+    if word:
+        named = find_run(store, word if "/" in word else f"{pipeline}/{word}")
+        if named.pipeline != pipeline:
+            raise NotFound(f"run {named} is none of {pipeline}", "name the file of its pipeline")
+        return Chosen(named, "you named it", keys.get(named.run, {}))
+    found = _resumable(store, pipeline, keys)
+    if not found:
+        raise NotFound(
+            f"no run of {pipeline} can be resumed", "`rekindle run` starts one, `rekindle runs` lists those there are"
+        )
+    newest, *others = found
+    if not others:
+        return newest
+    shown = ", ".join(str(one.named) for one in others[:OTHERS_SHOWN_MAX])
+    why = f"{newest.why}, and it is the newest; {len(others)} more can be resumed by name: {shown}"
+    return Chosen(newest.named, why, newest.parameters)
+
+
+def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]]) -> list[Chosen]:
+    """Newest first. A run that a newer one of the same parameters replaced is none."""
+    found: list[Chosen] = []
+    seen: list[Mapping[str, str]] = []
+    for named in list(reversed(runs_of(store, pipeline)))[:LOOKED_AT_MAX]:
+        key = keys.get(named.run)
+        if key is None or key in seen:
+            continue
+        seen.append(key)
+        why = _why(store, named)
+        if why:
+            found.append(Chosen(named, why, key))
+    return found
+
+
+def _why(store: Store, named: Named) -> str:
+    try:
+        state = peek(store, named.pipeline, named.run)
+    except RunClosed:
+        return ""
+    return "" if state is None else reason(state)
+
+
+def reason(state: RunState) -> str:
+    """Why a run can be resumed; empty where it cannot."""
+    done = sum(len(step.committed | step.released) for step in state.steps.values())
+    total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
+    kept = f"{done:,} of {total:,} partitions are done"
+    match state.phase:
+        case Phase.FAILED | Phase.FAILING:
+            is_resumable = state.failing is None or state.failing.is_resumable
+            return f"it stopped, {kept}" if is_resumable else ""
+        case Phase.RUNNING:
+            return f"it did not finish, {kept}"
+        case Phase.SUCCEEDED | Phase.CLOSING | Phase.CLOSED:
+            return ""

@@ -1,0 +1,53 @@
+"""`rekindle run`: start a run, continue it, or say that it is done. A scheduler needs no other command."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.load import load
+from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
+from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_session import LazySession
+from rekindle.cli.run_start import Starting, execute
+from rekindle.cli.run_watch import watch_living
+from rekindle.cli.supervise import supervise
+from rekindle.errors import StillOwned
+
+
+@click.command("run")
+@with_settings
+@with_parameters
+@with_choices
+@click.option("--new", is_flag=True, help="Start a new run although one of these parameters exists.")
+@click.option("--watch", is_flag=True, help="If the run is alive in another process, watch it to its end.")
+@click.option("--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, under the backoff.")
+@pipeline_argument
+def command(
+    pipeline: str,
+    settings: Settings,
+    parameters: dict[str, str],
+    choices: Choices,
+    new: bool,
+    watch: bool,
+    supervised: bool,
+) -> int:
+    """Run a pipeline, or continue the run of these parameters that did not finish.
+
+    A run that is done is not started again; --new does that. One that a living process has is refused, with its owner
+    named, or watched (--watch).
+    """
+    if supervised:
+        return supervise(sys.argv[1:], settings.config())
+    loaded = load(pipeline)
+    with LazySession(loaded, choices) as session:
+        starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
+        try:
+            execute(starting, is_new=new)
+        except StillOwned:
+            if not watch:
+                raise
+            return watch_living(starting)
+    return ExitCode.DONE

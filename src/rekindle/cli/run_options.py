@@ -1,0 +1,77 @@
+"""Options of the commands that start or plan a run, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from rekindle.cli.options import Settings
+from rekindle.errors import ConfigRefused
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+STRATEGY = "failover.strategy"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user says about this start beside the run's key. None of it is part of the key."""
+
+    accept_change: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    force: bool = False
+    master: str = ""
+    conf: tuple[tuple[str, str], ...] = ()
+
+
+def with_choices(command: Command) -> Command:
+    """Add the options; the command gets `choices`, and its `settings` know the strategy."""
+
+    @wraps(command)
+    def call(
+        *arguments: Any,
+        settings: Settings,
+        accept_change: tuple[str, ...],
+        replace_: tuple[str, ...],
+        force: bool,
+        strategy: str | None,
+        master: str | None,
+        conf: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
+        choices = Choices(accept_change, replace_, force, master or "", tuple(map(_property, conf)))
+        if strategy:
+            settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
+        return command(*arguments, settings=settings, choices=choices, **others)
+
+    for decorate in reversed(_OPTIONS):
+        call = decorate(call)
+    return call  # type: ignore[return-value]
+
+
+_OPTIONS = (
+    click.option(
+        "--accept-change", multiple=True, metavar="STEP", help="Keep what is committed of STEP although it changed."
+    ),
+    click.option(
+        "--replace", "replace_", multiple=True, metavar="STEP", help="Read the source of STEP again: it changed."
+    ),
+    click.option("--force", is_flag=True, help="Take the run over from a master that still shows life."),
+    click.option(
+        "--strategy",
+        type=click.Choice(("region", "individual", "full")),
+        help="Which vertices restart after a failure.",
+    ),
+    click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark property of the session that is started."),
+)
+
+
+def _property(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise ConfigRefused(f"--conf {given} has no value", "--conf spark.sql.shuffle.partitions=64")
+    return key, value

@@ -1,0 +1,64 @@
+"""The Spark session of a command: started when something first needs it, ended if it was started here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+from rekindle.cli.load import Loaded
+from rekindle.cli.run_options import Choices
+from rekindle.config import is_submitted
+from rekindle.errors import Refused
+
+START = "rekindle.engine.spark.start"
+
+
+class _Start(Protocol):
+    """The engine's module."""
+
+    def start(self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[Any, bool]: ...
+    def properties(self, session: Any) -> dict[str, str]: ...
+    def send_by_value(self, module: Any) -> None: ...
+
+
+class LazySession:
+    """Call it for the session. Nothing that does not need Spark starts it."""
+
+    def __init__(self, loaded: Loaded, choices: Choices) -> None:
+        self._loaded = loaded
+        self._choices = choices
+        self._session: Any = None
+        self._is_ours = False
+
+    def __call__(self) -> Any:
+        if self._session is None:
+            start = _engine()
+            if self._loaded.is_file:
+                start.send_by_value(self._loaded.module)
+            name, conf = self._loaded.pipeline.name, dict(self._choices.conf)
+            self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted())
+        return self._session
+
+    def properties(self) -> dict[str, str]:
+        """What Spark was told: all of it where an application is there already, else what the flags say."""
+        if self._session is None and not is_submitted():
+            return dict(self._choices.conf)
+        return _engine().properties(self())
+
+    def __enter__(self) -> LazySession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._is_ours:
+            self._session.stop()
+
+
+def _engine() -> _Start:
+    try:
+        return cast(_Start, importlib.import_module(START))
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise Refused("this needs pyspark, which is not installed", "pip install 'rekindle[spark]'") from error

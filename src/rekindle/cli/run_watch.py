@@ -1,0 +1,37 @@
+"""Watch the run of these parameters that another process has, to its end."""
+
+from __future__ import annotations
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.plan import console
+from rekindle.cli.progress import Display
+from rekindle.cli.run_start import Starting
+from rekindle.journal.keys import find_claim
+from rekindle.journal.stores import open_store
+from rekindle.master.state import Phase
+from rekindle.runtime.watching import watch
+
+
+def watch_living(starting: Starting) -> int:
+    """The exit code that the run's own process ends with, as far as the journal tells."""
+    config, pipeline, to = starting.config, starting.loaded.pipeline.name, console()
+    store = open_store(config.location, config.storage)
+    held = find_claim(store, pipeline, starting.parameters)
+    assert held is not None, "a living run holds its key"
+    to.print(f"watching run {held.run}, which another process has", markup=False, soft_wrap=True)
+    with Display(to) as display:
+        for events, state in watch(store, pipeline, held.run, stale_seconds=config.stale_seconds):
+            display(events, state)
+    phase = display.state.phase if display.state else Phase.RUNNING
+    to.print(f"run {held.run}: {_ending(phase)}", markup=False, soft_wrap=True)
+    return ExitCode.DONE if phase is Phase.SUCCEEDED else ExitCode.RESUMABLE
+
+
+def _ending(phase: Phase) -> str:
+    match phase:
+        case Phase.SUCCEEDED:
+            return "done"
+        case Phase.FAILED | Phase.FAILING:
+            return "failed; `rekindle resume` goes on with it"
+        case _:
+            return "its driver is gone; `rekindle resume` goes on with it"

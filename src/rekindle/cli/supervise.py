@@ -1,0 +1,95 @@
+"""`run --supervise`: a small parent without Spark that restarts a driver when it dies, under the restart backoff.
+
+- The child is the same command without `--supervise`. What it ends with by itself is the answer: done, refused, failed.
+- A child that was killed, or ended in a way that no command does, died: it is started again when the backoff says so,
+  and takes its run over by the journal alone. The backoff is bounded, and so are the restarts.
+- Ending the parent ends the child first.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+import click
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.limits import master_config
+from rekindle.config import Config, is_submitted
+from rekindle.errors import Refused, RunFailed
+from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.observe.words import time_text
+
+FLAG = "--supervise"
+CHILD = "from rekindle.cli.main import main; main()"
+ENDINGS = frozenset(int(code) for code in ExitCode)
+DIED = Cause(FailureKind.APPLICATION_DIED)
+END_SECONDS_MAX = 30.0
+
+# Runs a driver to its end; its exit code, negative where a signal ended it.
+Drive = Callable[[], int]
+
+
+def supervise(arguments: Sequence[str], config: Config) -> int:
+    """Run the command `arguments`, which hold the flag, until it ends by itself."""
+    if is_submitted():
+        raise Refused(
+            "--supervise cannot restart a driver that spark-submit started",
+            "start `rekindle run --supervise --master …` without spark-submit, or let the cluster restart the driver",
+        )
+    words = [word for word in arguments if word != FLAG]
+    return keep_going(lambda: _drive(words), master_config(config).backoff.policy())
+
+
+def keep_going(
+    drive: Drive,
+    backoff: Backoff,
+    *,
+    now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    pause: Callable[[float], None] = time.sleep,
+    jitter: Callable[[], float] = lambda: random.uniform(-1, 1),
+) -> int:
+    """Drive until it ends by itself, or the backoff gives up."""
+    memory = BackoffState()
+    while (code := drive()) not in ENDINGS:
+        memory, verdict = on_failure(backoff, memory, DIED, now_ms(), jitter())
+        if isinstance(verdict, GiveUp):
+            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", "rekindle resume")
+        wait_ms = max(0, verdict.at_ms - now_ms())
+        click.echo(f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}", err=True)
+        pause(wait_ms / 1000)
+    return code
+
+
+def _drive(words: Sequence[str]) -> int:
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *words])
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.terminate()
+        try:
+            child.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _how(code: int) -> str:
+    try:
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"

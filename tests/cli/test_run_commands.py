@@ -1,0 +1,166 @@
+"""`plan`, `run` and `resume` without Spark: which run they take, what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.test_run_flow import Broken, FakeAdapter
+from rekindle.cli import run_session
+from rekindle.cli.boundary import ExitCode, guarded
+from rekindle.cli.main import group
+from rekindle.journal.stores import open_store
+from runtime.instant import InstantEngine
+
+PIPELINE = """
+import rekindle as rk
+
+pipeline = rk.Pipeline("daily")
+
+
+@pipeline.source
+def orders(spark, day="today"): ...
+
+
+@pipeline.step
+def clean(orders): ...
+
+
+@pipeline.step
+def counted(clean): ...
+
+
+@pipeline.sink(rk.files("/out"))
+def daily(counted): ...
+"""
+
+
+class NoSpark:
+    """Counts the sessions that were asked for."""
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def start(self, name: str, master: str, conf: dict[str, str], is_submitted: bool) -> tuple[Any, bool]:
+        self.started += 1
+        return "session", False
+
+    def properties(self, session: Any) -> dict[str, str]:
+        return {}
+
+    def send_by_value(self, module: Any) -> None:
+        pass
+
+
+class Typed:
+    """A user who types commands in one folder."""
+
+    def __init__(self, folder: Path, adapter: FakeAdapter, capture: pytest.CaptureFixture[str]) -> None:
+        self.adapter = adapter
+        self.spark = NoSpark()
+        self.out = self.err = ""
+        self._file = folder / f"daily_{folder.name}.py"
+        self._file.write_text(PIPELINE)
+        self._location = str(folder)
+        self._capture = capture
+
+    def types(self, command: str, *words: str) -> int:
+        code = guarded(group, [command, "--location", self._location, str(self._file), *words])
+        self.out, self.err = self._capture.readouterr()
+        return code
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Typed]:
+    adapter = FakeAdapter(tmp_path)
+    made = Typed(tmp_path, adapter, capsys)
+    monkeypatch.setattr("rekindle.api._spark", lambda: adapter)
+    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
+    monkeypatch.setenv("COLUMNS", "120")
+    yield made
+
+
+def test_plan_then_run_then_done(user: Typed) -> None:
+    assert user.types("plan", "-p", "day=monday") == ExitCode.WORK
+    assert "new run of daily" in user.out
+    assert "compute" in user.out and "4/4" in user.out and "not yet run" in user.out
+    assert "pipelined into counted" in user.out and "publishes counted" in user.out
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert "new run of daily" in user.out and "computed 4 partitions, reused 0" in user.out
+    assert "daily is in" in user.out
+    started = user.spark.started
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert "was done before" in user.out
+    assert user.types("plan", "-p", "day=monday") == ExitCode.DONE
+    assert "nothing to do" in user.out
+    assert user.spark.started == started, "nothing that is done needs Spark"
+
+
+def test_a_plan_writes_nothing(user: Typed, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    user.types("plan")
+    assert [path for path in sorted(tmp_path.rglob("*")) if "__pycache__" not in str(path)] == before
+
+
+def test_a_failure_names_what_failed_what_is_kept_and_the_next_command(user: Typed, tmp_path: Path) -> None:
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    assert user.types("run", "-p", "day=monday") == ExitCode.RESUMABLE
+    assert "counted[1-3] no such column" in user.err
+    assert "counted: 1 of 4 are kept" in user.err
+    assert f"next: correct it, then: rekindle resume --location {tmp_path}" in user.err
+    user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert user.types("plan", "--json", "-p", "day=monday") == ExitCode.WORK
+    plan = json.loads(user.out)
+    (counted,) = [stage for stage in plan["stages"] if stage["step"] == "counted"]
+    assert (counted["computed"], counted["kept"]) == ("1-3", "0")
+    assert user.types("resume") == ExitCode.DONE
+    assert "resuming run daily/1 (day=monday): it stopped, 1 of 4 partitions are done" in user.out
+    assert "computed 3 partitions, reused 1" in user.out
+    assert user.types("resume") == ExitCode.REFUSED
+    assert "no run of daily can be resumed" in user.err
+
+
+def test_resume_takes_the_newest_and_says_what_else_could_be(user: Typed) -> None:
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    user.types("run", "-p", "day=monday")
+    user.types("run", "-p", "day=tuesday")
+    user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert user.types("resume") == ExitCode.DONE
+    assert "resuming run daily/2 (day=tuesday)" in user.out
+    assert "it is the newest; 1 more can be resumed by name: daily/1" in user.out
+    assert user.types("resume", "1") == ExitCode.DONE
+    assert "resuming run daily/1 (day=monday): you named it" in user.out
+
+
+def test_new_starts_another_run_of_the_same_key(user: Typed) -> None:
+    user.types("run")
+    assert user.types("run", "--new") == ExitCode.DONE
+    assert "computed 4 partitions" in user.out
+
+
+def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
+    """The other process is this one, which lives: it began the run and never said that it left."""
+    engine = InstantEngine(open_store(user._location), dies_after=0)
+    user.adapter.make = lambda folder: engine
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rekindle.journal.lease.Lease.stop", lambda self, has_left=True: None)
+        assert user.types("run") == ExitCode.INTERRUPTED
+    asked = len(user.adapter.asked)
+    assert user.types("run") == ExitCode.REFUSED
+    assert "belongs to process" in user.err and "--force" in user.err
+    assert len(user.adapter.asked) == asked, "nothing is prepared for a run that is alive"
+    user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert user.types("plan") == ExitCode.WORK
+    assert "the run is alive" in user.out.replace("\n", " ")
+    assert user.types("run", "--force") == ExitCode.DONE
+
+
+def test_strategy_and_changes_reach_the_run(user: Typed) -> None:
+    assert user.types("run", "--strategy", "full", "--accept-change", "clean") == ExitCode.REFUSED
+    assert "clean is pipelined into counted" in user.err
+    assert user.types("run", "--strategy", "everything") == ExitCode.REFUSED
+    assert user.types("run", "--conf", "nothing") == ExitCode.REFUSED

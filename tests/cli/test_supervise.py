@@ -1,0 +1,59 @@
+"""A parent that restarts a dead driver: its exit code decides, the backoff bounds it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from rekindle.cli import supervise
+from rekindle.cli.boundary import ExitCode
+from rekindle.config import load_config
+from rekindle.errors import Refused, RunFailed
+from rekindle.failover.backoff import FixedDelay
+
+
+def going(codes: list[int], attempts_max: int = 3) -> tuple[int, list[float]]:
+    """The answer for drivers that end with these codes, one after the other, and the pauses between them."""
+    pauses: list[float] = []
+    clock = iter(range(0, 10**9, 5_000))
+    answer = supervise.keep_going(
+        lambda: codes.pop(0),
+        FixedDelay(attempts_max, 2_000),
+        now_ms=lambda: next(clock),
+        pause=pauses.append,
+        jitter=lambda: 0.0,
+    )
+    return answer, pauses
+
+
+@pytest.mark.parametrize("code", [ExitCode.DONE, ExitCode.REFUSED, ExitCode.RESUMABLE, ExitCode.FAILED])
+def test_what_a_driver_ends_with_by_itself_is_the_answer(code: ExitCode) -> None:
+    assert going([int(code)]) == (code, [])
+
+
+def test_a_driver_that_was_killed_is_restarted() -> None:
+    answer, pauses = going([-signal.SIGKILL, 137, -signal.SIGSEGV, 0])
+    assert (answer, len(pauses)) == (0, 3)
+
+
+def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
+    with pytest.raises(RunFailed, match=r"signal SIGKILL.*3 restarts were tried") as caught:
+        going([-9] * 5)
+    assert caught.value.is_resumable
+
+
+def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "CHILD", "import sys; sys.exit(0 if sys.argv[1:] == ['run', 'daily.py'] else 9)")
+    assert supervise.supervise(["run", "--supervise", "daily.py"], load_config()) == 0
+
+
+def test_under_spark_submit_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(Refused, match="spark-submit"):
+        supervise.supervise(["run"], load_config())
+
+
+def test_a_real_child_that_kills_itself_is_seen_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert supervise._drive([]) == -signal.SIGKILL
