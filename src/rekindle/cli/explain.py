@@ -58,7 +58,8 @@ def _vertex(opened: Opened, given: str) -> tuple[str, int | None]:
 
 
 def _lines(story: Story, opened: Opened, wide: int | None) -> Iterator[str]:
-    yield click.style(f"{story.subject} in run {opened.named} ({story.run})", bold=True)
+    for title in wrapped(f"{story.subject} in run {opened.named} ({story.run})", wide):
+        yield click.style(title, bold=True)
     for line in story.lines:
         yield from wrapped(f"{clock(line.at_ms)}  {line.text}", wide, "    ", first="  ")
     yield ""

@@ -327,7 +327,7 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
     step, spec = state.steps[name], state.layout.graph.steps[name]
     whole = state.layout.graph.whole[name]
     running = state.running(name) - step.committed
-    failed = step.suspects.partitions - step.committed - running
+    failed = step.suspects.partitions - step.committed - running - step.released
     reused = sum(len(s.partitions) for s in step.segments if s.attempt.epoch < state.epoch)
     missing = whole - step.committed - running - failed - step.released
     return StepView(

@@ -55,5 +55,5 @@ def clock(at_ms: int) -> str:
 
 def one_line(text: str) -> str:
     """The first line of a message, not too long."""
-    first = next(iter(text.strip().splitlines()), "")
+    first = next(iter(text.strip().splitlines()), "").rstrip()
     return first if len(first) <= TEXT_MAX else f"{first[:TEXT_MAX]}…"

@@ -1,0 +1,27 @@
+"""Journals to tell of: those that were recorded, record by record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.journal.frame import Whole, find
+from rekindle.journal.history import Record, folder_of, read
+from rekindle.journal.memory import MemoryStore
+from rekindle.master.events import Event
+from rekindle.runtime.opening import codec
+from replay.recorded import HERE, RUN, load
+
+RECORDINGS = sorted(HERE.glob("*/*.journal"))
+
+
+def records_in(path: Path) -> tuple[Record[Event], ...]:
+    return read(load(path), RUN, codec()).records
+
+
+def frames_in(store: MemoryStore) -> list[Whole]:
+    found = [find(store.objects[key][0]) for key in sorted(store.objects) if key.startswith(folder_of(RUN))]
+    return [one for one in found if isinstance(one, Whole)]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"

@@ -1,0 +1,87 @@
+"""The view of a run: every partition once, every decision counted, whatever the journal holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.driving import Driven
+from observe.telling import RECORDINGS, name_of, records_in
+from rekindle.master.apply import fold
+from rekindle.master.events import AttemptOpened, EpochOpened, FailureHandled
+from rekindle.master.state import Phase
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.show import INTERRUPTED, RunView, view_of
+from rekindle.observe.show_words import brief, clock, one_line
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
+def test_a_recorded_run_is_told_in_full(path: Path) -> None:
+    records = records_in(path)
+    events = [event for record in records for event in record.events]
+    view, state = view_of(record.events for record in records)
+    assert state == fold(None, events)
+    for step in view.steps:
+        assert sum(share.count for share in step.shares) == step.partitions
+        assert step.committed == step.reused + step.computed == len(state.steps[step.name].committed)
+    assert len(view.attempts) == sum(isinstance(event, AttemptOpened) for event in events)
+    assert len(view.failures) == sum(len(e.failures) for e in events if isinstance(e, FailureHandled))
+    assert len(view.drivers) == sum(isinstance(event, EpochOpened) for event in events)
+    running = {str(key) for key in state.attempts}
+    assert {one.name for one in view.attempts if one.outcome == "running"} == running
+    assert msgspec.json.decode(msgspec.json.encode(view), type=RunView) == view
+
+
+def view(run: Driven) -> RunView:
+    return view_of([[event] for event in run.journal])[0]
+
+
+def test_what_ran_what_was_reused_and_what_ran_again() -> None:
+    run = Driven("a[4]@run_end =blocking=> b[4]", sinks=("b",))
+    run.finish("a")
+    run.commit("b", "0-1")
+    run.take_over()
+    run.lose("a", "3")
+    run.seal("b")
+    run.finish("a")
+    told = {step.name: step for step in view(run).steps}
+    assert (told["a"].reused, told["a"].computed, told["a"].again) == (3, 1, 1)
+    assert (told["b"].reused, told["b"].committed) == (2, 2)
+    assert told["b"].again == 2
+    assert next((one.step, one.what, one.count) for one in view(run).restarts) == ("a", "lost", 1)
+    reasons = [reason.sentence for one in view(run).restarts for reason in one.because]
+    assert "gone with storage" in reasons
+
+
+def test_a_run_without_its_driver_was_interrupted() -> None:
+    run = Driven("a[2]", sinks=("a",))
+    told, _ = view_of([run.journal], {"day": "x"}, "process 1 is dead", is_alone=True)
+    assert (told.phase, told.is_resumable, told.parameters) == (INTERRUPTED, True, {"day": "x"})
+    run.finish("a")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
+    told, _ = view_of([run.journal], is_alone=True)
+    assert (told.phase, told.is_resumable) == ("succeeded", False)
+    assert [(sink.name, sink.is_published) for sink in told.sinks] == [("a", True)]
+
+
+def test_notebooks_show_the_graph() -> None:
+    run = Driven("a[2] =blocking all=> b[3]", sinks=("b",))
+    html = view(run)._repr_html_()
+    assert "<svg" in html and "0 of 5 kept" in html and "<script" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", ""), ("3", "3"), ("0-4,7", "0-4,7"), ("0,2,4,6,8", "0,2,4,6,8"), ("0,2,4,6,8,10", "0,2,4,6,8,… (6 in all)")],
+)
+def test_sets_are_short(text: str, said: str) -> None:
+    assert brief(Partitions.parse(text) if text else EMPTY) == said
+
+
+def test_words() -> None:
+    assert clock(1_763_172_847_000) == "2025-11-15 02:14:07"
+    assert one_line("\n first \nsecond") == "first"
+    assert len(one_line("x" * 10_000)) < 400
