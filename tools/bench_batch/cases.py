@@ -14,6 +14,7 @@ import shutil
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench_batch.driver import Answer
 from bench_batch.figures import Pair, estimate, is_write, pairs
@@ -73,7 +74,7 @@ def p3(machine: Machine, rounds: int) -> Verdict:
 
 def _killed(machine: Machine) -> tuple[float, float]:
     """One round: (ratio to scratch, share of the ideal gain)."""
-    asked = {"partitions": P3_PARTITIONS, "effort": P3_EFFORT}
+    asked: dict[str, Any] = {"partitions": P3_PARTITIONS, "effort": P3_EFFORT}
     scratch, scratch_log = machine.drive("scratch", **asked)
     lake = machine.folder / f"p3-{machine.count}"
     total = machine.files + 2 * P3_PARTITIONS

@@ -51,7 +51,7 @@ def tidy(clean: DataFrame) -> DataFrame:
 def scored(clean: DataFrame, rates: str, effort: int) -> DataFrame:
     """Python work on every row. One customer needs a file of rates, if one is named."""
 
-    @F.pandas_udf("long")  # type: ignore[untyped-decorator, call-overload]
+    @F.pandas_udf("long")  # type: ignore[untyped-decorator]
     def score(customer: pd.Series, text: pd.Series) -> pd.Series:
         if rates and (customer == POISON).any():
             Path(rates).read_text()

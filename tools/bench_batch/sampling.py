@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from types import FrameType
 
 import msgspec
@@ -35,8 +35,8 @@ class Sampler:
     """Looks at all threads while it is open; it may be opened again, and adds up."""
 
     def __init__(self) -> None:
-        self._own: Counter[str] = Counter()
-        self._inclusive: Counter[str] = Counter()
+        self._own: defaultdict[str, float] = defaultdict(float)
+        self._inclusive: defaultdict[str, float] = defaultdict(float)
         self._writes = self._nothing = 0.0
         self._is_over = threading.Event()
         self._thread = threading.Thread()
