@@ -65,7 +65,7 @@ A flag can be seen by everybody on the same machine: give secrets by the environ
 
 
 def commands() -> str:
-    context = click.Context(group, info_name="rekindle")
+    context = group.make_context("rekindle", [], resilient_parsing=True)
     parts = "\n\n".join(f"## rekindle {name}\n\n{_help(name, context)}" for name in COMMANDS)
     return f"""{MADE}
 # Commands
@@ -116,7 +116,8 @@ def _setting(one: Setting) -> str:
 def _help(name: str, above: click.Context) -> str:
     command = importlib.import_module(COMMANDS[name].module).command
     assert isinstance(command, click.Command)
-    return f"```\n{_plain(command, click.Context(command, info_name=name, parent=above))}\n```"
+    context = command.make_context(name, [], parent=above, resilient_parsing=True)
+    return f"```\n{_plain(command, context)}\n```"
 
 
 def _plain(command: click.Command, context: click.Context) -> str:
