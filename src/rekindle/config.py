@@ -180,6 +180,11 @@ def is_submitted(environ: Mapping[str, str] | None = None) -> bool:
     return "PYSPARK_GATEWAY_PORT" in (os.environ if environ is None else environ)
 
 
+def has_spark_folder(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment names a folder with Spark's own settings, such as where its log goes."""
+    return "SPARK_CONF_DIR" in (os.environ if environ is None else environ)
+
+
 def java_home(environ: Mapping[str, str] | None = None) -> str:
     """Where the environment says that Java is; empty if it says nothing."""
     return (os.environ if environ is None else environ).get("JAVA_HOME", "")

@@ -49,6 +49,9 @@ class NoSpark:
         self.started += 1
         return "session", False
 
+    def logged_to(self, conf: dict[str, str], log: str) -> dict[str, str]:
+        return conf
+
     def properties(self, session: Any) -> dict[str, str]:
         return {}
 

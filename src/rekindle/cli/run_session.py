@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
 from rekindle.cli.load import Loaded
 from rekindle.cli.run_options import Choices
-from rekindle.config import is_submitted
+from rekindle.config import has_spark_folder, is_submitted
 from rekindle.errors import Refused
 
 START = "rekindle.engine.spark.start"
@@ -19,6 +22,7 @@ class _Start(Protocol):
     """The engine's module."""
 
     def start(self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[Any, bool]: ...
+    def logged_to(self, conf: Mapping[str, str], log: str) -> dict[str, str]: ...
     def properties(self, session: Any) -> dict[str, str]: ...
     def send_by_value(self, module: Any) -> None: ...
 
@@ -31,13 +35,15 @@ class LazySession:
         self._choices = choices
         self._session: Any = None
         self._is_ours = False
+        self._log: Path | None = None
+        self._is_log_kept = False
 
     def __call__(self) -> Any:
         if self._session is None:
             start = _engine()
             if self._loaded.is_file:
                 start.send_by_value(self._loaded.module)
-            name, conf = self._loaded.pipeline.name, dict(self._choices.conf)
+            name, conf = self._loaded.pipeline.name, self._conf(start)
             self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted())
         return self._session
 
@@ -47,12 +53,27 @@ class LazySession:
             return dict(self._choices.conf)
         return _engine().properties(self())
 
+    def keep_log(self) -> str:
+        """Where Spark's log is, which then stays; empty where Spark writes it as it was told by others."""
+        self._is_log_kept = True
+        return str(self._log) if self._log is not None and self._log.exists() else ""
+
+    def _conf(self, start: _Start) -> dict[str, str]:
+        """Spark's log goes to a file: what a user must know of it, they are told. Not where somebody else set it up."""
+        conf = dict(self._choices.conf)
+        if is_submitted() or has_spark_folder():
+            return conf
+        self._log = Path(tempfile.gettempdir()) / f"rekindle-spark-{os.getpid()}.log"
+        return start.logged_to(conf, str(self._log))
+
     def __enter__(self) -> LazySession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._is_ours:
             self._session.stop()
+        if self._log is not None and not self._is_log_kept:
+            self._log.unlink(missing_ok=True)
 
 
 def _engine() -> _Start:

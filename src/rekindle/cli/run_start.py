@@ -56,18 +56,28 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            raise _with_command(error, starting, display.state.run if display.state else "") from error
+            number = str(display.state.order) if display.state else ""
+            raise _with_command(error, starting, number) from error
     for line in summary.lines():
         to.print(line, markup=False, soft_wrap=True)
     return summary
 
 
-def _with_command(error: RunFailed, starting: Starting, run: str) -> RunFailed:
-    """The same, with what to type next."""
+def _with_command(error: RunFailed, starting: Starting, number: str) -> RunFailed:
+    """The same, with where the full trace is and what to type next."""
+    log = starting.session.keep_log()
+    message = f"{error.message}\nfull trace: {log}" if log else error.message
     if error.is_resumable:
-        place = [] if starting.config.origins.get("location") != "flag" else ["--location", starting.config.location]
-        hint = f"correct it, then: {shlex.join(['rekindle', 'resume', *place, starting.named, run])}"
+        hint = f"correct it, then: {shlex.join(['rekindle', 'resume', *_words(starting), starting.named, number])}"
     else:
-        words = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
-        hint = shlex.join(["rekindle", "run", "--new", *words, starting.named])
-    return RunFailed(error.message, hint, is_resumable=error.is_resumable)
+        key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
+        hint = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
+    return RunFailed(message, hint, is_resumable=error.is_resumable)
+
+
+def _words(starting: Starting) -> list[str]:
+    """The flags of this start that the next one needs too."""
+    config, choices = starting.config, starting.choices
+    found = ["--location", config.location] if config.origins.get("location") == "flag" else []
+    found += ["--master", choices.master] if choices.master else []
+    return found + [word for key, value in choices.conf for word in ("--conf", f"{key}={value}")]

@@ -253,7 +253,7 @@ class Plan:
         else:
             said = "Nothing that counts will be deleted"
             said += " before the run has succeeded." if after else "."
-        return f"{said} After that: {', '.join(after)}." if after else said
+        return f"{said} Then the results of {' and '.join(after)} go." if after else said
 
     def __str__(self) -> str:
         rows = [(one.step, one.action.value, one.numbers, one.reason, one.stands) for one in self.stages]

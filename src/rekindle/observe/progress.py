@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rekindle.master import events as ev
 from rekindle.master.state import AttemptStatus, RunState
-from rekindle.model.because import NotYetRun, sentence
+from rekindle.model.because import NotYetRun, Reason, sentence
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import numbers_text
@@ -116,9 +116,14 @@ class Progress:
         again = partitions & before
         if again:
             self._again[name] = self._again.get(name, 0) + len(again)
-        reasons = [f"{numbers_text(at)} {sentence(one)}" for one, at in why if again or not isinstance(one, NotYetRun)]
-        if reasons:
-            yield f"{name}: {count_text(len(partitions), 'partition')} run: {' · '.join(reasons)}"
+        if again or not all(isinstance(one, NotYetRun) for one, _ in why):
+            reasons = " · ".join(f"{numbers_text(at)} {_reason(one)}" for one, at in why)
+            yield f"{name}: {count_text(len(partitions), 'partition')} run: {reasons}"
+
+
+def _reason(reason: Reason) -> str:
+    """What was started before and has no result is not simply "not yet run"."""
+    return "not finished" if isinstance(reason, NotYetRun) else sentence(reason)
 
 
 def _vertex(failure: Failure) -> str:

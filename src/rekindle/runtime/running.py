@@ -181,9 +181,8 @@ def _failed(state: RunState) -> RunFailed:
     failing = state.failing
     told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
     for failure in failing.failures if failing else ():
-        told.append(
-            f"  {failure.step}[{failure.partitions}] {failure.cause.root.text or failure.cause.root.kind.value}"
-        )
+        where = f"{failure.step}[{failure.partitions}]" if failure.partitions else failure.step
+        told.append(f"  {where} {failure.cause.root.text or failure.cause.root.kind.value}")
     for name, step in state.steps.items():
         told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
     is_resumable = failing is None or failing.is_resumable

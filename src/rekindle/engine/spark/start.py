@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 
 from pyspark import cloudpickle
@@ -17,6 +19,16 @@ from pyspark.sql import SparkSession
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
 
 
 def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[SparkSession, bool]:
@@ -32,6 +44,16 @@ def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -
     for key, value in {**({} if is_submitted else QUIET), **conf}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate(), True
+
+
+def logged_to(conf: Mapping[str, str], log: str) -> dict[str, str]:
+    """The same properties for a driver whose log goes to a file. One with Java options of its own stays as it is."""
+    if JAVA_OPTIONS in conf:
+        return dict(conf)
+    settings = Path(log).with_suffix(".properties")
+    settings.write_text(LOGGING.format(log=log))
+    atexit.register(settings.unlink, missing_ok=True)
+    return {**conf, JAVA_OPTIONS: f"-Dlog4j2.configurationFile={settings.as_uri()}"}
 
 
 def properties(spark: SparkSession) -> dict[str, str]:
