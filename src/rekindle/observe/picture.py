@@ -18,6 +18,8 @@ LANE_HEIGHT = 14
 COLUMN_GAP, ROW_GAP = 70, 22
 MARGIN = 16
 SWEEPS = 6
+# A picture that is higher than a screen begins at its top, so that its beginning is seen.
+CENTRED_MAX = 700
 
 Point = tuple[float, float]
 
@@ -98,7 +100,8 @@ class Placed:
         found: dict[str, Point] = {}
         for index, column in enumerate(self._columns):
             x = MARGIN + index * (NODE_WIDTH + COLUMN_GAP)
-            y = MARGIN + (self.height - 2 * MARGIN - self._column_height(column)) / 2
+            room = self.height - 2 * MARGIN - self._column_height(column)
+            y = MARGIN + (room / 2 if self.height <= CENTRED_MAX else 0)
             for name in column:
                 found[name] = (x, y)
                 y += self._tall(name) + ROW_GAP

@@ -41,6 +41,8 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 td.when { white-space: nowrap; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 12px; }
 .bad { color: #d64550; }
+.fit { float: right; color: var(--soft); font-size: 13px; }
+.fit:has(input:checked) ~ .scroll svg { width: 100%; height: auto; }
 """
 
 
@@ -50,7 +52,7 @@ def page(view: RunView) -> str:
     body = "".join(
         (
             _head(view, title),
-            _section("Graph", _legend() + f'<div class="scroll">{svg(view.picture())}</div>'),
+            _section("Graph", _graph(view)),
             _section("Steps", _steps(view.steps)),
             _section("Timeline", f'<div class="scroll">{timeline(view)}</div>'),
             _section("Restart sets", _restarts(view.restarts)),
@@ -64,8 +66,7 @@ def page(view: RunView) -> str:
 def graph_page(view: RunView) -> str:
     """The graph alone."""
     title = f"run {view.order} of {view.pipeline}"
-    graph = _section("Graph", _legend() + f'<div class="scroll">{svg(view.picture())}</div>')
-    return _document(title, _head(view, title) + graph)
+    return _document(title, _head(view, title) + _section("Graph", _graph(view)))
 
 
 def _document(title: str, body: str) -> str:
@@ -87,6 +88,11 @@ def _head(view: RunView, title: str) -> str:
         f'<h1>{escape(title)} <span class="phase" style="background:{color}">{escape(view.phase)}</span></h1>'
         f'<div class="soft">{escape(" · ".join(filter(None, told)))}</div><p>{escape(kept)}</p>{gave_up}'
     )
+
+
+def _graph(view: RunView) -> str:
+    fit = '<label class="fit"><input type="checkbox"> fit to the page</label>'
+    return f'{fit}{_legend()}<div class="scroll">{svg(view.picture())}</div>'
 
 
 def _legend() -> str:

@@ -17,7 +17,7 @@ COLORS = {
     "running": "#17a2b8",
     "failed": "#d64550",
     "missing": "#c9ced6",
-    "released": "#9aa3b2",
+    "released": "#a9d5b8",
 }
 MARKS = {"reused": "=", "computed": "#", "running": ">", "failed": "!", "missing": ".", "released": "-"}
 AGAIN = "#e08a1e"
@@ -67,14 +67,14 @@ def legend(shares: Sequence[Share] = ()) -> str:
 
 def bar(shares: Sequence[Share], marks: int = BAR_MARKS) -> str:
     """Shares as marks of text; what is there at all has at least one."""
-    return "".join(MARKS[state] * size for state, size in _sizes(shares, marks))
+    return "".join(MARKS[state] * size for state, size in _sizes(shares, marks, least=1))
 
 
-def _sizes(shares: Sequence[Share], size: int) -> list[tuple[str, int]]:
-    """Cut `size` in proportion: at least one each, and exactly `size` in all."""
+def _sizes(shares: Sequence[Share], size: int, least: int) -> list[tuple[str, int]]:
+    """Cut `size` in proportion: at least so much each, and exactly `size` in all."""
     there = [share for share in shares if share.count]
     total = sum(share.count for share in there)
-    found = [(share.state, max(1, share.count * size // total)) for share in there]
+    found = [(share.state, max(least, share.count * size // total)) for share in there]
     if found:
         largest = max(range(len(found)), key=lambda at: found[at][1])
         state, have = found[largest]
@@ -100,7 +100,7 @@ def _node(placed: Placed, node: Node) -> str:
 
 def _bar(shares: Sequence[Share]) -> str:
     x, pieces = 10, []
-    for state, size in _sizes(shares, NODE_WIDTH - 20):
+    for state, size in _sizes(shares, NODE_WIDTH - 20, least=4):
         pieces.append(f'<rect x="{x}" y="43" width="{size}" height="7" fill="{COLORS[state]}"/>')
         x += size
     return "".join(pieces)
