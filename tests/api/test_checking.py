@@ -117,6 +117,11 @@ def eager_and_pipelined(pipeline: rk.Pipeline) -> None:
     pipeline.add_step(lambda clean: None, name="after")
 
 
+def pipelined_for_ever(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="pipelined", keep_until="forever")
+    pipeline.add_step(lambda clean: None, name="after")
+
+
 def one_target_twice(pipeline: rk.Pipeline) -> None:
     pipeline.add_sink(clean, rk.table("gold.daily"))
     pipeline.add_sink(clean, rk.table("gold.daily"), name="again")
@@ -167,6 +172,7 @@ def no_target(pipeline: rk.Pipeline) -> None:
         (no_partitions, clean, "partitions=0 of clean", "partitions=200"),
         (pipelined_into_nothing, clean, "clean is pipelined, but nothing reads it", "result='blocking'"),
         (eager_and_pipelined, clean, "clean is eager, so it is kept", "leave out"),
+        (pipelined_for_ever, clean, "clean is pipelined, so that there is nothing to keep", "result='blocking'"),
         (one_target_twice, clean, "again publishes to table gold.daily, and so does clean", "another target"),
         (unknown_option, clean, "there is no option partition", "did you mean partition"),
         (unknown_until, clean, "keep_until='tomorrow' is not known", "'run end'"),

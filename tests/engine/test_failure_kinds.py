@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.failures import cause_of, files_in, raised_in, signature, text_of
+from rekindle.engine.spark.failures import cause_in_run, cause_of, files_in, raised_in, signature, text_of
 from rekindle.model.failures import FailureKind
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failure_texts.json").read_text())
@@ -30,6 +30,23 @@ PYTHON = (
 def test_what_spark_really_said(row: dict[str, Any]) -> None:
     cause = cause_of(row["text"])
     assert (cause.kind.name, cause.text, list(files_in(row["text"]))) == (row["kind"], row["shown"], row["files"])
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "kind"),
+    [
+        ("file_missing", "file:///lake/shop/r1", FailureKind.INPUT_MISSING),
+        ("file_missing", "file:/data/in_missing", FailureKind.RESULT_MISSING),
+        ("file_missing", "file:/data/in_miss", FailureKind.INPUT_MISSING),
+        ("file_truncated", "s3a://lake/shop/r1", FailureKind.INPUT_CORRUPT),
+        ("s3_gone", "s3a://rekindle-test", FailureKind.RESULT_MISSING),
+        ("s3_short", "s3a://rekindle-test/out", FailureKind.INPUT_CORRUPT),
+        ("s3_denied", "s3a://rekindle-test/out", FailureKind.DENIED),
+    ],
+)
+def test_a_file_that_is_not_of_the_run_is_the_users_input(name: str, root: str, kind: FailureKind) -> None:
+    (text,) = (row["text"] for row in RECORDED if row["name"] == name)
+    assert cause_in_run(text, root).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -54,7 +71,7 @@ def test_what_spark_really_said(row: dict[str, Any]) -> None:
         ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", FailureKind.TIMED_OUT),
         ("AWSServiceThrottledException: Please reduce your request rate. (Status Code: 503)", FailureKind.READ_ERROR),
         ("java.io.IOException: Input/output error", FailureKind.READ_ERROR),
-        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=a", FailureKind.USER_ERROR),
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=a", FailureKind.DENIED),
         ("py4j.protocol.Py4JNetworkError: Answer from Java side is empty", FailureKind.APPLICATION_DIED),
         ("something nobody has seen before", FailureKind.EXCEPTION),
         (PYTHON.format(3, "ValueError", "AnalysisException No space left on device"), FailureKind.EXCEPTION),

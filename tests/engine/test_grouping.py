@@ -11,7 +11,7 @@ from rekindle.engine.check import check
 from rekindle.engine.declared import Argument, Binding, Declared, Role
 from rekindle.engine.grouping import Decision, Fate, Look, decide, members_of
 from rekindle.engine.targets import files
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, KeepUntil
 
 PLAIN = Look()
 WIDE = Look(exchanges=1, is_narrow=False)
@@ -47,6 +47,7 @@ def fates(decisions: Mapping[str, Decision]) -> dict[str, Fate]:
         ({}, BROADCAST, Fate.FUSED, "pipelined into end"),
         ({"keys": ("id",)}, PLAIN, Fate.KEPT, "it was given a layout"),
         ({"partitions": 8}, PLAIN, Fate.KEPT, "it was given a layout"),
+        ({"keep": KeepUntil.FOREVER}, PLAIN, Fate.KEPT, "keep_until='forever'"),
         ({"is_eager": True}, PLAIN, Fate.KEPT, "it starts Spark jobs while it is built"),
         ({"result": "blocking"}, PLAIN, Fate.KEPT, "result='blocking'"),
         ({"result": "pipelined"}, WIDE, Fate.FUSED, "pipelined into end"),

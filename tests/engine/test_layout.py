@@ -57,6 +57,13 @@ BUILDS: dict[str, tuple[Build, tuple[str, ...]]] = {
         lambda s: s.range(500).selectExpr("id % 50 g").groupBy("g").count().withColumnRenamed("g", "k"),
         ("k",),
     ),
+    "Python over a source": (
+        lambda s: (
+            s.range(500).selectExpr("id", "id % 50 k").withColumn("d", doubled("id")).where("d % 3 = 0").alias("x")
+        ),
+        ("k",),
+    ),
+    "a key that Python made": (lambda s: s.range(500).withColumn("k", doubled(F.col("id") % 50)), ("k",)),
     "rows that are sorted": (lambda s: s.range(500).selectExpr("id", "id % 50 k").orderBy("id"), ("k",)),
 }
 
@@ -71,6 +78,41 @@ def test_every_row_lies_in_its_partition(spark: SparkSession, tmp_path: Path, na
     found = back(held, tmp_path / "a", commits).withColumn("lies", F.spark_partition_id()).collect()
     expected = build(spark).repartition(N, *keys).withColumn("lies", F.spark_partition_id()).collect()
     assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+TEXT = "id % 50 k", "concat('x', id) t"
+# Whether the exchange of a result by k stands below the Python of its step.
+PLACES: dict[str, tuple[Build, bool]] = {
+    "nothing is used up": (lambda s: s.range(9).selectExpr("id", *TEXT).withColumn("d", doubled("id")), True),
+    "a number is used up": (lambda s: s.range(9).selectExpr("id", *TEXT).select("k", "t", doubled("id")), True),
+    "two functions, one over the other": (
+        lambda s: s.range(9).selectExpr("id", *TEXT).withColumn("d", doubled("id")).withColumn("e", doubled("d")),
+        True,
+    ),
+    "text that nobody reads does not count": (
+        lambda s: s.range(9).selectExpr("id", *TEXT).select("k", doubled("id")),
+        True,
+    ),
+    "text is used up": (lambda s: s.range(9).selectExpr("id", *TEXT).select("k", doubled(F.length("t"))), False),
+    "the key is made by Python": (lambda s: s.range(9).withColumn("k", doubled("id")), False),
+    "a filter in Python": (lambda s: s.range(9).selectExpr("id", *TEXT).where(doubled("id") > 3), False),
+    "an id of the input's partition": (
+        lambda s: s.range(9).selectExpr("id", *TEXT).select("k", doubled("id"), F.spark_partition_id()),
+        False,
+    ),
+    "no Python at all": (lambda s: s.range(9).selectExpr("id", *TEXT), False),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_exchange_stands_below_python_where_that_moves_nothing_wider(spark: SparkSession, name: str) -> None:
+    build, is_below = PLACES[name]
+    session = group_session(spark, {})
+    held = layout.hold(build(session), session, layout.Layout(("k",), N))
+    lines = str(held.plan.toString()).splitlines()
+    exchange = next(at for at, line in enumerate(lines) if "Exchange hashpartitioning" in line)
+    assert held.shape.exchanges == 1
+    assert any("EvalPython" in line for line in lines[:exchange]) is is_below
 
 
 def test_a_pruned_write_keeps_the_numbers(spark: SparkSession, tmp_path: Path) -> None:

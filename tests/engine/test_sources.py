@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
-from rekindle.engine.spark.sources import pin, split_settings
+from rekindle.engine.spark.sources import pin
 
 
 @pytest.fixture
@@ -87,8 +87,3 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
 
     spark.dataSource.register(Clock)
     assert pin(spark.read.format("clock").load()).because == ("a Python data source",)
-
-
-def test_what_cuts_a_scan(spark: SparkSession) -> None:
-    found = split_settings(spark)
-    assert found["spark.sql.files.maxPartitionBytes"] and found["default parallelism"] == "2"

@@ -8,7 +8,7 @@ from rekindle.errors import Refused
 from rekindle.model.edges import ALL
 from rekindle.model.graph import Edge, Graph, Step, promoted
 from rekindle.model.ids import ExchangeId
-from rekindle.model.kinds import Determinism, ResultKind
+from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 from rekindle.testing.drawing import draw
 
@@ -45,6 +45,12 @@ from rekindle.testing.drawing import draw
             [Edge("a", "b"), Edge("a", "c")],
             "a is pipelined into several readers (a -> b, a -> c) and not repeatable",
             id="a pipelined step read by two kept groups",
+        ),
+        pytest.param(
+            [Step("a", 1, ResultKind.PIPELINED, keep=KeepUntil.FOREVER), Step("b", 1)],
+            [Edge("a", "b")],
+            "a is pipelined, so that there is nothing to keep for ever",
+            id="a pipelined step that is kept for ever",
         ),
     ],
 )

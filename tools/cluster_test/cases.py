@@ -12,7 +12,22 @@ from pathlib import Path
 
 from cluster_test.damage import damage
 from cluster_test.driver import Answer, Order
-from cluster_test.play import Figures, N, Ran, Session, Stage, finals, finished, run_of, section, shown, whole
+from cluster_test.play import (
+    STEPS,
+    Figures,
+    N,
+    Ran,
+    Session,
+    Stage,
+    ended_well,
+    finals,
+    finished,
+    run_of,
+    section,
+    shown,
+    whole,
+)
+from cluster_test.reader import reading
 from rekindle.model.partitions import EMPTY, Partitions
 from stage import same
 from support.drivers import cont_driver, kill_driver, stop_driver
@@ -120,7 +135,7 @@ def strategies(stage: Stage) -> Figures:
         stage.cure()
         answer = session.answer(number)
         same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
-        figures[strategy] = sum(answer.computed.values())
+        figures[strategy] = sum(sum(counts) for counts in ended_well(session, strategy).values())
     same("region computes each partition once", figures["region"], 6 * N)
     same("individual too", figures["individual"], 6 * N)
     assert int(figures["full"]) > 6 * N, "restart all did not restart what was finished"
@@ -134,7 +149,7 @@ def executors_and_workers(stage: Stage) -> Figures:
     stage.cure()
     session = stage.session("executors").start({"spark.task.maxFailures": "2"})
     plain = session.do(Order("plain", is_bare=True)).digests
-    figures: Figures = {"again": 0, "kills": 0}
+    figures: Figures = {"kills": 0}
     for name in ("executor-1", "executor-2", "worker-1"):
         number = session.ask(Order(name))
         session.wait_for("\nopened scored")
@@ -145,6 +160,7 @@ def executors_and_workers(stage: Stage) -> Figures:
             stage.cluster.kill_worker(1)
         answer = session.answer(number)
         same(f"{name}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        same(f"{name}: final tasks that ended well", ended_well(session, name), dict.fromkeys(STEPS, [1] * N))
         figures["kills"] = int(figures["kills"]) + 1
         if name.startswith("worker"):
             stage.cluster.restart_worker(1)
@@ -221,6 +237,7 @@ def disk_full(stage: Stage) -> Figures:
     if stage.place.name != "disk":
         return {}
     stage.cure()
+    figures: Figures = {}
     folder = Path(stage.place.location)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
     try:
@@ -232,7 +249,8 @@ def disk_full(stage: Stage) -> Figures:
         first.end()
         subprocess.run(["mount", "-o", "remount,size=256m", str(folder)], check=True)
         second = stage.session("roomy").start()
-        answer = second.do(Order("full", stale_seconds=8))
+        with reading(stage, figures):
+            answer = second.do(Order("full", stale_seconds=8))
         same("output when there is room", (answer.phase, answer.digests), ("succeeded", plain))
         again = sum(len(finals(second, "full").get(step, EMPTY) & done[step]) for step in done)
         same("finished partitions that ran again", again, 0)
@@ -241,14 +259,26 @@ def disk_full(stage: Stage) -> Figures:
         for session in stage.drivers:
             session.end()
         subprocess.run(["umount", str(folder)], check=True)
-    return {"kept": sum(map(len, done.values()))}
+    return {"kept": sum(map(len, done.values()))} | figures
+
+
+def read_meanwhile(case: Callable[[Stage], Figures]) -> Callable[[Stage], Figures]:
+    """The case, with a reader of both sinks beside it from its beginning to its end."""
+
+    def watched(stage: Stage) -> Figures:
+        seen: Figures = {}
+        with reading(stage, seen):
+            figures = case(stage)
+        return figures | seen
+
+    return watched
 
 
 CASES: dict[str, Callable[[Stage], Figures]] = {
-    "changed-code": changed_code,
-    "strategies": strategies,
-    "executors-and-workers": executors_and_workers,
-    "drivers": lambda stage: drivers(stage, 4),
-    "zombie": zombie,
+    "changed-code": read_meanwhile(changed_code),
+    "strategies": read_meanwhile(strategies),
+    "executors-and-workers": read_meanwhile(executors_and_workers),
+    "drivers": read_meanwhile(lambda stage: drivers(stage, 4)),
+    "zombie": read_meanwhile(zombie),
     "disk-full": disk_full,
 }

@@ -13,7 +13,8 @@ import msgspec
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from first_light.driver import digest_of, load, say
+from cluster_test.rows import digest_of
+from first_light.driver import load, say
 from rekindle import api
 from rekindle.errors import Fenced, RekindleError
 from rekindle.failover.backoff import FixedDelay
@@ -104,7 +105,7 @@ class Runner:
             else:
                 self._run(order, answer)
                 found = {name: self._newest(name) for name in ("report", "ledger")}
-            answer.digests = {name: "{}:{}".format(*digest_of(frame)) for name, frame in found.items()}
+            answer.digests = {name: digest_of(frame.toArrow()) for name, frame in found.items()}
         except Fenced as error:
             answer.phase, answer.error = "fenced", str(error)
         except RekindleError as error:

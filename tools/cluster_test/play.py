@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import stage as parts
 from cluster_test.driver import Answer, Order
-from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.partitions import Partitions
 from support.eventlog import Kind
 
 HERE = Path(__file__).parent
@@ -22,18 +23,32 @@ Ran = dict[str, Partitions]
 def finals(session: Session, order: str, *, is_done: bool = False) -> Ran:
     """The result partitions whose final Spark task was launched for one order, or ended well, by step, from Spark's
     event log. What the driver printed only tells which partition a task of a pruned job stands for."""
-    text = section(session.driver.text(), order)
-    asked = parts.opened(text)
-    found: Ran = {}
-    for tag, tasks in parts.tagged(session.log(), "rekindle-", run_of(text)).items():
-        step = tag.split("-")[1]
-        counted = (task for task in tasks if task.kind is Kind.RESULT and (task.is_success or not is_done))
-        found[step] = found.get(step, EMPTY) | Partitions(asked[tag][task.partition] for task in counted)
-    return found
+    found: dict[str, set[int]] = {}
+    for step, number, has_succeeded in _final_tasks(session, order):
+        if has_succeeded or not is_done:
+            found.setdefault(step, set()).add(number)
+    return {step: Partitions(numbers) for step, numbers in found.items()}
 
 
 def finished(session: Session, order: str) -> Ran:
     return finals(session, order, is_done=True)
+
+
+def ended_well(session: Session, order: str) -> dict[str, list[int]]:
+    """How often the final Spark task of each result partition ended well, by step."""
+    found = {step: [0] * N for step in STEPS}
+    for step, number, has_succeeded in _final_tasks(session, order):
+        found[step][number] += has_succeeded
+    return found
+
+
+def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, bool]]:
+    text = section(session.driver.text(), order)
+    asked = parts.opened(text)
+    for tag, tasks in parts.tagged(session.log(), "rekindle-", run_of(text)).items():
+        for task in tasks:
+            if task.kind is Kind.RESULT:
+                yield tag.split("-")[1], asked[tag][task.partition], task.is_success
 
 
 def section(text: str, order: str) -> str:

@@ -14,6 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from rekindle.engine.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import GraphRefused, ParameterRefused
+from rekindle.model.kinds import KeepUntil
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AUTO, PIPELINED, BLOCKING = "auto", "pipelined", "blocking"
@@ -125,6 +126,9 @@ def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
     elif one.result == PIPELINED and one.is_eager:
         text = f"{one.name} is eager, so it is kept: what its Spark jobs found must not be asked again by each reader"
         yield Fault(one.place, text, "leave out result='pipelined', or eager=True")
+    elif one.result == PIPELINED and one.keep is KeepUntil.FOREVER:
+        text = f"{one.name} is pipelined, so that there is nothing to keep for ever"
+        yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif one.result == PIPELINED and not any(one.name in other.inputs for other in declared):
         text = f"{one.name} is pipelined, but nothing reads it"
         yield Fault(one.place, text, "result='blocking', or give it a reader")

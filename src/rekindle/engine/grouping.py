@@ -16,7 +16,7 @@ from enum import Enum
 
 from rekindle.engine.check import AUTO, BLOCKING, PIPELINED
 from rekindle.engine.declared import Declared, Role
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, KeepUntil
 
 
 class Fate(Enum):
@@ -95,6 +95,8 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
         return ""
     if one.role is Role.SINK:
         return f"it goes to {one.target.shown}" if one.target else "it is a sink"
+    if one.keep is KeepUntil.FOREVER:
+        return "keep_until='forever'"
     if one.is_eager:
         return "it starts Spark jobs while it is built"
     if one.has_layout:

@@ -24,9 +24,12 @@ class FailureKind(Enum):
     READ_ERROR = "read error"
     RESULT_MISSING = "result missing"
     RESULT_CORRUPT = "result corrupt"
+    INPUT_MISSING = "input missing"
+    INPUT_CORRUPT = "input corrupt"
     TIMED_OUT = "timed out"
     CANCELLED = "cancelled"
     USER_ERROR = "error in the step's definition"
+    DENIED = "access denied"
     INVARIANT = "invariant violated"
 
     @property
@@ -36,7 +39,7 @@ class FailureKind(Enum):
     @property
     def is_recoverable(self) -> bool:
         """False: the same thing will happen again however often it is tried."""
-        return self not in (FailureKind.USER_ERROR, FailureKind.INVARIANT)
+        return self not in (FailureKind.USER_ERROR, FailureKind.DENIED, FailureKind.INVARIANT)
 
     @property
     def blames_partition(self) -> bool:
@@ -46,6 +49,8 @@ class FailureKind(Enum):
             FailureKind.POISON,
             FailureKind.WORKER_KILLED,
             FailureKind.OUT_OF_MEMORY,
+            FailureKind.INPUT_MISSING,
+            FailureKind.INPUT_CORRUPT,
         )
 
 

@@ -184,6 +184,11 @@ def _check_edges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> None:
     for name, step in steps.items():
         if step.kind.joins_region and name not in read:
             raise Refused(f"{name} is pipelined, but nothing reads it", hint=f"keep it: result='blocking' for {name}")
+        if step.kind.joins_region and step.keep is KeepUntil.FOREVER:
+            raise Refused(
+                f"{name} is pipelined, so that there is nothing to keep for ever",
+                hint=f"keep it: result='blocking' for {name}",
+            )
 
 
 def _topological(inputs: dict[str, tuple[Edge, ...]], outputs: dict[str, tuple[Edge, ...]]) -> list[str]:

@@ -17,7 +17,7 @@ import msgspec
 
 from rekindle.engine.spark import manifest, plans, results, tasks
 from rekindle.engine.spark.exchanges import Watch
-from rekindle.engine.spark.failures import cause_of, signature, text_of
+from rekindle.engine.spark.failures import cause_in_run, signature, text_of
 from rekindle.engine.spark.layout import Held
 from rekindle.engine.spark.losses import lost_in
 from rekindle.engine.spark.session import jvm
@@ -256,7 +256,7 @@ class Attempt:
         return tuple(found.values()) or (self._failure(missing, error),), lost
 
     def _failure(self, partitions: Partitions, error: str) -> Failure:
-        cause = cause_of(error)
+        cause = cause_in_run(error, self._root)
         return Failure(self._command.attempt.step, partitions, cause, signature(cause))
 
 

@@ -134,12 +134,12 @@ def _refuse_unknown_keys(one: Declared, columns: list[str]) -> None:
 
 def _look(one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], below: Sequence[Look]) -> Look:
     execution = frame._jdf.queryExecution()
-    plan = execution.executedPlan()
+    plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
     verdict = verdict_of(execution)
     return Look(
         exchanges=shape.exchanges,
-        has_python=any(PYTHON.search(plans.class_name(node)) for node in plans.below(plan)),
+        has_python=any(PYTHON.search(node.name) for node in plan.below()),
         is_narrow=shape.is_narrow,
         determinism=_determinism(one, verdict.level, below),
         because=verdict.because,

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark import manifest, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
-from rekindle.engine.spark.layout import Layout, hold
+from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.engine.spark.sources import pin
 from rekindle.errors import InputChanged
@@ -46,7 +46,8 @@ Publish = Callable[[PublishSink], Stimulus]
 class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
-    fingerprint has it."""
+    fingerprint has it; `planned` is the plan it was fingerprinted by, where that reads nothing but sources: the first
+    attempt in this application runs that very plan."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -59,6 +60,7 @@ class GroupSpec:
     keep: KeepUntil = KeepUntil.RUN_END
     source: str = ""
     layout: Layout | None = None
+    planned: Held | None = None
 
     @property
     def lies(self) -> Layout:
@@ -100,6 +102,7 @@ class SparkEngine:
         self._loader = class_loader(spark)
         self._root = root.rstrip("/")
         self._groups = dict(groups)
+        self._planned = {name: group.planned for name, group in groups.items() if group.planned is not None}
         self._generations: dict[tuple[str, int], Generation] = {}
         self._listener = tasks.listen(spark)
         self._running: dict[AttemptId, Attempt] = {}
@@ -175,15 +178,18 @@ class SparkEngine:
         key = command.attempt.step, command.attempt.generation
         known = self._generations.get(key)
         if known is None or not known.reads(command):
-            session = group_session(self._spark, self._settings)
-            group = self._groups[command.attempt.step]
-            by_file = group.lies.is_by_file
-            inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
-            frame = group.build(session, inputs)
-            _refuse_change(group, frame)
-            held = hold(frame, session, group.lies)
+            held = self._planned.pop(command.attempt.step, None) or self._plan(command)
             self._generations[key] = Generation(held, command)
         return self._generations[key]
+
+    def _plan(self, command: StartAttempt) -> Held:
+        session = group_session(self._spark, self._settings)
+        group = self._groups[command.attempt.step]
+        by_file = group.lies.is_by_file
+        inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
+        frame = group.build(session, inputs)
+        _refuse_change(group, frame)
+        return hold(frame, session, group.lies)
 
     def _seal(self, attempt: AttemptId) -> None:
         """Names are unique per attempt and only what is listed here will be journaled: that is the seal."""

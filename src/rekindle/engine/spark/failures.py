@@ -54,7 +54,10 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"MALFORMED_RECORD_IN_PARSING|Malformed (?:CSV|JSON) record", FailureKind.EXCEPTION),
     (
         r"AccessDeniedException|AccessControlException|Permission denied|Access Denied|Status Code: 40[13]\b|"
-        r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|NoAuthWithAWSException|"
+        r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|NoAuthWithAWSException",
+        FailureKind.DENIED,
+    ),
+    (
         r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|NoSuchBucket|UnknownStoreException|No FileSystem for scheme",
         FailureKind.USER_ERROR,
     ),
@@ -85,6 +88,10 @@ PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),
     (r"^(?:\S+\.)?PicklingError\b|cannot pickle|PYTHON_VERSION_MISMATCH", FailureKind.USER_ERROR),
 )
+OF_INPUT = {
+    FailureKind.RESULT_MISSING: FailureKind.INPUT_MISSING,
+    FailureKind.RESULT_CORRUPT: FailureKind.INPUT_CORRUPT,
+}
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 # Of a worker on another host, whose Python may lie elsewhere.
@@ -124,6 +131,16 @@ def cause_of(error: str) -> Cause:
     telling = (line for line in lines if _kind(JVM, line) is kind)
     said = next(telling, _root(lines)).removeprefix("Caused by: ")
     return Cause(kind, said[:TEXT_CHARACTERS_MAX])
+
+
+def cause_in_run(error: str, root: str) -> Cause:
+    """The same for an error of a run whose results lie below `root`: a missing or damaged file that lies elsewhere is
+    the user's input, which nobody here can make again."""
+    cause = cause_of(error)
+    kind = OF_INPUT.get(cause.kind)
+    files = files_in(error) if kind else ()
+    is_ours = any(path.startswith(f"{_plain(root)}/") for path in files)
+    return Cause(kind, cause.text) if kind and files and not is_ours else cause
 
 
 def _kind(table: tuple[tuple[str, FailureKind], ...], text: str) -> FailureKind:

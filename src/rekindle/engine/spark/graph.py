@@ -35,7 +35,7 @@ class Analysis:
         held = self.held[step]
         if held.layout.keys or held.layout.is_bound or held.layout.is_by_file:
             return ""
-        return results.splits(held.session, plans.top_node(held.frame).execute())
+        return results.splits(held.session, plans.top_rdd(held.frame))
 
 
 def analyse(

@@ -5,7 +5,8 @@ Three plans are asked for, the one that moves the fewest rows is held:
 
 1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise;
 2. the step's own last exchange already lies that way (an aggregation by the keys, then perhaps Python);
-3. an exchange of our own below the write.
+3. an exchange of our own below the write; below Python that works row by row, where that moves nothing wider, so that
+   what Python made is kept partition by partition.
 
 A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
 partition p is Spark's p-th, which is the same in another driver if it is a split of one source (cut by pinned
@@ -101,7 +102,7 @@ def choose(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_nu
         case plans.Top.FILES if reads_numbered:
             return Layout((), reads_numbered, is_by_file=True)
         case plans.Top.SPLITS:
-            return Layout((), max(1, int(plans.top_node(frame).execute().getNumPartitions())))
+            return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
         case plans.Top.ORDER:
             return Layout((), partitions, is_bound=True)
         case plans.Top.ONE:
@@ -130,9 +131,23 @@ def hold(frame: DataFrame, session: SparkSession, layout: Layout) -> Held:
         candidate = in_session(frame, clone(session, settings))
         if not plans.lies_by(candidate, layout.keys, layout.partitions):
             continue
-        if settings is own or plans.shape(candidate._jdf.queryExecution().executedPlan()).is_narrow:
+        if settings is own or _shape(candidate).is_narrow:
             return _held(candidate, layout)
-    return _held(frame.repartition(layout.partitions, *layout.keys), layout)
+    below = _below_python(frame, layout)
+    return _held(below or frame.repartition(layout.partitions, *layout.keys), layout)
+
+
+def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
+    """Our exchange below the Python that works row by row, where that moves nothing wider, and the rows then lie as
+    they must when Python is done."""
+    session = frame.sparkSession
+    java = jvm(session)
+    plan = frame._jdf.logicalPlan()
+    made = java.rekindle.spark.BelowPython.repartitioned(plan, "\n".join(layout.keys), layout.partitions)
+    if made is None:
+        return None
+    found = DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
+    return found if plans.lies_by(found, layout.keys, layout.partitions) else None
 
 
 def verdict_of(execution: Any) -> Verdict:
@@ -148,6 +163,10 @@ def _held(frame: DataFrame, layout: Layout) -> Held:
         frame=frame,
         execution=execution,
         layout=layout,
-        shape=plans.shape(execution.executedPlan()),
+        shape=_shape(frame),
         verdict=verdict_of(execution),
     )
+
+
+def _shape(frame: DataFrame) -> plans.Shape:
+    return plans.shape(plans.read(frame.sparkSession, frame._jdf.queryExecution().executedPlan()))

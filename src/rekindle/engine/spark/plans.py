@@ -1,6 +1,6 @@
 """Spark's own plans, read: exchanges, broadcasts, subqueries, barriers, and where the rows of a key lie.
 
-One py4j call per plan node or RDD, never one per partition.
+One call per plan (java/PlanNodes) or RDD, never one per partition.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pyspark.sql import DataFrame
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.session import jvm
 
 # Operators that leave every row in its partition. Their own outputPartitioning may not say so (Python evaluation).
 STAYS = frozenset(
@@ -53,32 +56,71 @@ def items(seq: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def below(plan: Any) -> Iterator[Any]:
-    """Every node of a physical plan, without the plans of its subqueries."""
-    yield plan
-    name = class_name(plan)
-    if name == "AdaptiveSparkPlanExec":
-        yield from below(plan.executedPlan())
-    elif name.endswith("QueryStageExec"):
-        yield from below(plan.plan())
-    else:
-        for child in items(plan.children()):
-            yield from below(child)
+class Hash(msgspec.Struct, frozen=True):
+    """Rows lie by `hash(keys) mod partitions`; a key that is no column is -1."""
+
+    partitions: int
+    keys: tuple[int, ...]
 
 
-def shape(plan: Any) -> Shape:
-    nodes = list(below(plan))
-    names = [class_name(node) for node in nodes]
+class _Node(msgspec.Struct, frozen=True):
+    """One node as the JVM tells it. Columns are named by their ids."""
+
+    name: str
+    children: int
+    subqueries: int
+    is_barrier: bool
+    ids: tuple[int, ...]
+    names: tuple[str, ...]
+    partitioning: str
+    hashes: tuple[Hash, ...]
+    left: tuple[int, ...] = ()
+    right: tuple[int, ...] = ()
+    is_bucketed: bool = False
+    index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a physical plan, with what is below it. `number` is its place in the walk from the top."""
+
+    number: int
+    own: _Node
+    children: tuple[Node, ...]
+
+    @property
+    def name(self) -> str:
+        return self.own.name
+
+    def below(self) -> Iterator[Node]:
+        """This node and every node below it, without the plans of subqueries."""
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo.extend(reversed(node.children))
+
+
+def read(spark: SparkSession, plan: Any) -> Node:
+    """A physical plan, in one call."""
+    told = msgspec.json.decode(str(jvm(spark).rekindle.spark.PlanNodes.of(plan)), type=list[_Node])
+    built: list[Node] = []
+    for number in range(len(told) - 1, -1, -1):
+        own = told[number]
+        children = tuple(built.pop() for _ in range(own.children))
+        built.append(Node(number, own, children))
+    (root,) = built
+    return root
+
+
+def shape(root: Node) -> Shape:
+    nodes = list(root.below())
     return Shape(
-        exchanges=sum(name in EXCHANGES for name in names),
-        broadcasts=sum(name in BROADCASTS for name in names),
-        subqueries=sum(len(list(items(node.subqueries()))) for node in nodes),
-        is_barrier=any(_is_barrier(node, name) for node, name in zip(nodes, names, strict=True)),
+        exchanges=sum(node.name in EXCHANGES for node in nodes),
+        broadcasts=sum(node.name in BROADCASTS for node in nodes),
+        subqueries=sum(node.own.subqueries for node in nodes),
+        is_barrier=any(node.own.is_barrier for node in nodes),
     )
-
-
-def _is_barrier(node: Any, name: str) -> bool:
-    return name in {"MapInPandasExec", "MapInArrowExec"} and bool(node.isBarrier())
 
 
 def shuffle_ids(rdd: Any) -> tuple[int, ...]:
@@ -114,15 +156,12 @@ def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
     (its coalescing is switched off in the session this is asked for). Anything else gets an exchange of its own.
     """
     plan = _initial(frame)
-    wanted = [_expr_id(plan, key) for key in keys]
-    while class_name(plan) in STAYS and not _is_barrier(plan, class_name(plan)):
-        plan = next(items(plan.children()))
+    wanted = tuple(_expr_id(plan, key) for key in keys)
+    while plan.name in STAYS and not plan.own.is_barrier:
+        plan = plan.children[0]
     if None in wanted or not _is_left_alone(plan):
         return False
-    return any(
-        int(one.numPartitions()) == partitions and [_attribute_id(e) for e in items(one.expressions())] == wanted
-        for one in _hash_partitionings(plan.outputPartitioning())
-    )
+    return any(one.partitions == partitions and one.keys == wanted for one in plan.own.hashes)
 
 
 class Top(Enum):
@@ -151,80 +190,71 @@ class Decided:
 def top_of(frame: DataFrame) -> Decided:
     """What decides the partitions. Asked before anything ran, so it may not depend on sizes: a join counts by its
     keys, however Spark will run it."""
-    names = {int(a.exprId().id()): str(a.name()) for a in items(_initial(frame).output())}
-    plan = top_node(frame)
-    name = class_name(plan)
-    if name in KEYED_JOINS:
-        sides = [list(items(plan.leftKeys())), list(items(plan.rightKeys()))]
-        count = max((int(one.numPartitions()) for one in _hash_partitionings(plan.outputPartitioning())), default=0)
-        return _by_keys(sides, names, count)
-    if name in SPLITS:
+    initial = _initial(frame)
+    names = dict(zip(initial.own.ids, initial.own.names, strict=True))
+    plan = _top(initial)
+    own = plan.own
+    if plan.name in KEYED_JOINS:
+        return _by_keys([own.left, own.right], names, max((one.partitions for one in own.hashes), default=0))
+    if plan.name in SPLITS:
         return Decided(Top.SPLITS)
-    partitioning = plan.outputPartitioning()
-    if class_name(partitioning) in ALONE and any(class_name(node) in EXCHANGES for node in below(plan)):
-        return Decided(ALONE[class_name(partitioning)])
-    found = list(_hash_partitionings(partitioning))
-    if found:
-        return _by_keys([list(items(one.expressions())) for one in found], names, int(found[0].numPartitions()))
-    return Decided(_of_scan(plan) if name == "FileSourceScanExec" else Top.OTHER)
+    if own.partitioning in ALONE and any(node.name in EXCHANGES for node in plan.below()):
+        return Decided(ALONE[own.partitioning])
+    if own.hashes:
+        return _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
+    return Decided(_of_scan(own) if plan.name == "FileSourceScanExec" else Top.OTHER)
 
 
-def _of_scan(scan: Any) -> Top:
+def _of_scan(scan: _Node) -> Top:
     """A keyed result that is read without its keys is cut by size: nothing to go by."""
-    if scan.relation().bucketSpec().isDefined():
+    if scan.is_bucketed:
         return Top.OTHER
-    return Top.FILES if class_name(scan.relation().location()) == "CommittedFiles" else Top.SPLITS
+    return Top.FILES if scan.index == "CommittedFiles" else Top.SPLITS
 
 
-def top_node(frame: DataFrame) -> Any:
-    """The first node below the row-local part of a plan."""
-    plan = _initial(frame)
-    while class_name(plan) in ROW_LOCAL and not _is_barrier(plan, class_name(plan)):
-        plan = next(items(plan.children()))
+def top_rdd(frame: DataFrame) -> Any:
+    """The RDD of the first node below the row-local part of a plan."""
+    plan = _initial_plan(frame)
+    spark = frame.sparkSession
+    return jvm(spark).rekindle.spark.PlanNodes.at(plan, _top(read(spark, plan)).number).execute()
+
+
+def _top(plan: Node) -> Node:
+    while plan.name in ROW_LOCAL and not plan.own.is_barrier:
+        plan = plan.children[0]
     return plan
 
 
-def _initial(frame: DataFrame) -> Any:
+def _initial(frame: DataFrame) -> Node:
+    return read(frame.sparkSession, _initial_plan(frame))
+
+
+def _initial_plan(frame: DataFrame) -> Any:
     plan = frame._jdf.queryExecution().executedPlan()
     return plan.initialPlan() if class_name(plan) == "AdaptiveSparkPlanExec" else plan
 
 
-def _by_keys(sides: list[list[Any]], names: Mapping[int, str], partitions: int) -> Decided:
+def _by_keys(sides: list[tuple[int, ...]], names: Mapping[int, str], partitions: int) -> Decided:
     """The first side whose keys all are columns of the result, under names that occur once."""
     once = {key: name for key, name in names.items() if list(names.values()).count(name) == 1}
     for side in sides:
-        found = [once.get(_attribute_id(expression) or -1) for expression in side]
+        found = [once.get(key) for key in side]
         if found and None not in found:
             return Decided(Top.KEYS, tuple(str(name) for name in found), partitions)
     return Decided(Top.OTHER)
 
 
-def _hash_partitionings(partitioning: Any) -> Iterator[Any]:
-    """A join lies by the keys of both of its sides."""
-    match class_name(partitioning):
-        case "HashPartitioning":
-            yield partitioning
-        case "PartitioningCollection":
-            for one in items(partitioning.partitionings()):
-                yield from _hash_partitionings(one)
-
-
-def _is_left_alone(plan: Any) -> bool:
+def _is_left_alone(plan: Node) -> bool:
     """Down to what decided the partitioning there is no join: adaptive execution rewrites only those here."""
-    name = class_name(plan)
-    if name in {"FileSourceScanExec", "ShuffleExchangeExec"}:
+    if plan.name in {"FileSourceScanExec", "ShuffleExchangeExec"}:
         return True
-    children = list(items(plan.children()))
-    if name in STAYS or name in {"HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"}:
-        return _is_left_alone(children[0])
+    if plan.name in STAYS or plan.name in {"HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"}:
+        return _is_left_alone(plan.children[0])
     # A join of results that lie together reads no exchange at all: nothing can be rewritten.
-    return bool(children) and not any(class_name(node) in EXCHANGES | BROADCASTS for node in below(plan))
+    return bool(plan.children) and not any(node.name in EXCHANGES | BROADCASTS for node in plan.below())
 
 
-def _expr_id(plan: Any, key: str) -> int | None:
-    ids = [int(a.exprId().id()) for a in items(plan.output()) if str(a.name()).lower() == key.lower()]
+def _expr_id(plan: Node, key: str) -> int | None:
+    pairs = zip(plan.own.ids, plan.own.names, strict=True)
+    ids = [number for number, name in pairs if name.lower() == key.lower()]
     return ids[0] if len(ids) == 1 else None
-
-
-def _attribute_id(expression: Any) -> int | None:
-    return int(expression.exprId().id()) if class_name(expression) == "AttributeReference" else None

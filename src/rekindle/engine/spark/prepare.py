@@ -40,7 +40,10 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
     publisher = Publisher(spark, wanted, compiled.sinks)
     found = fingerprints(_kept(compiled, analysis, wanted))
-    groups = {name: replace(group, source=found[name].get(INPUT, "")) for name, group in analysis.groups.items()}
+    groups = {
+        name: replace(group, source=found[name].get(INPUT, ""), planned=None if group.inputs else analysis.held[name])
+        for name, group in analysis.groups.items()
+    }
     return Prepared(
         engine=SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish),
         graph=analysis.graph,

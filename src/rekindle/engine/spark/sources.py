@@ -28,12 +28,6 @@ UNPINNED_NAMES = {
     "PythonTable": "a Python data source",
     "HiveTableRelation": "a Hive table that Spark does not read as files",
 }
-SPLIT_SETTINGS = (
-    "spark.sql.files.maxPartitionBytes",
-    "spark.sql.files.openCostInBytes",
-    "spark.sql.files.minPartitionNum",
-    "spark.sql.files.maxPartitionNum",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +62,6 @@ def pin(frame: DataFrame) -> Pin:
         bytes=sum(int(line[3]) for line in files),
         because=tuple(loose),
     )
-
-
-def split_settings(spark: SparkSession) -> dict[str, str]:
-    """What decides how a scan of given files is cut into partitions; the cores count where nothing else does."""
-    found = {name: value for name, value, _ in settings(spark, SPLIT_SETTINGS)}
-    found["default parallelism"] = str(spark._jsparkSession.leafNodeDefaultParallelism())
-    return found
 
 
 def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()) -> list[tuple[str, str, str]]:
