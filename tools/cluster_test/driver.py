@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from cluster_test.rows import digest_of
 from first_light.driver import load, say
-from rekindle import api
 from rekindle.errors import Fenced, RekindleError
 from rekindle.failover.backoff import FixedDelay
 from rekindle.failover.restart import Strategy
 from rekindle.journal.store import Put, Store
 from rekindle.journal.stores import open_store
 from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.runtime import running
 from stage import serve
 from support.drivers import flush_events_often
 
@@ -128,7 +128,9 @@ class Runner:
             watcher=say,
         )
         store = DyingStore(open_store(self.location, self.storage), self.spark, order)
-        vars(api)["open_store"] = lambda url, storage=None: store if url == self.location else open_store(url, storage)
+        vars(running)["open_store"] = lambda url, storage=None: (
+            store if url == self.location else open_store(url, storage)
+        )
         summary = self.user.shop.run(self.spark, self.location, options=options, name=order.name)
         answer.appends = store.appends
         answer.phase = "done" if summary.was_done else "succeeded"
