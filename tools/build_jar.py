@@ -33,10 +33,18 @@ def is_current(target: Path, sources: list[Path]) -> bool:
         return STAMP in jar.namelist() and jar.read(STAMP).decode() == fingerprint(sources)
 
 
-def compile_to(folder: Path, sources: list[Path], path: list[Path]) -> None:
+def java_sources() -> list[Path]:
+    """Of the jar that ships."""
+    return sorted((ROOT / "java").rglob("*.java"))
+
+
+def installed_jars() -> Path:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "PySpark is not installed: make install"
-    jars = Path(spec.origin).parent / "jars"
+    return Path(spec.origin).parent / "jars"
+
+
+def compile_to(folder: Path, sources: list[Path], path: list[Path], jars: Path) -> None:
     command = ["javac", "--release", "17", "-Xlint:all,-classfile,-processing,-path", "-Werror", "-proc:none"]
     class_path = ":".join([f"{jars}/*", *map(str, path)])
     command += ["-cp", class_path, "-d", str(folder), *map(str, sources)]
@@ -48,7 +56,7 @@ def build(target: Path, sources: list[Path], path: list[Path]) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        compile_to(Path(folder), sources, path)
+        compile_to(Path(folder), sources, path, installed_jars())
         made = target.with_suffix(".new")
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(folder).rglob("*.class")):
@@ -59,7 +67,7 @@ def build(target: Path, sources: list[Path], path: list[Path]) -> None:
 
 
 def main() -> None:
-    build(JAR, sorted((ROOT / "java").rglob("*.java")), [])
+    build(JAR, java_sources(), [])
     build(TEST_JAR, sorted((ROOT / "tests" / "java").rglob("*.java")), [JAR])
 
 

@@ -7,6 +7,7 @@ and a part appears under its name only when it is complete.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,12 +16,8 @@ import tempfile
 from pathlib import Path
 
 VERSITYGW = "v1.8.0"
-HADOOP = "3.5.0"
-S3_JARS = {
-    f"hadoop-aws-{HADOOP}.jar": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
-    "bundle-2.35.4.jar": "software.amazon.awssdk:bundle:2.35.4",
-    "analyticsaccelerator-s3-1.3.1.jar": ("software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1"),
-}
+# Hadoop, as the supported versions of PySpark ship it: what its S3 client needs beside it.
+S3_CLIENTS = {"3.5.0": ("2.35.4", "1.3.1"), "3.4.2": ("2.29.52", "1.2.1")}
 
 
 def cache() -> Path:
@@ -40,14 +37,31 @@ def s3_server() -> Path:
     return binary
 
 
+def hadoop() -> str:
+    """The version of Hadoop in the PySpark that is installed here."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None and spec.origin is not None, "PySpark is not installed: make install"
+    (jar,) = (Path(spec.origin).parent / "jars").glob("hadoop-client-api-*.jar")
+    return jar.stem.removeprefix("hadoop-client-api-")
+
+
 def s3_jars() -> Path:
     """The folder of jars that a Spark driver and its executors need on their class path to reach S3."""
-    folder = cache() / f"s3-jars-hadoop-{HADOOP}"
-    if not all((folder / name).exists() for name in S3_JARS):
+    version = hadoop()
+    bundle, accelerator = S3_CLIENTS[version]
+    wanted = {
+        f"hadoop-aws-{version}.jar": f"org.apache.hadoop:hadoop-aws:{version}",
+        f"bundle-{bundle}.jar": f"software.amazon.awssdk:bundle:{bundle}",
+        f"analyticsaccelerator-s3-{accelerator}.jar": (
+            f"software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:{accelerator}"
+        ),
+    }
+    folder = cache() / f"s3-jars-hadoop-{version}"
+    if not all((folder / name).exists() for name in wanted):
         shutil.rmtree(folder, ignore_errors=True)
         with _becoming(folder) as fresh:
             copy = ["mvn", "-q", "-B", "dependency:copy", f"-DoutputDirectory={fresh}"]
-            for artifact in S3_JARS.values():
+            for artifact in wanted.values():
                 _run([*copy, f"-Dartifact={artifact}"])
     return folder
 
@@ -78,7 +92,8 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 def main() -> None:
     server, jars = s3_server(), s3_jars()
     size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
-    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={len(S3_JARS)} s3_jars_mb={size_mb}")
+    count = len(list(jars.iterdir()))
+    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb}")
 
 
 if __name__ == "__main__":
