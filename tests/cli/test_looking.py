@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from rekindle.errors import NewerJournal
 from rekindle.journal.frame import Frame, to_bytes
 from rekindle.journal.history import folder_of, start_of
 from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.stores import open_store
 from rekindle.runtime.opening import close
+from support.s3 import S3Server
 
 Look = Callable[..., Said]
 FAILED, DONE, DIED, CLOSED = "20261110T000001Z-aa", "20261111T000001Z-bb", "20261112T000001Z-cc", "20261113T000001Z-dd"
@@ -98,14 +101,14 @@ def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look) -> Non
         "clean: 1 partition, attempt 3: 2 failed",
         "1 poisoned",
         "sink daily: not published",
-        "7 partitions of 11 kept. next: rekindle resume daily/1",
+        "7 partitions of 11 kept. next: rekindle resume FILE.py daily/1",
     ):
         assert text in out
 
 
 def test_an_interrupted_run_says_so_and_can_be_resumed(look: Look) -> None:
     out = look("show", "3").out
-    assert out.startswith("run 3 of daily  interrupted") and "next: rekindle resume daily/3" in out
+    assert out.startswith("run 3 of daily  interrupted") and "next: rekindle resume FILE.py daily/3" in out
 
 
 def test_show_as_json_and_as_a_page(look: Look, tmp_path: Path) -> None:
@@ -197,6 +200,24 @@ def test_a_store_that_fails_is_told_as_such(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "daily" / "run-1" / "journal" / f"{1:020d}").symlink_to(tmp_path / "daily")
     said = call(capsys, "show", "daily/run-1", "--location", str(tmp_path))
     assert "Traceback" not in said.err and said.err.startswith("error RK")
+
+
+@pytest.mark.s3
+def test_runs_on_s3(s3: S3Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    url = s3.url(uuid.uuid4().hex)
+    store = open_store(url, s3.store_settings)
+    make_run(store, FAILED, parameters={"day": "1"}, engine=Engine(breaks=always("clean", 2)))
+    make_run(store, DIED, parameters={"day": "2"}, engine=Engine(dies_after=2))
+    for name, value in s3.store_settings.items():
+        monkeypatch.setenv(f"REKINDLE_STORAGE_{name.upper()}", value)
+    lines = call(capsys, "runs", "--location", url).out.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["daily/2", "interrupted", "4/11"],
+        ["daily/1", "failed", "7/11"],
+    ]
+    assert call(capsys, "show", "daily/1", "--location", url).out.startswith("run 1 of daily  failed")
+    doctor = call(capsys, "doctor", "--location", url).out
+    assert f"ok   location: {url}: reachable" in doctor and s3.secret_key not in doctor
 
 
 def in_terminal(columns: int, *arguments: str) -> list[str]:

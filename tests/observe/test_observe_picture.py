@@ -11,12 +11,15 @@ import pytest
 from cli.location import AT_ONCE, Engine, always, make_run
 from rekindle.journal.history import read
 from rekindle.journal.memory import MemoryStore
+from rekindle.model.partitions import Partitions
 from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Node, Picture, Placed, Share
 from rekindle.observe.picture_page import graph_page, page
 from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
 from rekindle.observe.show import AttemptView, RunView, view_of
 from rekindle.runtime.opening import codec
+
+FIVE = Partitions.first(5)
 
 
 def view_after(drawing: str, engine: Engine | None = None) -> RunView:
@@ -121,9 +124,7 @@ def test_a_hundred_steps_of_a_hundred_thousand_partitions_stay_small() -> None:
 
 def test_many_attempts_become_few_bars() -> None:
     attempts = [
-        AttemptView(
-            f"a{at}", "a", 0, 1, 5, "0-4", (), at * 10, 5, 0, at * 10 + 5, "failed" if at == 70 else "succeeded"
-        )
+        AttemptView(f"a{at}", "a", 0, 1, 5, FIVE, (), at * 10, 5, 0, at * 10 + 5, "failed" if at == 70 else "succeeded")
         for at in range(1000)
     ]
     bars = bars_of(attempts, 10_000)
@@ -131,7 +132,7 @@ def test_many_attempts_become_few_bars() -> None:
     assert [bar.outcome for bar in bars].count("failed") == 1
     assert bars[0].title.startswith("25 attempts: succeeded, 125 of 125 partitions committed")
     assert (bars[0].begin_ms, bars[-1].end_ms) == (0, 9995)
-    open_one = AttemptView("a1", "a", 0, 1, 5, "0-4", (), 10)
+    open_one = AttemptView("a1", "a", 0, 1, 5, FIVE, (), 10)
     assert bars_of([open_one], 99)[0].end_ms == 99
     assert bars_of([], 99) == []
 

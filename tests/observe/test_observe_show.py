@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from master.driving import Driven
@@ -14,7 +14,7 @@ from rekindle.master.events import AttemptOpened, EpochOpened, FailureHandled
 from rekindle.master.state import Phase
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import INTERRUPTED, RunView, view_of
-from rekindle.observe.show_words import brief, clock, one_line
+from rekindle.observe.show_words import brief, clock, one_line, to_json
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
@@ -31,7 +31,8 @@ def test_a_recorded_run_is_told_in_full(path: Path) -> None:
     assert len(view.drivers) == sum(isinstance(event, EpochOpened) for event in events)
     running = {str(key) for key in state.attempts}
     assert {one.name for one in view.attempts if one.outcome == "running"} == running
-    assert msgspec.json.decode(msgspec.json.encode(view), type=RunView) == view
+    told = json.loads(to_json(view))
+    assert [one["partitions"] for one in told["attempts"]] == [str(one.partitions) for one in view.attempts]
 
 
 def view(run: Driven) -> RunView:

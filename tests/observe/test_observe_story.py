@@ -63,6 +63,7 @@ def test_a_whole_step_is_told_by_sets() -> None:
     told = story(run, "a")
     assert "attempt 1 opened for 3 partitions (0-2), because: 0-2 not yet run" in texts(told)
     assert "3 partitions (0-2) committed by attempt 1" in texts(told)
+    assert "<table>" in told._repr_html_()
     assert told.outlook == ("a[0-2] (3 partitions) will not run again: the result counts (attempt 1)",)
 
 

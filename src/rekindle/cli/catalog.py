@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from rekindle.errors import NotFound
+from rekindle.journal.keys import listed
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.store import Store
 
@@ -49,9 +50,7 @@ def pipelines(store: Store) -> list[str]:
 
 def runs_of(store: Store, pipeline: str) -> list[Named]:
     """Every run of a pipeline, oldest first; those without a number come before all others."""
-    numbers = _numbers(store, pipeline)
-    names = _texts(store.get_many(f"{pipeline}/_runs/", [f"{number:08d}" for number in numbers]))
-    numbered = dict(zip(names, numbers, strict=True))
+    numbered = {run: number for number, run in listed(store, pipeline).items()}
     folders = [name for name in store.list_folders(f"{pipeline}/") if not name.startswith("_")]
     found = [Named(pipeline, run) for run in folders if run not in numbered]
     return found + [Named(pipeline, run, number) for run, number in numbered.items()]
@@ -137,10 +136,6 @@ def _numbers(store: Store, pipeline: str) -> list[int]:
 def _numbered(store: Store, pipeline: str, number: int) -> Named | None:
     data = store.get(f"{pipeline}/_runs/{number:08d}")
     return None if data is None else Named(pipeline, data.decode(), number)
-
-
-def _texts(bodies: Iterable[bytes | None]) -> list[str]:
-    return [(body or b"").decode() for body in bodies]
 
 
 def _few(names: Iterable[str]) -> str:

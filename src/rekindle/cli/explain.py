@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator
 
 import click
-import msgspec
 
 from rekindle.cli.opened import Opened, open_run
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import say, width, wrapped
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound
-from rekindle.observe.show_words import clock
+from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
 
 VERTEX = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
@@ -35,7 +34,7 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
     records = ((one.sequence, one.epoch, one.events) for one in opened.history.records)
     story = story_of(records, opened.state, step, partition)
     if is_json:
-        say([msgspec.json.format(msgspec.json.encode(story), indent=2).decode()])
+        say([to_json(story)])
     else:
         say(_lines(story, opened, width()))
 

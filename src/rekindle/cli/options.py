@@ -4,7 +4,7 @@
 @with_settings          # --location, --storage, --set, --config  ->  settings: Settings
 @with_parameters        # --param day=2026-11-13                  ->  parameters: dict[str, str]
 @pipeline_argument      # PIPELINE                                ->  pipeline: str, for `cli.load.load`
-@run_argument           # [RUN]                                   ->  run: str | None, for `cli.find.find_run`
+@run_argument           # [RUN]                                   ->  run: str | None, for `cli.catalog.find_run`
 """
 
 from __future__ import annotations

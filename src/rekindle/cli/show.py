@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
@@ -14,7 +13,7 @@ from rekindle.cli.runs import parameters_text
 from rekindle.cli.text import Cell, Column, colored_phase, say, table, width, wrapped
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, RestartView, RunView, StepView
-from rekindle.observe.show_words import clock, joined
+from rekindle.observe.show_words import brief, clock, joined, to_json
 from rekindle.observe.words import count_text, time_text
 
 SHOWN = 10
@@ -48,7 +47,7 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
         Path(html).write_text(page(view), encoding="utf-8")
         click.echo(f"written: {html}", err=True)
     if is_json:
-        say([msgspec.json.format(msgspec.json.encode(view), indent=2).decode()])
+        say([to_json(view)])
     elif html is None:
         say(_lines(view, width()))
 
@@ -126,7 +125,7 @@ def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:
 
 
 def _failure(one: FailureView) -> str:
-    who = f"{one.step}[{one.partitions}]" if one.count else f"{one.step}, below its partitions"
+    who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step}, below its partitions"
     text = f": {one.text}" if one.text else ""
     return f"{clock(one.at_ms)}  {who} {one.kind}{text}"
 
@@ -140,6 +139,6 @@ def _next(view: RunView, wide: int | None) -> Iterator[str]:
     yield ""
     kept = f"{count_text(view.committed, 'partition')} of {view.partitions:,} kept"
     if view.is_resumable and view.phase != "running":
-        yield from wrapped(f"{kept}. next: rekindle resume {view.pipeline}/{view.order}", wide)
+        yield from wrapped(f"{kept}. next: rekindle resume FILE.py {view.pipeline}/{view.order}", wide)
     else:
         yield f"{kept}."

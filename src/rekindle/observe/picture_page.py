@@ -13,7 +13,7 @@ from html import escape
 from rekindle.observe.picture_svg import AGAIN, COLORS, svg
 from rekindle.observe.picture_timeline import timeline
 from rekindle.observe.show import FailureView, RestartView, RunView, StepView
-from rekindle.observe.show_words import clock, joined
+from rekindle.observe.show_words import brief, clock, joined
 from rekindle.observe.words import count_text, time_text
 
 LISTED_MAX = 200
@@ -139,7 +139,7 @@ def _restarts(restarts: Sequence[RestartView]) -> str:
 def _failures(failures: Sequence[FailureView]) -> str:
     if not failures:
         return '<p class="soft">Nothing failed.</p>'
-    rows = ([clock(one.at_ms), one.step, one.partitions, one.kind, one.text] for one in failures[-LISTED_MAX:])
+    rows = ([clock(one.at_ms), one.step, brief(one.partitions), one.kind, one.text] for one in failures[-LISTED_MAX:])
     return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "what it said"), rows)
 
 

@@ -1,6 +1,6 @@
 """One run, told from its journal: steps, attempts, failures, restarts with their reasons, drivers and sinks.
 
-- A view is a value of texts and counts. It grows with decisions, never with partitions.
+- A view is a value of texts, counts and bitmaps. It grows with decisions, never with partitions.
 - It is made from all records: a snapshot's state has forgotten what led to it.
 - An event without a time of its own happened when the rest of its record did.
 """
@@ -20,7 +20,7 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Node, Picture, Share
 from rekindle.observe.picture_svg import svg
-from rekindle.observe.show_words import ReasonView, brief, joined, one_line, reasons_of
+from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
 
 OPEN = "running"
 INTERRUPTED = "interrupted"
@@ -43,7 +43,7 @@ class AttemptView(msgspec.Struct, frozen=True):
     generation: int
     epoch: int
     asked: int
-    partitions: str
+    partitions: Partitions
     because: tuple[ReasonView, ...]
     opened_ms: int
     committed: int = 0
@@ -61,7 +61,7 @@ class FailureView(msgspec.Struct, frozen=True):
 
     at_ms: int
     step: str
-    partitions: str
+    partitions: Partitions
     count: int
     kind: str
     text: str
@@ -279,9 +279,7 @@ class _Fold:
                 what = f"generation {event.generation} opened"
                 self._restart(event.step, what, len(event.dropped), reasons_of(event.because))
             case ev.PartitionsLost():
-                reason = ReasonView(
-                    f"gone with {event.domain.value}", brief(event.partitions), len(event.partitions), True
-                )
+                reason = ReasonView(f"gone with {event.domain.value}", event.partitions, len(event.partitions), True)
                 self._restart(event.step, "lost", reason.count, (reason,))
             case _:
                 return
@@ -294,7 +292,7 @@ class _Fold:
             attempt.generation,
             attempt.epoch,
             len(event.partitions),
-            brief(event.partitions),
+            event.partitions,
             because,
             event.at_ms,
         )
@@ -315,7 +313,7 @@ def _failures(event: ev.FailureHandled) -> Iterable[FailureView]:
         yield FailureView(
             event.at_ms,
             failure.step,
-            brief(failure.partitions),
+            failure.partitions,
             len(failure.partitions),
             root.kind.value,
             one_line(root.text),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -19,17 +20,17 @@ class ReasonView(msgspec.Struct, frozen=True):
     """Partitions that run for one reason. `is_restart` is false for what runs for the first time."""
 
     sentence: str
-    partitions: str
+    partitions: Partitions
     count: int
     is_restart: bool
 
     def __str__(self) -> str:
-        return f"{self.partitions} {self.sentence}"
+        return f"{brief(self.partitions)} {self.sentence}"
 
 
 def reasons_of(why: Why) -> tuple[ReasonView, ...]:
     return tuple(
-        ReasonView(sentence(reason), brief(partitions), len(partitions), not isinstance(reason, NotYetRun))
+        ReasonView(sentence(reason), partitions, len(partitions), not isinstance(reason, NotYetRun))
         for reason, partitions in why
         if partitions
     )
@@ -38,6 +39,11 @@ def reasons_of(why: Why) -> tuple[ReasonView, ...]:
 def joined(reasons: tuple[ReasonView, ...]) -> str:
     """All reasons in one line."""
     return " · ".join(map(str, reasons))
+
+
+def to_json(value: Any) -> str:
+    """A view for machines. Sets stand in full, as text: `0-3,7`."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
 
 
 def brief(partitions: Partitions, spans_max: int = SPANS_MAX) -> str:

@@ -8,6 +8,7 @@ it will run again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import assert_never
 
 import msgspec
@@ -20,7 +21,7 @@ from rekindle.master.state import Phase, RunState
 from rekindle.model.because import sentence
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import record_ms
-from rekindle.observe.show_words import brief, joined, one_line, reasons_of
+from rekindle.observe.show_words import brief, clock, joined, one_line, reasons_of
 from rekindle.observe.words import count_text
 
 
@@ -40,6 +41,11 @@ class Story(msgspec.Struct, frozen=True):
     subject: str
     lines: tuple[Line, ...]
     outlook: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{clock(line.at_ms)}</td><td>{escape(line.text)}</td></tr>" for line in self.lines)
+        ends = "".join(f"<p>{escape(text)}</p>" for text in self.outlook)
+        return f"<div><b>{escape(self.subject)} in run {escape(self.run)}</b><table>{rows}</table>{ends}</div>"
 
 
 Told = tuple[int, int, Sequence[ev.Event]]
