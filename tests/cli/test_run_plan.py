@@ -21,12 +21,13 @@ ONCE = MasterConfig(backoff=BackoffSpec("none"))
 
 
 class Ran:
-    """What a run opened attempts for; it may be killed after so many commits."""
+    """What a run opened attempts for; it may be killed after so many commits, or when a step is started."""
 
-    def __init__(self, dies_after: int = 10**9) -> None:
+    def __init__(self, dies_after: int = 10**9, dies_at: str = "") -> None:
         self.opened: dict[str, Partitions] = {}
         self.commits = 0
         self._dies_after = dies_after
+        self._dies_at = dies_at
 
     def __call__(self, events: tuple[Event, ...], state: RunState) -> None:
         for event in events:
@@ -34,7 +35,7 @@ class Ran:
                 step = event.attempt.step
                 self.opened[step] = self.opened.get(step, EMPTY) | event.partitions
             self.commits += isinstance(event, PartitionsCommitted)
-        if self.commits >= self._dies_after:
+        if self.commits >= self._dies_after or self._dies_at in self.opened:
             raise KeyboardInterrupt
 
 
@@ -125,3 +126,19 @@ def test_after_a_change_of_code(spark: SparkSession, folder: Path) -> None:
     assert plan.computed() == ran.opened
     assert str(plan.computed()["priced"]) == "0-3"
     assert "factor" in str(plan)
+
+
+def test_after_files_were_lost(spark: SparkSession, folder: Path) -> None:
+    """The driver dies when `priced` is complete; then two of its files are removed and one is cut."""
+    with pytest.raises(KeyboardInterrupt):
+        shop(folder).run(spark, str(folder / "store"), options=rk.RunOptions(watcher=Ran(dies_at="totals")))
+    files = sorted((folder / "store").glob("shop/*/results/priced/*/*/part-*_0000[012].*"))
+    assert len(files) == 3
+    files[0].unlink()
+    files[1].unlink()
+    files[2].write_bytes(files[2].read_bytes()[:-10])
+    plan, ran, summary = planned_and_ran(spark, shop(folder), folder)
+    assert plan.computed() == ran.opened
+    assert str(plan.computed()["priced"]) == "0-2"
+    assert "0-2 result lost" in str(plan) or "0-2 read by totals" in str(plan)
+    assert summary.steps["priced"].reused == 1

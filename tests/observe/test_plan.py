@@ -115,6 +115,19 @@ def test_what_a_dead_driver_finished_unrecorded_is_looked_at() -> None:
     )
 
 
+def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> None:
+    run = begun("orders[4]@run_end =blocking=> clean[4] =blocking all=> daily[3]")
+    run.finish("orders")
+    run.commit("clean", "0-2")
+    first = st.TakeOver("new", "me", run.graph, {})
+    lost = {"orders": Partitions.parse("1,3"), "clean": Partitions.parse("2")}
+    plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), Told())
+    assert shown(plan) == "orders:3 clean:2-3 daily:0-2"
+    assert str(plan.stages[0].kept) == "0,2", "1 is lost, and nobody needs it"
+    assert plan.stages[0].reason == "3 read by clean, not available"
+    assert "2 read by daily, not available" in plan.stages[1].reason
+
+
 def test_a_fused_step_says_into_what_and_how_often() -> None:
     run = begun("a[2] ~> b[2] =blocking=> d[2]\n a ~> c[2]")
     plan = planned(run)

@@ -14,10 +14,13 @@ from rekindle.engine.declared import Declared
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import PointerStore
 from rekindle.master.events import Fingerprint
+from rekindle.master.state import Segment
 from rekindle.model.graph import Graph
+from rekindle.model.partitions import Partitions
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
+Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Wanted:
 class Prepared:
     """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
     for every declared step what became of it; `sinks` are the kept steps that are published; `doubts` are what makes a
-    kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell."""
+    kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell;
+    `missing` looks which partitions of these segments have lost their files."""
 
     engine: Engine
     graph: Graph
@@ -49,6 +53,7 @@ class Prepared:
     why: Mapping[str, str]
     doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cores: int = 0
+    missing: Missing = lambda counted: {}
 
 
 class Adapter(Protocol):

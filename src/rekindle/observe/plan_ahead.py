@@ -17,11 +17,13 @@ from typing import assert_never
 
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
+from rekindle.master.apply import fold
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
+from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
 from rekindle.master.state import RunState
 from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Loss
 
@@ -46,6 +48,12 @@ class Ahead:
     @property
     def opened(self) -> tuple[AttemptOpened, ...]:
         return tuple(event for event in self.events if isinstance(event, AttemptOpened))
+
+    @property
+    def lost(self) -> dict[str, Partitions]:
+        """What was found to be gone before anything began."""
+        begin = self.events[: next(at for at, one in enumerate(self.events) if not isinstance(one, PartitionsLost))]
+        return {event.step: event.partitions for event in begin if isinstance(event, PartitionsLost)}
 
     @property
     def adopted(self) -> dict[str, Partitions]:
@@ -105,10 +113,18 @@ class _Play:
         self.take(st.AttemptEnded(command.attempt))
 
 
-def play(state: RunState | None, first: st.Stimulus, now_ms: int, look: Look) -> Ahead:
-    """From the opening decision to the end of the run. Raises what the run would refuse."""
-    events, opening = decision(state, first, now_ms)
-    walk = _Play(opening, list(events), now_ms, look)
+def play(
+    state: RunState | None, first: st.Stimulus, now_ms: int, look: Look, lost: Mapping[str, Partitions] | None = None
+) -> Ahead:
+    """From the opening decision to the end of the run. `lost` is what the engine no longer finds: the run learns it
+    when it reads, this knows it from the start. Raises what the run would refuse."""
+    gone = tuple(
+        PartitionsLost(name, hit, FailureDomain.STORAGE)
+        for name, partitions in (lost or {}).items()
+        if state is not None and (hit := partitions & state.steps[name].committed)
+    )
+    events, opening = decision(fold(state, gone), first, now_ms)
+    walk = _Play(opening, [*gone, *events], now_ms, look)
     for _ in range(COMMANDS_MAX):
         waiting = commands(walk.state, walk.sent)
         if not waiting or isinstance(waiting[0], cmd.Stop):

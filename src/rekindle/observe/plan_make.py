@@ -118,7 +118,7 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
 def _stands(name: str, before: RunState | None, ahead: Ahead) -> Partitions:
     """What counted before or is adopted from a dead driver. What is computed again is taken from it."""
     committed = before.steps[name].committed if before else EMPTY
-    return committed | ahead.adopted.get(name, EMPTY)
+    return (committed - ahead.lost.get(name, EMPTY)) | ahead.adopted.get(name, EMPTY)
 
 
 def _stages(ahead: Ahead, told: Told, kept: Mapping[str, Stage]) -> Iterator[Stage]:

@@ -2,7 +2,7 @@
 
 - The first decision is made from the same value as the run's own opening record (`opening_of`).
 - What a dead driver left is looked at by the engine's own seal, which is a listing: it changes nothing, and the run's
-  master asks for it again.
+  master asks for it again. Files that count are looked for, too.
 - Times come from this run's journal; for steps that it has not run yet, from the newest runs before it.
 """
 
@@ -39,15 +39,22 @@ LOOK_SECONDS_MAX = 60.0
 def foresee(
     store: Store,
     intent: Intent,
-    engine: Engine,
+    prepared: Prepared,
     known: RunState | None,
     told: Told,
     parameters: Mapping[str, str],
     stale_seconds: float,
 ) -> Plan:
     """What a run with this intent would do now. Raises what it would refuse."""
-    first = opening_of(intent, engine.application, known)
-    ahead = play(known, first, time.time_ns() // 1_000_000, lambda attempt: _look(engine, attempt))
+    engine = prepared.engine
+    counted = {name: step.segments for name, step in known.steps.items()} if known else {}
+    ahead = play(
+        known,
+        opening_of(intent, engine.application, known),
+        time.time_ns() // 1_000_000,
+        lambda attempt: _look(engine, attempt),
+        prepared.missing(counted),
+    )
     living = _living(sign_of(store, intent.pipeline, intent.run, stale_seconds)) if known else ""
     return plan_of(known, ahead, told, living=living, parameters=parameters)
 

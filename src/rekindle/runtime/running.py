@@ -127,7 +127,7 @@ def stores_of(storage: Mapping[str, str]) -> Stores:
 
 def _plan(store: Store, wish: Wish, ready: _Ready, earlier: Mapping[str, Pace]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
-    return foresee(store, ready.intent, ready.prepared.engine, ready.known, told, wish.key, wish.options.stale_seconds)
+    return foresee(store, ready.intent, ready.prepared, ready.known, told, wish.key, wish.options.stale_seconds)
 
 
 def _known(store: Store, wish: Wish, name: str) -> RunState | None:

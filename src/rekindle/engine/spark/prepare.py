@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Prepared, Wanted
-from rekindle.engine.spark import manifest, session, sinks
+from rekindle.engine.spark import inventory, manifest, session, sinks
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
 from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse
@@ -53,6 +53,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         why=compiled.why,
         doubts={name: held.verdict.because for name, held in analysis.held.items()},
         cores=int(spark.sparkContext.defaultParallelism),
+        missing=lambda counted: inventory.missing(spark, wanted.root, counted),
     )
 
 

@@ -1,0 +1,46 @@
+"""Are the files that count still there? One listing per attempt directory, and no look into a file.
+
+A run learns of a missing file when it reads it; a plan looks first, so that it need not be wrong. A file that is there
+and damaged is found only by reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.spark import manifest
+from rekindle.engine.spark.engine import directory_of
+from rekindle.engine.spark.session import jvm
+from rekindle.master.state import Segment
+from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import Partitions
+
+
+def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segment]]) -> dict[str, Partitions]:
+    """The partitions, by step, whose files are gone or have another length than was journaled."""
+    listed: dict[AttemptId, dict[str, int]] = {}
+    found: dict[str, Partitions] = {}
+    for step, segments in counted.items():
+        gone: list[int] = []
+        for segment in segments:
+            if segment.attempt not in listed:
+                listed[segment.attempt] = _files(spark, f"{root}/{directory_of(segment.attempt)}")
+            files = listed[segment.attempt]
+            gone += [
+                commit.partition
+                for commit in manifest.unpack(segment.manifest)
+                if commit.partition in segment.partitions
+                and commit.bytes >= 0
+                and files.get(commit.name) != commit.bytes
+            ]
+        if gone:
+            found[step] = Partitions(gone)
+    return found
+
+
+def _files(spark: SparkSession, directory: str) -> dict[str, int]:
+    lines = str(jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, directory)).splitlines()
+    rows = (line.rsplit("\t", 1) for line in lines)
+    return {path: int(length) for path, length in rows}
