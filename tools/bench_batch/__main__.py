@@ -10,7 +10,7 @@ from bench_batch import data
 from bench_batch.cases import CASES, Verdict
 from bench_batch.machine import arguments, machine
 
-ROUNDS = {"p1": 3, "p3": 1, "p4": 5, "p5": 5}
+ROUNDS = {"p1": 3, "p3": 1, "p4": 5, "p5": 5, "p5_join": 2}
 
 
 def main() -> int:

@@ -5,7 +5,10 @@ P3  time to finish after kill -9 of the driver at 80 % of the tasks / bare Spark
     The ideal is the part of the scratch run's time that was not finished at the kill: done work weighted by the time
     that bare Spark's tasks of the same stage took
 P4  two kept results without a fault / bare Spark writing the same
-P5  only pipelined results into a sink / the same without Rekindle
+P5  only pipelined results into a sink / the same without Rekindle; p5_join: with a broadcast join on the way
+
+Own driver time is the time in which no Spark job ran, less the same of bare Spark. The jobs and tasks that write must
+be equal on both sides; those that only read a schema or publish are printed beside them.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench_batch.driver import Answer
-from bench_batch.figures import Pair, estimate, is_write, pairs
+from bench_batch.figures import Pair, estimate, is_write, pairs, window
 from bench_batch.machine import Machine
 from bench_batch.sampling import shown
 from support.eventlog import EventLog, Kind, SparkTask
@@ -80,21 +83,23 @@ def _killed(machine: Machine) -> tuple[float, float]:
     total = machine.files + 2 * P3_PARTITIONS
     dies = round(KILLED_AT * total) + SCHEMA_TASKS
     victim, victim_log = machine.drive("resume", folder=lake, die_after_tasks=dies, **asked)
-    resumed, _ = machine.drive("resume", folder=lake, **asked)
+    resumed, resumed_log = machine.drive("resume", folder=lake, **asked)
     assert scratch and resumed and victim is None
     kept = P3_PARTITIONS - resumed.computed["scored"]
     done, tasks = _done(scratch_log, victim_log, machine.files, kept)
-    whole, rest = scratch.sides[0].wall_s, resumed.sides[0].wall_s
-    ideal = whole * (1 - done)
-    share = (whole - rest) / (whole - ideal)
+    before, rest = scratch.sides[0], resumed.sides[0].wall_s
+    ideal = before.wall_s * (1 - done)
+    share = (before.wall_s - rest) / (before.wall_s - ideal)
     print(
-        f"P3  scratch {whole:.2f} s, killed at {tasks} of {total} tasks ({done:.0%} of the work), computed again "
-        f"{resumed.computed}, resume {rest:.2f} s, ideal {ideal:.2f} s, share of the ideal gain {share:.3f}",
+        f"P3  scratch {before.wall_s:.2f} s, killed at {tasks} of {total} tasks ({done:.0%} of the work), computed "
+        f"again {resumed.computed}, resume {rest:.2f} s, ideal {ideal:.2f} s, share of the ideal gain {share:.3f}\n"
+        f"    bare Spark's driver had no job running for {window(scratch_log, before).idle_s:.2f} s of its time, "
+        f"Rekindle's for {window(resumed_log, resumed.sides[0]).idle_s:.2f} s",
         flush=True,
     )
     _tell_profile("P3 resume", resumed, 1)
     shutil.rmtree(lake)
-    return rest / whole, share
+    return rest / before.wall_s, share
 
 
 def _done(scratch: EventLog, victim: EventLog, files: int, kept: int) -> tuple[float, int]:
@@ -131,10 +136,18 @@ def p4(machine: Machine, rounds: int) -> Verdict:
 
 
 def p5(machine: Machine, rounds: int) -> Verdict:
-    answer, log = machine.drive("fused", partitions=partitions_of(machine), rounds=rounds)
-    found = _pairs("P5", answer, log)
-    verdict = _no_fault("p5", found)
-    verdict.judge("p5_own", _own_share(found) <= P5_OWN_MAX)
+    return _fused(machine, rounds, "p5", has_join=False)
+
+
+def p5_join(machine: Machine, rounds: int) -> Verdict:
+    return _fused(machine, rounds, "p5_join", has_join=True)
+
+
+def _fused(machine: Machine, rounds: int, name: str, *, has_join: bool) -> Verdict:
+    answer, log = machine.drive("fused", partitions=partitions_of(machine), rounds=rounds, has_join=has_join)
+    found = _pairs(name.upper(), answer, log)
+    verdict = _no_fault(name, found)
+    verdict.judge(f"{name}_own", _own_share(found) <= P5_OWN_MAX)
     return verdict
 
 
@@ -152,7 +165,7 @@ def _no_fault(name: str, found: list[Pair]) -> Verdict:
         f"{ours.other_jobs}/{ours.other_tasks}",
         flush=True,
     )
-    return Verdict(
+    verdict = Verdict(
         {
             f"{name}_cpu": f"{cpu.median:.3f}",
             f"{name}_cpu_low": f"{cpu.low:.3f}",
@@ -166,6 +179,8 @@ def _no_fault(name: str, found: list[Pair]) -> Verdict:
             f"{name}_jobs": f"{ours.write_jobs + ours.other_jobs}/{bare.write_jobs + bare.other_jobs}",
         }
     )
+    verdict.judge(f"{name}_tasks", (ours.write_jobs, ours.write_tasks) == (bare.write_jobs, bare.write_tasks))
+    return verdict
 
 
 def _own_share(found: list[Pair]) -> float:
@@ -205,4 +220,4 @@ def _tell_profile(name: str, answer: Answer, rounds: int) -> None:
         print(f"{name}: where the driver's own time goes, per run\n{shown(answer.profile, rounds)}", flush=True)
 
 
-CASES: dict[str, Case] = {"p1": p1, "p3": p3, "p4": p4, "p5": p5}
+CASES: dict[str, Case] = {"p1": p1, "p3": p3, "p4": p4, "p5": p5, "p5_join": p5_join}

@@ -44,8 +44,8 @@ def enriched(clean: DataFrame, products: DataFrame) -> DataFrame:
     return clean.join(F.broadcast(products), "product").withColumn("value", F.col("amount") * F.col("price"))
 
 
-def tidy(clean: DataFrame) -> DataFrame:
-    return clean.withColumn("text", F.upper("text")).withColumn("mark", F.sha2("text", 256))
+def tidy(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("text", F.upper("text")).withColumn("mark", F.sha2("text", 256))
 
 
 def scored(clean: DataFrame, rates: str, effort: int) -> DataFrame:
@@ -93,12 +93,15 @@ def two_results_bare(spark: SparkSession, source: str, target: str, partitions: 
     write(enriched(again, products(spark, source)).repartition(partitions, "product"), f"{target}/enriched")
 
 
-def into_one_sink(target: str) -> rk.Pipeline:
+def into_one_sink(target: str, *, has_join: bool) -> rk.Pipeline:
     """P5: nothing is kept on the way to the sink."""
     pipeline = rk.Pipeline("fused")
     pipeline.add_source(orders)
     pipeline.add_step(clean)
-    pipeline.add_step(tidy)
+    if has_join:
+        pipeline.add_source(products)
+        pipeline.add_step(enriched, result="pipelined")
+    pipeline.add_step(tidy, inputs=["enriched" if has_join else "clean"])
     pipeline.add_sink(published, rk.directory(target))
     return pipeline
 
@@ -107,8 +110,9 @@ def published(tidy: DataFrame) -> DataFrame:
     return tidy.drop("tax")
 
 
-def one_sink_bare(spark: SparkSession, source: str, target: str) -> None:
-    write(published(tidy(clean(orders(spark, source)))), target)
+def one_sink_bare(spark: SparkSession, source: str, target: str, *, has_join: bool) -> None:
+    frame = clean(orders(spark, source))
+    write(published(tidy(enriched(frame, products(spark, source)) if has_join else frame)), target)
 
 
 def with_python(partitions: int) -> rk.Pipeline:
