@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,12 +35,15 @@ def finished(session: Session, order: str) -> Ran:
     return finals(session, order, is_done=True)
 
 
-def ended_well(session: Session, order: str) -> dict[str, list[int]]:
-    """How often the final Spark task of each result partition ended well, by step."""
-    found = {step: [0] * N for step in STEPS}
+def again(session: Session, order: str) -> dict[str, int]:
+    """Final Spark tasks that ended well although one of the same result partition had, by step."""
+    found: Counter[tuple[str, int]] = Counter()
     for step, number, has_succeeded in _final_tasks(session, order):
-        found[step][number] += has_succeeded
-    return found
+        found[step, number] += has_succeeded
+    twice: Counter[str] = Counter()
+    for (step, _), count in found.items():
+        twice[step] += max(0, count - 1)
+    return dict(+twice)
 
 
 def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, bool]]:
