@@ -158,6 +158,15 @@ def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.M
     assert fold(state, history.events) == refolded(store)
 
 
+def test_how_a_run_ended_is_read_without_its_records() -> None:
+    store = MemoryStore()
+    state = execute(store, INTENT, InstantEngine(store))
+    position, remembered = StateKeeper(store, RUN).load()
+    assert position is not None and remembered == state
+    assert position.sequence == read(store, RUN, codec()).position.sequence
+    assert not read(store, RUN, codec(), position).records
+
+
 def test_gc_is_a_master_that_deletes_everything_and_leaves_a_tombstone() -> None:
     store = MemoryStore()
     first = InstantEngine(store, "app-1", 2)

@@ -176,7 +176,9 @@ def _master(
     lease = Lease(journal, on_fenced=loop.fence)
     lease.start()
     try:
-        return loop.run()
+        ended = loop.run()
+        keeper.remember_end(journal.position, ended)
+        return ended
     finally:
         lease.stop()
         engine.close()

@@ -57,8 +57,16 @@ class StateKeeper:
 
     def remember(self, position: Position, state: RunState) -> None:
         """Save where enough was appended since the last one. For the loop."""
-        if position.sequence - self._saved < max(RECORDS_MIN, GROWTH * self._saved):
-            return
+        if position.sequence - self._saved >= max(RECORDS_MIN, GROWTH * self._saved):
+            self._save(position, state)
+
+    def remember_end(self, position: Position, state: RunState) -> None:
+        """Save how a run ended, however short it was: whoever lists runs reads this instead of each record. A closed
+        run has nothing left to say."""
+        if position.sequence > self._saved and not position.is_closed:
+            self._save(position, state)
+
+    def _save(self, position: Position, state: RunState) -> None:
         self._saved = position.sequence
         try:
             self._snapshots.save(position, state)
