@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,38 +23,43 @@ N = 64
 Ran = dict[str, Partitions]
 
 
-def finals(session: Session, order: str, *, is_done: bool = False) -> Ran:
-    """The result partitions whose final Spark task was launched for one order, or ended well, by step, from Spark's
-    event log. What the driver printed only tells which partition a task of a pruned job stands for."""
+def finals(session: Session, order: str, *, until_ms: float | None = None) -> Ran:
+    """The result partitions whose final Spark task was launched for one order, or ended well by then, by step, from
+    Spark's event log. What the driver printed only tells which partition a task of a pruned job stands for."""
     found: dict[str, set[int]] = {}
-    for step, number, has_succeeded in _final_tasks(session, order):
-        if has_succeeded or not is_done:
+    for step, number, ended_ms in _final_tasks(session, order):
+        if until_ms is None or ended_ms <= until_ms:
             found.setdefault(step, set()).add(number)
     return {step: Partitions(numbers) for step, numbers in found.items()}
 
 
-def finished(session: Session, order: str) -> Ran:
-    return finals(session, order, is_done=True)
+def finished(session: Session, order: str, until_ms: float = math.inf) -> Ran:
+    return finals(session, order, until_ms=min(until_ms, sys.float_info.max))
 
 
 def again(session: Session, order: str) -> dict[str, int]:
     """Final Spark tasks that ended well although one of the same result partition had, by step."""
     found: Counter[tuple[str, int]] = Counter()
-    for step, number, has_succeeded in _final_tasks(session, order):
-        found[step, number] += has_succeeded
+    for step, number, ended_ms in _final_tasks(session, order):
+        found[step, number] += ended_ms < math.inf
     twice: Counter[str] = Counter()
     for (step, _), count in found.items():
         twice[step] += max(0, count - 1)
     return dict(+twice)
 
 
-def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, bool]]:
+def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, float]]:
+    """Step, partition, and when it ended well."""
     text = section(session.driver.text(), order)
     asked = parts.opened(text)
     for tag, tasks in parts.tagged(session.log(), "rekindle-", run_of(text)).items():
         for task in tasks:
             if task.kind is Kind.RESULT:
-                yield tag.split("-")[1], asked[tag][task.partition], task.is_success
+                yield (
+                    tag.split("-")[1],
+                    asked[tag][task.partition],
+                    task.finished_ms if task.is_success and task.finished_ms else math.inf,
+                )
 
 
 def section(text: str, order: str) -> str:
