@@ -96,7 +96,8 @@ def failures() -> str:
 
 Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: a script may match on
 them for ever. Anything without a code is a fault of Rekindle's, or an exception of your own code outside of a step: it
-is printed as one line, with the full trace in a file whose path is printed.
+is printed as one line, with the full trace in a file whose path is printed. In Python all of them are kinds of
+`rekindle.RekindleError`, with `code`, `message` and `hint`.
 
 {rows}
 """
@@ -126,13 +127,14 @@ def _plain(command: click.Command, context: click.Context) -> str:
 
 
 def _errors() -> Iterator[type[errors.RekindleError]]:
-    found = (one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.RekindleError))
-    return iter(sorted(found, key=lambda one: one.code))
+    """All that can be raised: not their base."""
+    found = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.RekindleError)]
+    return iter(sorted(found, key=lambda one: one.code)[1:])
 
 
 def _error(one: type[errors.RekindleError]) -> str:
-    above = [base.__name__ for base in one.__mro__[1:] if issubclass(base, errors.RekindleError)]
-    kind = f", a kind of {above[0]}" if above else ""
+    above = one.__mro__[1]
+    kind = "" if above is errors.RekindleError else f", a kind of {above.__name__}"
     meaning = " ".join((one.__doc__ or "").split())
     return (
         f"## {one.code} {one.__name__}\n\n{meaning}\n\n"

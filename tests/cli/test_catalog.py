@@ -15,21 +15,19 @@ from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
 
 
-def test_runs_by_number_and_by_folder() -> None:
+def test_runs_by_number_and_by_name() -> None:
     store = MemoryStore()
     make_run(store, "run-1", parameters={"day": "1"})
     make_run(store, "run-2", parameters={"day": "2"})
-    store.put("daily/by-hand/journal/x", b"")
     store.put("_probe/x", b"")
+    store.put("somebody/elses/data", b"")
     assert pipelines(store) == ["daily"]
     assert runs_of(store, "daily") == [
-        Named("daily", "by-hand"),
         Named("daily", "run-1", 1),
         Named("daily", "run-2", 2),
     ]
     assert newest_of(store, "daily") == find_run(store, None) == Named("daily", "run-2", 2)
-    assert find_run(store, "by").run == "by-hand"
-    assert str(find_run(store, "by")) == "daily/by-hand"
+    assert str(find_run(store, "run-2")) == str(find_run(store, "daily")) == "daily/2"
     with pytest.raises(NotFound, match="name one: daily/1, daily/2"):
         find_run(store, "run-")
 

@@ -195,11 +195,10 @@ def test_a_newer_journal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_store_that_fails_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "daily" / "_runs" / "00000001").mkdir(parents=True)
-    (tmp_path / "daily" / "run-1" / "journal").mkdir(parents=True)
-    (tmp_path / "daily" / "run-1" / "journal" / f"{1:020d}").symlink_to(tmp_path / "daily")
-    said = call(capsys, "show", "daily/run-1", "--location", str(tmp_path))
-    assert "Traceback" not in said.err and said.err.startswith("error RK")
+    location = str(tmp_path / ("too-long" * 40))
+    said = call(capsys, "runs", "--location", location)
+    assert said.code == 4 and said.err.startswith(f"error RK303: {location} did not list")
+    assert "next: `rekindle doctor` tries the storage" in said.err
 
 
 @pytest.mark.s3

@@ -1,6 +1,6 @@
 """What a location holds: pipelines, their runs by name and number, and the parameters each was started with.
 
-Reading only. Names that begin with `_` are bookkeeping. A run that took a number and never began has no folder.
+Reading only. A pipeline is a folder in which runs took numbers; whatever else lies at the location is somebody else's.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A run by all its names. `number` is its place among the runs of its pipeline, None where it has none."""
+    """A run by all its names. `number` is its place among the runs of its pipeline."""
 
     pipeline: str
     run: str
-    number: int | None = None
+    number: int
 
     @property
     def folder(self) -> str:
         return f"{self.pipeline}/{self.run}"
 
     def __str__(self) -> str:
-        return f"{self.pipeline}/{self.number}" if self.number is not None else self.folder
+        return f"{self.pipeline}/{self.number}"
 
 
 class _Claimed(msgspec.Struct, frozen=True):
@@ -45,22 +45,19 @@ class _Claimed(msgspec.Struct, frozen=True):
 
 
 def pipelines(store: Store) -> list[str]:
-    return [name for name in store.list_folders("") if not name.startswith("_")]
+    folders = [name for name in store.list_folders("") if not name.startswith("_")]
+    found = each(store, lambda name: bool(_numbers(store, name)), folders)
+    return [name for name, has_runs in zip(folders, found, strict=True) if has_runs]
 
 
 def runs_of(store: Store, pipeline: str) -> list[Named]:
-    """Every run of a pipeline, oldest first; those without a number come before all others."""
-    numbered = {run: number for number, run in listed(store, pipeline).items()}
-    folders = [name for name in store.list_folders(f"{pipeline}/") if not name.startswith("_")]
-    found = [Named(pipeline, run) for run in folders if run not in numbered]
-    return found + [Named(pipeline, run, number) for run, number in numbered.items()]
+    """Every run of a pipeline, oldest first."""
+    return [Named(pipeline, run, number) for number, run in listed(store, pipeline).items()]
 
 
 def newest_of(store: Store, pipeline: str) -> Named | None:
     numbers = _numbers(store, pipeline)
-    if not numbers:
-        return max(runs_of(store, pipeline), key=lambda one: one.run, default=None)
-    return _numbered(store, pipeline, numbers[-1])
+    return _numbered(store, pipeline, numbers[-1]) if numbers else None
 
 
 def find_run(store: Store, word: str | None) -> Named:
@@ -104,12 +101,9 @@ def each(store: Store, act: Callable[[T], R], items: Sequence[T]) -> Iterator[R]
 
 
 def _pick(store: Store, among: Sequence[str], word: str | None, given: str) -> Named:
-    if word is None or (word in among and len(among) > 1) or [word] == list(among):
+    if word is None or word in among:
         newest = [newest_of(store, name) for name in ([word] if word else among)]
-        found = max((one for one in newest if one is not None), key=lambda one: one.run, default=None)
-        if found is None:
-            raise NotFound(f"no run of {word or _few(among)} ever began", "rekindle run PIPELINE")
-        return found
+        return max((one for one in newest if one is not None), key=lambda one: one.run)
     if word.isdecimal():
         by_number = [_numbered(store, name, int(word)) for name in among]
         matches = [one for one in by_number if one is not None]

@@ -66,19 +66,18 @@ def _named(store: Store, pipeline: str | None) -> list[Named]:
         hint = did_you_mean(pipeline, known) or f"the pipelines are {', '.join(known) or 'none yet'}"
         raise NotFound(f"there is no pipeline {pipeline} at {store.name}", hint)
     found = [one for name in ([pipeline] if pipeline else known) for one in runs_of(store, name)]
-    return sorted(found, key=lambda one: (one.run, one.number or 0), reverse=True)
+    return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
 
 
 def _row(brief: Brief, now_ms: int) -> tuple[Cell | str, ...]:
     changed = "" if brief.changed_ms is None else f"{time_text(max(0, now_ms - brief.changed_ms))} ago"
-    number = brief.run if brief.number is None else str(brief.number)
     return (
-        f"{brief.pipeline}/{number}",
+        f"{brief.pipeline}/{brief.number}",
         colored_phase(brief.phase),
         f"{brief.kept:,}/{brief.wanted:,}",
         changed,
         parameters_text(brief.parameters),
-        brief.run if brief.number is not None else "",
+        brief.run,
         brief.driver,
     )
 

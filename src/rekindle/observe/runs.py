@@ -31,7 +31,7 @@ class Brief(msgspec.Struct, frozen=True):
 
     pipeline: str
     run: str
-    number: int | None
+    number: int
     parameters: dict[str, str] | None
     phase: str
     kept: int
