@@ -57,6 +57,14 @@ def test_a_failed_partition_and_its_neighbour() -> None:
     assert failed.outlook == ("a[1] will come from attempt 2, which is running",)
 
 
+def test_what_was_started_and_has_no_result_was_not_finished() -> None:
+    run = Driven("a[2]", sinks=("a",))
+    run.fail("a", "")
+    assert "attempt 2 opened for it, because: not finished" in texts(story(run, "a", 0))
+    assert "attempt 2 opened for 2 partitions (0-1), because: 0-1 not finished" in texts(story(run, "a"))
+    assert any("a Spark task below its partitions failed" in text for text in texts(story(run, "a")))
+
+
 def test_a_whole_step_is_told_by_sets() -> None:
     run = Driven("a[3] =blocking all=> b[2]", sinks=("b",))
     run.finish("a")

@@ -125,7 +125,7 @@ def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:
 
 
 def _failure(one: FailureView) -> str:
-    who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step}, below its partitions"
+    who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step}, no partition named,"
     text = f": {one.text}" if one.text else ""
     return f"{clock(one.at_ms)}  {who} {one.kind}{text}"
 

@@ -285,7 +285,9 @@ class _Fold:
                 return
 
     def _opened(self, event: ev.AttemptOpened) -> None:
-        attempt, because = event.attempt, reasons_of(event.because)
+        attempt = event.attempt
+        before = self.once.get(attempt.step, EMPTY)
+        because = reasons_of(event.because, before)
         self.attempts[attempt] = AttemptView(
             str(attempt),
             attempt.step,
@@ -296,7 +298,6 @@ class _Fold:
             because,
             event.at_ms,
         )
-        before = self.once.get(attempt.step, EMPTY)
         self.again[attempt.step] = self.again.get(attempt.step, EMPTY) | (before & event.partitions)
         self.once[attempt.step] = before | event.partitions
         restarted = tuple(reason for reason in because if reason.is_restart)

@@ -10,8 +10,9 @@ import msgspec
 
 from rekindle.master.events import Why
 from rekindle.model.because import NotYetRun, sentence
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 
+NOT_FINISHED = "not finished"
 SPANS_MAX = 5
 TEXT_MAX = 300
 
@@ -28,12 +29,17 @@ class ReasonView(msgspec.Struct, frozen=True):
         return f"{brief(self.partitions)} {self.sentence}"
 
 
-def reasons_of(why: Why) -> tuple[ReasonView, ...]:
-    return tuple(
-        ReasonView(sentence(reason), partitions, len(partitions), not isinstance(reason, NotYetRun))
-        for reason, partitions in why
-        if partitions
-    )
+def reasons_of(why: Why, started: Partitions = EMPTY) -> tuple[ReasonView, ...]:
+    """The reasons in words. What has no result yet, but was started before, was not finished."""
+    found: list[ReasonView] = []
+    for reason, partitions in why:
+        is_fresh = isinstance(reason, NotYetRun)
+        unfinished = partitions & started if is_fresh else EMPTY
+        if rest := partitions - unfinished:
+            found.append(ReasonView(sentence(reason), rest, len(rest), not is_fresh))
+        if unfinished:
+            found.append(ReasonView(NOT_FINISHED, unfinished, len(unfinished), True))
+    return tuple(found)
 
 
 def joined(reasons: tuple[ReasonView, ...]) -> str:

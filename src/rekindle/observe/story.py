@@ -18,7 +18,6 @@ from rekindle.master import events as ev
 from rekindle.master.advance import work_left
 from rekindle.master.beside_poison import blocked, poisoned
 from rekindle.master.state import Phase, RunState
-from rekindle.model.because import sentence
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import record_ms
 from rekindle.observe.show_words import brief, clock, joined, one_line, reasons_of
@@ -72,6 +71,7 @@ class _About:
     def __init__(self, step: str, wanted: Partitions | None, state: RunState) -> None:
         self.step = step
         self.wanted = wanted
+        self._begun = EMPTY
         self._inputs = frozenset(state.layout.producers[step])
         self._sinks = frozenset(state.sinks)
 
@@ -87,10 +87,11 @@ class _About:
             return "it"
         return f"{count_text(len(partitions), 'partition')} ({brief(partitions)})"
 
-    def _why(self, why: ev.Why) -> str:
+    def _why(self, why: ev.Why, started: Partitions = EMPTY) -> str:
+        reasons = reasons_of(why, started)
         if self.wanted is not None:
-            return "; ".join(sentence(reason) for reason, partitions in why if self._touches(partitions))
-        return joined(reasons_of(why))
+            return "; ".join(one.sentence for one in reasons if self._touches(one.partitions))
+        return joined(reasons)
 
     def sentence(self, event: ev.Event) -> str:
         """The event as a sentence; empty if it does not concern us."""
@@ -163,15 +164,19 @@ class _About:
         name = f"attempt {event.attempt.number}"
         match event:
             case ev.AttemptOpened():
-                if not self._touches(event.partitions):
-                    return ""
-                return f"{name} opened for {self._these(event.partitions)}, because: {self._why(event.because)}"
+                return self._opened(event, name)
             case ev.PartitionsCommitted():
                 return self._committed(event, name)
             case ev.AttemptClosed():
                 return f"{name} ended: {event.outcome.value}" if self.wanted is None else ""
             case ev.AttemptDeleted():
                 return f"files of {name} deleted: nothing in them counts" if self.wanted is None else ""
+
+    def _opened(self, event: ev.AttemptOpened, name: str) -> str:
+        before, self._begun = self._begun, self._begun | event.partitions
+        if not self._touches(event.partitions):
+            return ""
+        return f"{name} opened for {self._these(event.partitions)}, because: {self._why(event.because, before)}"
 
     def _committed(self, event: ev.PartitionsCommitted, name: str) -> str:
         if not self._touches(event.partitions):
@@ -187,7 +192,11 @@ class _About:
             if failure.step != self.step or (failure.partitions and not self._touches(failure.partitions)):
                 continue
             root = failure.cause.root
-            who = self._these(self._cut(failure.partitions)) if failure.partitions else "a part below it"
+            who = (
+                self._these(self._cut(failure.partitions))
+                if failure.partitions
+                else "a Spark task below its partitions"
+            )
             wait = event.due_ms - event.at_ms
             text = f": {one_line(root.text)}" if root.text else ""
             yield f"{who} failed ({root.kind.value}){text}" + (f"; waits {wait / 1000:g} s" if wait > 0 else "")
@@ -233,10 +242,10 @@ def _unmade(state: RunState, name: str, left: Partitions, subject: _Subject) -> 
     if stuck:
         yield f"{subject(stuck)} will wait: an input is poison"
     due = (left & plan.partitions(name)) - poison - stuck
-    for reason, partitions in plan.steps[name].because if due else ():
-        if part := partitions & due:
-            when = " when the run is resumed" if is_stopped else ""
-            yield f"{subject(part)} will run{when}: {sentence(reason)}"
+    why = tuple((reason, part & due) for reason, part in plan.steps[name].because) if due else ()
+    for one in reasons_of(why, state.steps[name].started):
+        when = " when the run is resumed" if is_stopped else ""
+        yield f"{subject(one.partitions)} will run{when}: {one.sentence}"
     released = (left - plan.partitions(name)) & state.steps[name].released
     if released:
         yield f"{subject(released)} will not run again: released, nobody can need it any more"
