@@ -13,7 +13,9 @@ from api.test_run_flow import Broken, FakeAdapter
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
+from rekindle.cli.supervise import DIED_CODE
 from rekindle.journal.stores import open_store
+from rekindle.master import stimuli as st
 from runtime.instant import InstantEngine
 
 PIPELINE = """
@@ -44,10 +46,17 @@ class NoSpark:
 
     def __init__(self) -> None:
         self.started = 0
+        self.has_died = False
 
     def start(self, name: str, master: str, conf: dict[str, str], is_submitted: bool) -> tuple[Any, bool]:
         self.started += 1
         return "session", False
+
+    def is_alive(self, session: Any) -> bool:
+        return not self.has_died
+
+    def stop(self, session: Any) -> None:
+        raise AssertionError("it was not started here")
 
     def logged_to(self, conf: dict[str, str], log: str) -> dict[str, str]:
         return conf
@@ -167,3 +176,21 @@ def test_strategy_and_changes_reach_the_run(user: Typed) -> None:
     assert "clean is pipelined into counted" in user.err
     assert user.types("run", "--strategy", "everything") == ExitCode.REFUSED
     assert user.types("run", "--conf", "nothing") == ExitCode.REFUSED
+
+
+class Deaf(InstantEngine):
+    """Its Spark dies while an attempt runs."""
+
+    def poll(self, timeout_ms: int) -> list[st.Stimulus]:
+        raise ConnectionError("nobody answers")
+
+
+def test_spark_that_died_is_told_apart_from_a_fault_of_ours(user: Typed) -> None:
+    user.adapter.make = lambda folder: Deaf(open_store(str(folder)))
+    assert user.types("run") == ExitCode.FAILED
+    assert "ConnectionError: nobody answers" in user.err
+    user.spark.has_died = True
+    assert user.types("run") == ExitCode.RESUMABLE
+    assert "Spark's driver process died; what is committed is kept" in user.err
+    assert "next: rekindle resume --location" in user.err
+    assert user.types("run", "--supervised") == DIED_CODE

@@ -44,7 +44,9 @@ def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
 
 
 def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "CHILD", "import sys; sys.exit(0 if sys.argv[1:] == ['run', 'daily.py'] else 9)")
+    monkeypatch.setattr(
+        supervise, "CHILD", "import sys; sys.exit(0 if sys.argv[1:] == ['run', '--supervised', 'daily.py'] else 9)"
+    )
     assert supervise.supervise(["run", "--supervise", "daily.py"], load_config()) == 0
 
 

@@ -181,10 +181,12 @@ def test_times_come_from_paces_and_unknown_stays_unknown() -> None:
 
 
 def test_spark_tasks_are_counted_where_they_are_known() -> None:
-    run = begun()
-    plan = planned(run)
-    assert [stage.tasks for stage in plan.stages] == [4, 4, None]
+    plan = planned(begun())
     assert plan.tasks is None and "11 + ? Spark tasks" in str(plan)
+    told = Told(tasks=lambda command: len(command.partitions) + (7 if command.attempt.step == "daily" else 0))
+    plan = planned(begun(), told)
+    assert [stage.tasks for stage in plan.stages] == [4, 4, 10]
+    assert "18 Spark tasks" in str(plan)
 
 
 def test_a_run_that_poison_ends_says_so() -> None:

@@ -19,7 +19,8 @@ from rekindle.observe.words import time_text
 
 PLAIN_SECONDS = 30.0
 REFRESHES_PER_SECOND = 4
-BAR_COLUMNS = 24
+BAR_COLUMNS_MAX = 24
+BAR_SHARE = 5
 
 
 class Display:
@@ -58,6 +59,11 @@ class Display:
         if self._live is None:
             self._tell_plainly()
 
+    @property
+    def number(self) -> str:
+        """The number of the run, once something is known of it."""
+        return str(self.state.order) if self.state is not None else ""
+
     def _say(self, line: str) -> None:
         self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {escape(line)}", soft_wrap=True)
 
@@ -75,13 +81,14 @@ class Display:
                 self._say(f"{', '.join(going)}{self._left()}")
 
     def _drawn(self) -> RenderableType:
+        columns = min(BAR_COLUMNS_MAX, self._console.width // BAR_SHARE)
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 1))
         table.add_column(no_wrap=True)
-        table.add_column(width=BAR_COLUMNS)
+        table.add_column(width=columns)
         table.add_column(no_wrap=True, justify="right")
         table.add_column()
         for row in self.progress.rows():
-            bar = ProgressBar(total=row.total, completed=row.done, width=BAR_COLUMNS)
+            bar = ProgressBar(total=row.total, completed=row.done, width=columns)
             table.add_row(row.step, bar, f"{row.done}/{row.total}", escape(_notes(row)))
         return Group(table, self._left().removeprefix(", "))
 

@@ -6,14 +6,14 @@ import sys
 
 import click
 
-from rekindle.cli.boundary import ExitCode
+from rekindle.cli.boundary import ExitCode, tell
 from rekindle.cli.load import load
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.run_start import Starting, execute
+from rekindle.cli.run_start import SparkDied, Starting, execute
 from rekindle.cli.run_watch import watch_living
-from rekindle.cli.supervise import supervise
+from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, supervise
 from rekindle.errors import StillOwned
 
 
@@ -24,6 +24,7 @@ from rekindle.errors import StillOwned
 @click.option("--new", is_flag=True, help="Start a new run although one of these parameters exists.")
 @click.option("--watch", is_flag=True, help="If the run is alive in another process, watch it to its end.")
 @click.option("--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, under the backoff.")
+@click.option(CHILD_FLAG, "is_child", is_flag=True, hidden=True)
 @pipeline_argument
 def command(
     pipeline: str,
@@ -33,6 +34,7 @@ def command(
     new: bool,
     watch: bool,
     supervised: bool,
+    is_child: bool,
 ) -> int:
     """Run a pipeline, or continue the run of these parameters that did not finish.
 
@@ -50,4 +52,9 @@ def command(
             if not watch:
                 raise
             return watch_living(starting)
+        except SparkDied as error:
+            if not is_child:
+                raise
+            tell(error)
+            return DIED_CODE
     return ExitCode.DONE

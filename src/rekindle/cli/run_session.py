@@ -23,6 +23,8 @@ class _Start(Protocol):
 
     def start(self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[Any, bool]: ...
     def logged_to(self, conf: Mapping[str, str], log: str) -> dict[str, str]: ...
+    def is_alive(self, session: Any) -> bool: ...
+    def stop(self, session: Any) -> None: ...
     def properties(self, session: Any) -> dict[str, str]: ...
     def send_by_value(self, module: Any) -> None: ...
 
@@ -53,6 +55,10 @@ class LazySession:
             return dict(self._choices.conf)
         return _engine().properties(self())
 
+    def is_alive(self) -> bool:
+        """Whether Spark still answers; a session that nobody needed yet is not dead."""
+        return self._session is None or _engine().is_alive(self._session)
+
     def keep_log(self) -> str:
         """Where Spark's log is, which then stays; empty where Spark writes it as it was told by others."""
         self._is_log_kept = True
@@ -71,7 +77,7 @@ class LazySession:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._is_ours:
-            self._session.stop()
+            _engine().stop(self._session)
         if self._log is not None and not self._is_log_kept:
             self._log.unlink(missing_ok=True)
 

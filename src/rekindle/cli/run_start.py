@@ -13,10 +13,16 @@ from rekindle.cli.progress import Display
 from rekindle.cli.run_options import Choices
 from rekindle.cli.run_session import LazySession
 from rekindle.config import Config
-from rekindle.errors import RunFailed
+from rekindle.errors import RekindleError, RunFailed
+from rekindle.master.events import Event, FailureHandled
+from rekindle.master.state import RunState
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
 from rekindle.runtime.options import RunOptions
+
+
+class SparkDied(RunFailed):
+    """The process under this one that is Spark's driver is gone. A new one can go on with the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,11 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     def tell(plan: Plan) -> None:
         show(plan, to)
 
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        display(events, state)
+        if any(isinstance(event, FailureHandled) for event in events) and not starting.session.is_alive():
+            raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
+
     with Display(to) as display:
         options = RunOptions(
             new=is_new,
@@ -48,7 +59,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             storage=config.storage,
             config=master_config(config),
             stale_seconds=config.stale_seconds,
-            watcher=display,
+            watcher=watch,
             on_plan=tell,
         )
         try:
@@ -56,8 +67,14 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            number = str(display.state.order) if display.state else ""
-            raise _with_command(error, starting, number) from error
+            raise _with_command(error, starting, display.number) from error
+        except RekindleError:
+            raise
+        except Exception as error:
+            if starting.session.is_alive():
+                raise
+            died = SparkDied("Spark's driver process died; what is committed is kept")
+            raise _with_command(died, starting, display.number) from error
     for line in summary.lines():
         to.print(line, markup=False, soft_wrap=True)
     return summary
@@ -68,11 +85,12 @@ def _with_command(error: RunFailed, starting: Starting, number: str) -> RunFaile
     log = starting.session.keep_log()
     message = f"{error.message}\nfull trace: {log}" if log else error.message
     if error.is_resumable:
-        hint = f"correct it, then: {shlex.join(['rekindle', 'resume', *_words(starting), starting.named, number])}"
+        first = "" if isinstance(error, SparkDied) else "correct it, then: "
+        hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), starting.named, number])}"
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
         hint = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
-    return RunFailed(message, hint, is_resumable=error.is_resumable)
+    return type(error)(message, hint, is_resumable=error.is_resumable)
 
 
 def _words(starting: Starting) -> list[str]:

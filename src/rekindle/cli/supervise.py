@@ -1,8 +1,8 @@
 """`run --supervise`: a small parent without Spark that restarts a driver when it dies, under the restart backoff.
 
-- The child is the same command without `--supervise`. What it ends with by itself is the answer: done, refused, failed.
-- A child that was killed, or ended in a way that no command does, died: it is started again when the backoff says so,
-  and takes its run over by the journal alone. The backoff is bounded, and so are the restarts.
+- The child is the same command, marked as one. What it ends with by itself is the answer: done, refused, failed.
+- A child that was killed, whose Spark died under it, or that ended in a way that no command does, died: it is started
+  again when the backoff says so, and takes its run over by the journal alone. The backoff bounds the restarts.
 - Ending the parent ends the child first.
 """
 
@@ -27,6 +27,9 @@ from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
 
 FLAG = "--supervise"
+CHILD_FLAG = "--supervised"
+# What a child says whose Spark died under it: it could not go on, another can.
+DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
 ENDINGS = frozenset(int(code) for code in ExitCode)
 DIED = Cause(FailureKind.APPLICATION_DIED)
@@ -43,7 +46,7 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
             "--supervise cannot restart a driver that spark-submit started",
             "start `rekindle run --supervise --master …` without spark-submit, or let the cluster restart the driver",
         )
-    words = [word for word in arguments if word != FLAG]
+    words = [CHILD_FLAG if word == FLAG else word for word in arguments]
     return keep_going(lambda: _drive(words), master_config(config).backoff.policy())
 
 

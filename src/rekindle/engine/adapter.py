@@ -13,6 +13,7 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import PointerStore
+from rekindle.master.commands import StartAttempt
 from rekindle.master.events import Fingerprint
 from rekindle.master.state import Segment
 from rekindle.model.graph import Graph
@@ -20,6 +21,7 @@ from rekindle.model.partitions import Partitions
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
+Tasks = Callable[[StartAttempt], int | None]
 Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 
 
@@ -43,7 +45,8 @@ class Prepared:
     """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
     for every declared step what became of it; `sinks` are the kept steps that are published; `doubts` are what makes a
     kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell;
-    `missing` looks which partitions of these segments have lost their files."""
+    `missing` looks which partitions of these segments have lost their files; `tasks` is how many tasks of all stages an
+    attempt would take, None where that is not known before it starts."""
 
     engine: Engine
     graph: Graph
@@ -54,6 +57,7 @@ class Prepared:
     doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cores: int = 0
     missing: Missing = lambda counted: {}
+    tasks: Tasks = lambda command: None
 
 
 class Adapter(Protocol):

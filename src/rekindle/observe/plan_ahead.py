@@ -36,12 +36,13 @@ Look = Callable[[AttemptId], st.AttemptSealed]
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
-    each attempt that a dead driver left; `losses` has one entry per attempt."""
+    each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them."""
 
     opening: RunState
     end: RunState
     events: tuple[Event, ...]
     listed: Mapping[AttemptId, Partitions]
+    started: tuple[cmd.StartAttempt, ...]
     doubtful: tuple[str, ...]
     losses: tuple[Loss, ...]
 
@@ -75,6 +76,7 @@ class _Play:
     look: Look
     sent: set[cmd.Key] = field(default_factory=set)
     listed: dict[AttemptId, Partitions] = field(default_factory=dict)
+    started: list[cmd.StartAttempt] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
 
@@ -108,6 +110,7 @@ class _Play:
     def _start(self, command: cmd.StartAttempt) -> None:
         if command.exchange_checksum is not None and not command.is_first:
             self.doubtful.append(command.attempt.step)
+        self.started.append(command)
         self.losses.append(_loss(self.state, command, self.now_ms))
         self.take(_commits(command, command.partitions))
         self.take(st.AttemptEnded(command.attempt))
@@ -131,7 +134,8 @@ def play(
             break
         walk.obey(next((one for one in waiting if isinstance(one, cmd.DeleteAttempt)), waiting[0]))
     doubtful = tuple(dict.fromkeys(walk.doubtful))
-    return Ahead(opening, walk.state, tuple(walk.events), walk.listed, doubtful, tuple(walk.losses))
+    started, losses = tuple(walk.started), tuple(walk.losses)
+    return Ahead(opening, walk.state, tuple(walk.events), walk.listed, started, doubtful, losses)
 
 
 def _commits(command: cmd.StartAttempt, partitions: Partitions) -> st.CommitsSeen:

@@ -6,9 +6,10 @@ that nothing is promised about deletion that it would not keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rekindle.master.commands import StartAttempt
 from rekindle.master.events import AttemptDeleted, AttemptOpened, RunSucceeded, SinkPublished, Why
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.because import Failed, NotYetRun, Reason
@@ -18,6 +19,8 @@ from rekindle.observe.plan import Action, Deletion, Loss, Plan, Stage, Start
 from rekindle.observe.plan_ahead import Ahead
 from rekindle.observe.plan_times import Pace, span, whole
 from rekindle.observe.summary import Sizes
+
+Tasks = Callable[[StartAttempt], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Told:
     doubts     what makes a kept step not determinate
     changes    what changed in a kept step since the run last looked, in sentences
     paces      how fast each step was before
+    tasks      how many Spark tasks of all stages an attempt would take, if it is the first of its generation
     """
 
     order: Sequence[str] = ()
@@ -40,6 +44,7 @@ class Told:
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
+    tasks: Tasks = lambda command: None
     cores: int = 0
     sizes: Sizes = lambda segment: None
 
@@ -105,7 +110,7 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
         kept=kept,
         why=_reasons(opened, _failed(name, before)) if computed else (),
         changes=tuple(told.changes.get(name, ())),
-        tasks=(len(computed) if is_narrow else None) if computed else 0,
+        tasks=_tasks([one for one in ahead.started if one.attempt.step == name], told.tasks),
         bytes_kept=_bytes(_cut(before, name, kept), told.sizes),
         determinism=step.determinism,
         doubts=tuple(told.doubts.get(name, ())),
@@ -113,6 +118,19 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
         saved_ms=pace.of(len(kept)) if pace else None,
         note=told.notes.get(name, ""),
     )
+
+
+def _tasks(started: Sequence[StartAttempt], asked: Tasks) -> int | None:
+    """The first attempt of a generation also makes the exchanges below it; the others find them there."""
+    found, seen = 0, set[int]()
+    for command in started:
+        is_first = command.attempt.generation not in seen
+        seen.add(command.attempt.generation)
+        count = asked(command) if is_first else len(command.partitions)
+        if count is None:
+            return None
+        found += count
+    return found
 
 
 def _stands(name: str, before: RunState | None, ahead: Ahead) -> Partitions:

@@ -72,6 +72,7 @@ def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | Non
         doubts=prepared.doubts,
         changes={step: describe_change(old.get(step, {}), new) for step, new in prepared.fingerprints.items()},
         paces=earlier,
+        tasks=prepared.tasks,
         cores=prepared.cores,
         sizes=sizes,
     )

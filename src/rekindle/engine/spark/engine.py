@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark import manifest, results, tasks
+from rekindle.engine.spark import manifest, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
@@ -147,6 +147,19 @@ class SparkEngine:
         tasks.unlisten(self._spark, self._listener)
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
+
+    def tasks(self, command: StartAttempt) -> int | None:
+        """How many Spark tasks of all stages an attempt would take that is the first of its generation here, if that
+        can be known before it starts. A plan of its own is made for the answer; nothing is executed."""
+        group = self._groups[command.attempt.step]
+        is_made = all(segment.manifest for one in command.inputs for segment in one.segments)
+        if not is_made or group.is_eager or group.lies.is_bound:
+            return None
+        held = self._plan(command)
+        if group.lies.is_by_file:
+            return len(results.tasks_of(held, held.rdd(), command.partitions)) if held.shape.is_narrow else None
+        below = plans.map_tasks(held.frame)
+        return None if below is None else below + len(command.partitions)
 
     def exchanges(self, step: str) -> int:
         """How many exchanges and broadcasts the newest plan of a step has; -1 if it was not planned here."""

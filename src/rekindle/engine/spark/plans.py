@@ -149,6 +149,19 @@ def _shuffles(rdd: Any) -> dict[int, Any]:
     return found
 
 
+def map_tasks(frame: DataFrame) -> int | None:
+    """How many Spark tasks the map stages of a plan have, before any ran; None where that is not known yet."""
+    plan, spark = _initial_plan(frame), frame.sparkSession
+    found = 0
+    for node in read(spark, plan).below():
+        if node.name in BROADCASTS or node.own.subqueries or node.name in EXCHANGES - {"ShuffleExchangeExec"}:
+            return None
+        if node.name == "ShuffleExchangeExec":
+            below = jvm(spark).rekindle.spark.PlanNodes.at(plan, node.children[0].number)
+            found += int(below.execute().getNumPartitions())
+    return found
+
+
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
     """Do the rows already lie as `hash(keys) mod partitions` says, and will adaptive execution leave them there?
 

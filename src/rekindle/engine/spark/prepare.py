@@ -44,8 +44,9 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         name: replace(group, source=found[name].get(INPUT, ""), planned=None if group.inputs else analysis.held[name])
         for name, group in analysis.groups.items()
     }
+    engine = SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish)
     return Prepared(
-        engine=SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish),
+        engine=engine,
         graph=analysis.graph,
         fingerprints=found,
         sinks=tuple(compiled.sinks),
@@ -54,6 +55,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         doubts={name: held.verdict.because for name, held in analysis.held.items()},
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
+        tasks=engine.tasks,
     )
 
 

@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -54,6 +56,20 @@ def logged_to(conf: Mapping[str, str], log: str) -> dict[str, str]:
     settings.write_text(LOGGING.format(log=log))
     atexit.register(settings.unlink, missing_ok=True)
     return {**conf, JAVA_OPTIONS: f"-Dlog4j2.configurationFile={settings.as_uri()}"}
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the application still answers."""
+    try:
+        return not bool(spark.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, ConnectionError, AttributeError):
+        return False
+
+
+def stop(spark: SparkSession) -> None:
+    """End the application. One whose driver process died is ended already."""
+    with contextlib.suppress(Py4JError, ConnectionError):
+        spark.stop()
 
 
 def properties(spark: SparkSession) -> dict[str, str]:

@@ -1,0 +1,72 @@
+"""What a run draws: in terminals of any width, and in none."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from master.driving import Driven
+from rekindle.cli.plan import show
+from rekindle.cli.progress import Display
+from rekindle.master import stimuli as st
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.partitions import Partitions
+from rekindle.observe.plan_ahead import play
+from rekindle.observe.plan_make import Told, plan_of
+
+SHOP = "orders[4]@run_end =blocking=> enriched[4]@run_end"
+FAILURE = Failure(
+    "enriched", Partitions((3,)), Cause(FailureKind.EXCEPTION, "ValueError: [bad] row, at daily.py:7"), "s"
+)
+
+
+def drawn(console: Console) -> None:
+    """A run that fails once and heals, watched."""
+    run = Driven(SHOP)
+    with Display(console) as display:
+        display(tuple(run.journal), run.state)
+        for act in (
+            lambda: run.finish("orders"),
+            lambda: run.commit("enriched", "0-2"),
+            lambda: run.give(st.AttemptEnded(run.attempt("enriched"), (FAILURE,))),
+            lambda: run.give(st.Tick(), after_ms=10_000),
+            lambda: run.finish("enriched"),
+        ):
+            before = len(run.journal)
+            act()
+            display(tuple(run.journal[before:]), run.state)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_on_a_terminal_each_step_has_a_line_and_news_stand_above(width: int) -> None:
+    out = StringIO()
+    drawn(Console(file=out, force_terminal=True, width=width, highlight=False))
+    text = out.getvalue()
+    assert "enriched[3] failed: ValueError: [bad] row, at daily.py:7" in text
+    assert "enriched: 1 partition run: 3 failed" in text
+    assert "4/4" in text and "1 again" in text
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    out = StringIO()
+    drawn(Console(file=out, width=80, highlight=False))
+    lines = [line.split(" ", 1)[1] for line in out.getvalue().splitlines()]
+    assert "\x1b" not in out.getvalue()
+    assert "orders: 4/4 done" in lines
+    assert lines[-1] == "enriched: 4/4 done (1 again)"
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
+    run = Driven(SHOP)
+    run.finish("orders")
+    first = st.TakeOver("new", "me", run.graph, {})
+    plan = plan_of(run.state, play(run.state, first, run.now, st.AttemptSealed), Told())
+    out = StringIO()
+    show(plan, Console(file=out, width=width, highlight=False), is_verbose=True)
+    words = " ".join(out.getvalue().split())
+    assert "orders reuse 4/4" in words and "enriched compute 4/4" in words
+    assert "not yet run" in words and "restart set 4 of 8 partitions" in words
+    assert max(map(len, out.getvalue().splitlines()[1:3])) <= width

@@ -1,0 +1,173 @@
+"""A user with a folder, a pipeline and a terminal. Processes are ended by their own handle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rekindle.journal.history import Record, read
+from rekindle.journal.keys import listed
+from rekindle.journal.stores import open_store
+from rekindle.master.events import Event, PartitionsCommitted, SinkPublished
+from rekindle.runtime.opening import codec
+
+ROWS, CUSTOMERS, PARTITIONS = 4_000, 64, 8
+MAIN = "from rekindle.cli.main import main; main()"
+NAME = "shop"
+WAIT_SECONDS_MAX = 240.0
+PIPELINE = """
+import time
+
+import rekindle as rk
+from pyspark.sql import functions as f
+
+pipeline = rk.Pipeline("shop")
+
+
+@pipeline.source
+def orders(spark, day="monday"):
+    return spark.read.schema("id long, customer long").parquet("{folder}/orders")
+
+
+@pipeline.step(partition_by="customer", partitions={partitions})
+def by_customer(orders):
+    return orders.where("id >= 0")
+
+
+def price(batches):
+    for batch in batches:
+        if {poison} in batch["id"].tolist():
+            raise ValueError("cannot be priced")
+        time.sleep({pause})
+        batch["price"] = batch["id"] * {factor}
+        yield batch
+
+
+@pipeline.step(partition_by="customer", partitions={partitions})
+def priced(by_customer):
+    return by_customer.mapInPandas(price, "id long, customer long, price long")
+
+
+@pipeline.step(partition_by="day", partitions=4)
+def totals(priced):
+    days = priced.withColumn("day", f.col("id") % 7)
+    return days.groupBy("day").agg(f.sum("price").alias("total"), f.lit({mark}).alias("mark"))
+
+
+@pipeline.sink(rk.files("{folder}/out"))
+def daily(totals): ...
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What became of a command."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+class User:
+    """One folder; every command goes to its store."""
+
+    def __init__(self, folder: Path, conf: Mapping[str, str] | None = None) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.store = open_store(str(folder / "store"))
+        self._conf = dict(conf or {})
+        (folder / "orders").mkdir()
+        self.adds_orders("first", 0, ROWS)
+        self.writes()
+
+    def adds_orders(self, name: str, start: int, stop: int) -> None:
+        ids = list(range(start, stop))
+        table = pa.table({"id": ids, "customer": [one % CUSTOMERS for one in ids]})
+        pq.write_table(table, self.folder / "orders" / f"{name}.parquet")
+
+    def writes(self, *, pause: float = 0.0, poison: int = -1, factor: int = 2, mark: int = 1) -> None:
+        """The pipeline's file, as the user has it from now on."""
+        text = PIPELINE.format(
+            folder=self.folder, partitions=PARTITIONS, pause=pause, poison=poison, factor=factor, mark=mark
+        )
+        (self.folder / "shop_pipeline.py").write_text(text)
+
+    def begins(self, command: str, *words: str) -> subprocess.Popen[str]:
+        conf = [word for key, value in self._conf.items() for word in ("--conf", f"{key}={value}")]
+        place = ["--location", str(self.folder / "store"), "--master", "local[2]", *conf]
+        return subprocess.Popen(
+            [sys.executable, "-c", MAIN, command, *place, "shop_pipeline.py", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def types(self, command: str, *words: str) -> Typed:
+        return ended(self.begins(command, *words))
+
+    def runs(self) -> list[str]:
+        return list(listed(self.store, NAME).values())
+
+    def records(self) -> list[Record[Event]]:
+        """All that the newest run has, oldest first."""
+        runs = self.runs()
+        return list(read(self.store, f"{NAME}/{runs[-1]}", codec()).records) if runs else []
+
+    def events(self, epoch: int = 0) -> Iterator[Event]:
+        """Of one epoch of the newest run, or of all."""
+        return (event for record in self.records() if epoch in (0, record.epoch) for event in record.events)
+
+    def epoch(self) -> int:
+        return max((record.epoch for record in self.records()), default=0)
+
+    def commits(self, step: str = "", epoch: int = 0) -> int:
+        """How many partitions were recorded as committed."""
+        return sum(
+            len(event.partitions)
+            for event in self.events(epoch)
+            if isinstance(event, PartitionsCommitted) and step in ("", event.attempt.step)
+        )
+
+    def publications(self) -> tuple[int, int]:
+        """How often the journals say that something was published, and how many pointers the target has."""
+        facts = 0
+        for run in self.runs():
+            events = read(self.store, f"{NAME}/{run}", codec()).events
+            facts += sum(isinstance(event, SinkPublished) for event in events)
+        return facts, len(list((self.folder / "out" / "pointers").glob("*")))
+
+    def total(self) -> int:
+        """The sum over what is published, read without Spark."""
+        files = sorted((self.folder / "out" / "versions").rglob("*.parquet"))
+        return sum(sum(pq.read_table(file)["total"].to_pylist()) for file in files)
+
+
+def ended(process: subprocess.Popen[str]) -> Typed:
+    started = time.monotonic()
+    out, err = process.communicate(timeout=WAIT_SECONDS_MAX)
+    return Typed(process.returncode, out, err, time.monotonic() - started)
+
+
+def wait_until(is_so: Callable[[], bool], what: str, process: subprocess.Popen[str] | None = None) -> None:
+    """Until something is so; an error if a process ends before, or it takes too long."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"it ended before {what}: {process.communicate()}")
+        assert time.monotonic() < deadline, f"{what} did not come"
+        time.sleep(0.1)
+
+
+def sum_of(factor: int = 2, rows: int = ROWS) -> int:
+    return factor * rows * (rows - 1) // 2
