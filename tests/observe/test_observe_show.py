@@ -25,7 +25,7 @@ def test_a_recorded_run_is_told_in_full(path: Path) -> None:
     assert state == fold(None, events)
     for step in view.steps:
         assert sum(share.count for share in step.shares) == step.partitions
-        assert step.committed == step.reused + step.computed == len(state.steps[step.name].committed)
+        assert step.committed == len(state.steps[step.name].committed) == step.reused + step.computed - step.released
     assert len(view.attempts) == sum(isinstance(event, AttemptOpened) for event in events)
     assert len(view.failures) == sum(len(e.failures) for e in events if isinstance(e, FailureHandled))
     assert len(view.drivers) == sum(isinstance(event, EpochOpened) for event in events)
@@ -54,6 +54,18 @@ def test_what_ran_what_was_reused_and_what_ran_again() -> None:
     assert next((one.step, one.what, one.count) for one in view(run).restarts) == ("a", "lost", 1)
     reasons = [reason.sentence for one in view(run).restarts for reason in one.because]
     assert "gone with storage" in reasons
+
+
+def test_what_was_reused_is_still_told_when_everything_is_released() -> None:
+    run = Driven("a[4] =blocking=> b[4]", sinks=("b",))
+    run.finish("a")
+    run.take_over()
+    run.seal("b")
+    run.finish("b")
+    run.publish()
+    told = {step.name: step for step in view(run).steps}
+    assert (told["a"].reused, told["a"].computed, told["a"].released, told["a"].committed) == (4, 0, 4, 0)
+    assert (told["b"].reused, told["b"].computed) == (0, 4)
 
 
 def test_a_run_without_its_driver_was_interrupted() -> None:

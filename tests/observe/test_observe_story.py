@@ -51,7 +51,7 @@ def test_a_failed_partition_and_its_neighbour() -> None:
     failed, healthy = story(run, "a", 1), story(run, "a", 0)
     assert "it failed (exception)" in " | ".join(texts(failed))
     assert "attempt 2 opened for it, because: failed" in texts(failed)
-    assert "it committed by attempt 1" in texts(healthy)
+    assert "committed by attempt 1" in texts(healthy)
     assert not any("failed" in text for text in texts(healthy))
     assert healthy.outlook == ("a[0] will not run again: the result counts (attempt 1)",)
     assert failed.outlook == ("a[1] will come from attempt 2, which is running",)
@@ -70,7 +70,7 @@ def test_a_whole_step_is_told_by_sets() -> None:
     run.finish("a")
     told = story(run, "a")
     assert "attempt 1 opened for 3 partitions (0-2), because: 0-2 not yet run" in texts(told)
-    assert "3 partitions (0-2) committed by attempt 1" in texts(told)
+    assert "committed by attempt 1: 3 partitions (0-2)" in texts(told)
     assert "<table>" in told._repr_html_()
     assert told.outlook == ("a[0-2] (3 partitions) will not run again: the result counts (attempt 1)",)
 
@@ -80,7 +80,7 @@ def test_an_input_that_is_lost_belongs_to_the_story_of_its_reader() -> None:
     run.finish("a")
     run.lose("a", "0")
     assert "its input a lost 1 partition" in texts(story(run, "b"))
-    assert "it can no longer be read: gone with storage" in texts(story(run, "a", 0))
+    assert "can no longer be read, gone with storage" in texts(story(run, "a", 0))
 
 
 def test_changed_code_is_named() -> None:
@@ -88,7 +88,7 @@ def test_changed_code_is_named() -> None:
     run.finish("a")
     run.take_over(fingerprints={"a": {"code": "2"}, "b": {"code": "1"}})
     assert "changed since its results were written: code" in texts(story(run, "a", 1))
-    assert any("counts no more: its code changed" in text for text in texts(story(run, "a", 1)))
+    assert any("counts no more, because: its code changed" in text for text in texts(story(run, "a", 1)))
 
 
 def test_a_run_that_succeeded_runs_nothing_again() -> None:

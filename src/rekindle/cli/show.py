@@ -110,7 +110,7 @@ def _now(step: StepView) -> Cell:
         return Cell(f"{step.running:,} running", "cyan")
     if step.missing:
         return Cell("waiting", "yellow")
-    return Cell("released" if step.released else "complete", "green")
+    return Cell("complete, released" if step.released else "complete", "green")
 
 
 def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:

@@ -17,9 +17,8 @@ COLORS = {
     "running": "#17a2b8",
     "failed": "#d64550",
     "missing": "#c9ced6",
-    "released": "#a9d5b8",
 }
-MARKS = {"reused": "=", "computed": "#", "running": ">", "failed": "!", "missing": ".", "released": "-"}
+MARKS = {"reused": "=", "computed": "#", "running": ">", "failed": "!", "missing": "."}
 AGAIN = "#e08a1e"
 BAR_MARKS = 20
 NAME_MAX = 24

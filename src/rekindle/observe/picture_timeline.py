@@ -22,7 +22,7 @@ LABEL, WIDTH, ROW = 170, 820, 22
 HEAD = 22
 OUTCOMES = {
     "failed": COLORS["failed"],
-    "cancelled": COLORS["released"],
+    "cancelled": "#9aa3b2",
     "sealed": AGAIN,
     "running": COLORS["running"],
     "succeeded": COLORS["computed"],

@@ -79,12 +79,13 @@ class RestartView(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """One kept step.
+    """One kept step. Every partition is one of reused, computed, running, failed and missing.
 
-    reused      counts, and was made under an earlier driver than the newest
-    computed    counts, and was made under the newest driver
+    committed   counts now
+    reused      made under an earlier driver than the newest; it counts, or was released when nobody needed it any more
+    computed    the same, made under the newest driver
+    released    those of the two that count no more
     again       partitions that were ever started more than once
-    missing     does not count, does not run, was not released, and did not fail
     """
 
     name: str
@@ -110,7 +111,7 @@ class StepView(msgspec.Struct, frozen=True):
     @property
     def shares(self) -> tuple[Share, ...]:
         """Every partition once, by what became of it."""
-        states = ("reused", "computed", "running", "failed", "missing", "released")
+        states = ("reused", "computed", "running", "failed", "missing")
         return tuple(Share(state, getattr(self, state)) for state in states)
 
     def node(self) -> Node:
@@ -118,8 +119,9 @@ class StepView(msgspec.Struct, frozen=True):
         told += [f"{share.count:,} {share.state}" for share in self.shares if share.count]
         told += [f"{self.again:,} started more than once"] * bool(self.again)
         told += [f"last restart: {joined(self.why)}"] * bool(self.why)
+        told += [f"{self.released:,} released: nobody needs them any more"] * bool(self.released)
         again = f" · {self.again:,} again" if self.again else ""
-        note = f"{self.committed:,}/{self.partitions:,} {self.kind}{again}"
+        note = f"{self.reused + self.computed:,}/{self.partitions:,} {self.kind}{again}"
         return Node(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
 
 
@@ -248,6 +250,7 @@ class _Fold:
         self.restarts: list[RestartView] = []
         self.once: dict[str, Partitions] = {}
         self.again: dict[str, Partitions] = {}
+        self.made: dict[str, dict[int, Partitions]] = {}
 
     def record(self, events: Sequence[ev.Event]) -> None:
         self.at_ms = record_ms(events, self.at_ms)
@@ -264,6 +267,7 @@ class _Fold:
             case ev.AttemptOpened():
                 self._opened(event)
             case ev.PartitionsCommitted():
+                self._made(event.attempt, event.partitions)
                 one, count = self.attempts[event.attempt], len(event.partitions)
                 self.attempts[event.attempt] = msgspec.structs.replace(
                     one, committed=one.committed + count, adopted=one.adopted + (count if event.is_adopted else 0)
@@ -276,9 +280,11 @@ class _Fold:
             case ev.FailureHandled():
                 self.failures.extend(_failures(event))
             case ev.GenerationOpened() if event.dropped:
+                self._unmade(event.step, event.dropped)
                 what = f"generation {event.generation} opened"
                 self._restart(event.step, what, len(event.dropped), reasons_of(event.because))
             case ev.PartitionsLost():
+                self._unmade(event.step, event.partitions)
                 reason = ReasonView(f"gone with {event.domain.value}", event.partitions, len(event.partitions), True)
                 self._restart(event.step, "lost", reason.count, (reason,))
             case _:
@@ -300,9 +306,19 @@ class _Fold:
         )
         self.again[attempt.step] = self.again.get(attempt.step, EMPTY) | (before & event.partitions)
         self.once[attempt.step] = before | event.partitions
+        self._unmade(attempt.step, event.partitions)
         restarted = tuple(reason for reason in because if reason.is_restart)
         if restarted:
             self._restart(attempt.step, f"attempt {attempt.number}", sum(r.count for r in restarted), restarted)
+
+    def _made(self, attempt: AttemptId, partitions: Partitions) -> None:
+        by_epoch = self.made.setdefault(attempt.step, {})
+        by_epoch[attempt.epoch] = by_epoch.get(attempt.epoch, EMPTY) | partitions
+
+    def _unmade(self, step: str, partitions: Partitions) -> None:
+        by_epoch = self.made.get(step, {})
+        for epoch, made in by_epoch.items():
+            by_epoch[epoch] = made - partitions
 
     def _restart(self, step: str, what: str, count: int, because: tuple[ReasonView, ...]) -> None:
         self.restarts.append(RestartView(self.at_ms, step, what, count, because))
@@ -325,10 +341,13 @@ def _failures(event: ev.FailureHandled) -> Iterable[FailureView]:
 def _step(fold: _Fold, state: RunState, name: str) -> StepView:
     step, spec = state.steps[name], state.layout.graph.steps[name]
     whole = state.layout.graph.whole[name]
-    running = state.running(name) - step.committed
-    failed = step.suspects.partitions - step.committed - running - step.released
-    reused = sum(len(s.partitions) for s in step.segments if s.attempt.epoch < state.epoch)
-    missing = whole - step.committed - running - failed - step.released
+    by_epoch = fold.made.get(name, {})
+    computed = by_epoch.get(state.epoch, EMPTY)
+    made = computed
+    for partitions in by_epoch.values():
+        made = made | partitions
+    running = state.running(name) - made
+    failed = step.suspects.partitions - made - running
     return StepView(
         name=name,
         kind=spec.kind.value,
@@ -336,13 +355,13 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
         partitions=spec.partitions,
         generation=step.generation,
         committed=len(step.committed),
-        reused=reused,
-        computed=len(step.committed) - reused,
+        reused=len(made - computed),
+        computed=len(computed),
         running=len(running),
         failed=len(failed),
         poisoned=len(poisoned(state, name)),
-        missing=len(missing),
-        released=len(step.released - step.committed),
+        missing=len(whole - made - running - failed),
+        released=len(made - step.committed),
         again=len(fold.again.get(name, EMPTY)),
         attempts=sum(one.step == name for one in fold.attempts.values()),
         failures=sum(one.step == name for one in fold.failures),

@@ -87,6 +87,10 @@ class _About:
             return "it"
         return f"{count_text(len(partitions), 'partition')} ({brief(partitions)})"
 
+    def _of(self, partitions: Partitions) -> str:
+        """`: 3 partitions (4-6)` at the end of a sentence; nothing in the story of one vertex."""
+        return f": {self._these(partitions)}" if self.wanted is None else ""
+
     def _why(self, why: ev.Why, started: Partitions = EMPTY) -> str:
         reasons = reasons_of(why, started)
         if self.wanted is not None:
@@ -155,9 +159,9 @@ class _About:
             return ""
         told = [f"generation {event.generation} opened"]
         if self._touches(event.dropped):
-            told.append(f"{self._these(self._cut(event.dropped))} counts no more: {self._why(event.because)}")
+            told.append(f"counts no more, because: {self._why(event.because)}")
         if self._touches(event.carried) and event.proof is not None:
-            told.append(f"{self._these(self._cut(event.carried))} carried over, by proof: {event.proof.value}")
+            told.append(f"carried over by proof ({event.proof.value}){self._of(event.carried)}")
         return "; ".join(told)
 
     def _attempt(self, event: ev.AttemptOpened | ev.PartitionsCommitted | ev.AttemptClosed | ev.AttemptDeleted) -> str:
@@ -181,10 +185,10 @@ class _About:
     def _committed(self, event: ev.PartitionsCommitted, name: str) -> str:
         if not self._touches(event.partitions):
             return ""
-        how = "adopted from a dead driver's" if event.is_adopted else "committed by"
-        text = f"{self._these(event.partitions)} {how} {name}"
+        how = f"adopted from {name}, whose driver died" if event.is_adopted else f"committed by {name}"
+        text = f"{how}{self._of(event.partitions)}"
         if self._touches(event.changed):
-            text += f"; {self._these(self._cut(event.changed))} came back different, or not known to be equal"
+            text += f"; came back different, or not known to be equal{self._of(event.changed)}"
         return text
 
     def _failures(self, event: ev.FailureHandled) -> Iterator[str]:
@@ -207,10 +211,9 @@ class _About:
             return f"its input {event.step} lost {count_text(len(event.partitions), 'partition')}"
         if event.step != self.step or not self._touches(event.partitions):
             return ""
-        these = self._these(self._cut(event.partitions))
         if isinstance(event, ev.PartitionsLost):
-            return f"{these} can no longer be read: gone with {event.domain.value}"
-        return f"{these} released: nobody can need it any more"
+            return f"can no longer be read, gone with {event.domain.value}{self._of(event.partitions)}"
+        return f"released, nobody can need it any more{self._of(event.partitions)}"
 
 
 def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[str]:
