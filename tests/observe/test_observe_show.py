@@ -83,7 +83,7 @@ def test_a_run_without_its_driver_was_interrupted() -> None:
 def test_notebooks_show_the_graph() -> None:
     run = Driven("a[2] =blocking all=> b[3]", sinks=("b",))
     html = view(run)._repr_html_()
-    assert "<svg" in html and "0 of 5 kept" in html and "<script" not in html
+    assert "<svg" in html and "0 partitions of 5 kept" in html and "<script" not in html
 
 
 @pytest.mark.parametrize(

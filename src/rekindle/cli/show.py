@@ -137,8 +137,6 @@ def _restart(one: RestartView) -> str:
 def _next(view: RunView, wide: int | None) -> Iterator[str]:
     """What is kept, and what to type."""
     yield ""
-    kept = f"{count_text(view.committed, 'partition')} of {view.partitions:,} kept"
-    if view.is_resumable and view.phase != "running":
-        yield from wrapped(f"{kept}. next: rekindle resume FILE.py {view.pipeline}/{view.order}", wide)
-    else:
-        yield f"{kept}."
+    is_left = view.is_resumable and view.phase != "running"
+    what_next = f". next: rekindle resume FILE.py {view.pipeline}/{view.order}" if is_left else ""
+    yield from wrapped(f"{view.kept}{what_next}", wide)

@@ -14,7 +14,7 @@ from rekindle.observe.picture_svg import AGAIN, COLORS, svg
 from rekindle.observe.picture_timeline import timeline
 from rekindle.observe.show import FailureView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined
-from rekindle.observe.words import count_text, time_text
+from rekindle.observe.words import time_text
 
 LISTED_MAX = 200
 PHASE_COLORS = {"succeeded": COLORS["computed"], "failed": COLORS["failed"], "failing": COLORS["failed"]}
@@ -39,7 +39,8 @@ th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.when { white-space: nowrap; }
-.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 5px 0 12px; }
+.one { white-space: nowrap; margin-right: 12px; }
+.key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px; }
 .bad { color: #d64550; }
 .fit { float: right; color: var(--soft); font-size: 13px; }
 .fit:has(input:checked) ~ .scroll svg { width: 100%; height: auto; }
@@ -82,11 +83,10 @@ def _head(view: RunView, title: str) -> str:
     took = time_text(max(0, view.changed_ms - view.started_ms))
     parameters = " ".join(f"{name}={value}" for name, value in view.parameters.items())
     told = [view.run, parameters, f"started {clock(view.started_ms)} UTC", f"{took} to the last change", view.life]
-    kept = f"{count_text(view.committed, 'partition')} of {view.partitions:,} kept"
     gave_up = f'<p class="bad">gave up: {escape(view.gave_up)}</p>' if view.gave_up else ""
     return (
         f'<h1>{escape(title)} <span class="phase" style="background:{color}">{escape(view.phase)}</span></h1>'
-        f'<div class="soft">{escape(" · ".join(filter(None, told)))}</div><p>{escape(kept)}</p>{gave_up}'
+        f'<div class="soft">{escape(" · ".join(filter(None, told)))}</div><p>{escape(view.kept)}</p>{gave_up}'
     )
 
 
@@ -96,9 +96,12 @@ def _graph(view: RunView) -> str:
 
 
 def _legend() -> str:
-    keys = [f'<span class="key" style="background:{color}"></span>{state}' for state, color in COLORS.items()]
-    keys.append(f'<span class="key" style="border:2.5px solid {AGAIN}"></span>started more than once')
-    return f'<p class="soft">{"".join(keys)} · dashed: reads all of it</p>'
+    styles = {state: f"background:{color}" for state, color in COLORS.items()}
+    styles["started more than once"] = f"border:2.5px solid {AGAIN}"
+    keys = (
+        f'<span class="one"><span class="key" style="{style}"></span>{name}</span>' for name, style in styles.items()
+    )
+    return f'<p class="soft">{" ".join(keys)} <span class="one">dashed: reads all of it</span></p>'
 
 
 def _steps(steps: Sequence[StepView]) -> str:

@@ -21,6 +21,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Node, Picture, Share
 from rekindle.observe.picture_svg import svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
+from rekindle.observe.words import count_text
 
 OPEN = "running"
 INTERRUPTED = "interrupted"
@@ -174,6 +175,13 @@ class RunView(msgspec.Struct, frozen=True):
     def partitions(self) -> int:
         return sum(step.partitions for step in self.steps)
 
+    @property
+    def kept(self) -> str:
+        """What is there of the run, in words."""
+        released = sum(step.released for step in self.steps)
+        rest = f", {released:,} released: nobody needs them any more" if released else ""
+        return f"{count_text(self.committed, 'partition')} of {self.partitions:,} kept{rest}"
+
     def picture(self) -> Picture:
         """The graph, each step with the shares of its partitions."""
         wide = {(edge.producer, edge.consumer) for edge in self.edges if edge.is_wide}
@@ -181,7 +189,7 @@ class RunView(msgspec.Struct, frozen=True):
         return Picture(tuple(step.node() for step in self.steps), tuple(links))
 
     def _repr_html_(self) -> str:
-        head = f"run {self.order} of {self.pipeline}: {self.phase}, {self.committed:,} of {self.partitions:,} kept"
+        head = f"run {self.order} of {self.pipeline}: {self.phase}, {self.kept}"
         return f"<div><b>{escape(head)}</b><br>{svg(self.picture())}</div>"
 
 
@@ -249,6 +257,7 @@ class _Fold:
         self.failures: list[FailureView] = []
         self.restarts: list[RestartView] = []
         self.once: dict[str, Partitions] = {}
+        self.begun: dict[str, Partitions] = {}
         self.again: dict[str, Partitions] = {}
         self.made: dict[str, dict[int, Partitions]] = {}
 
@@ -281,6 +290,7 @@ class _Fold:
                 self.failures.extend(_failures(event))
             case ev.GenerationOpened() if event.dropped:
                 self._unmade(event.step, event.dropped)
+                self.begun[event.step] = self.begun.get(event.step, EMPTY) - event.dropped
                 what = f"generation {event.generation} opened"
                 self._restart(event.step, what, len(event.dropped), reasons_of(event.because))
             case ev.PartitionsLost():
@@ -292,8 +302,7 @@ class _Fold:
 
     def _opened(self, event: ev.AttemptOpened) -> None:
         attempt = event.attempt
-        before = self.once.get(attempt.step, EMPTY)
-        because = reasons_of(event.because, before)
+        because = reasons_of(event.because, self.begun.get(attempt.step, EMPTY))
         self.attempts[attempt] = AttemptView(
             str(attempt),
             attempt.step,
@@ -304,6 +313,8 @@ class _Fold:
             because,
             event.at_ms,
         )
+        before = self.once.get(attempt.step, EMPTY)
+        self.begun[attempt.step] = self.begun.get(attempt.step, EMPTY) | event.partitions
         self.again[attempt.step] = self.again.get(attempt.step, EMPTY) | (before & event.partitions)
         self.once[attempt.step] = before | event.partitions
         self._unmade(attempt.step, event.partitions)

@@ -157,6 +157,7 @@ class _About:
     def _generation(self, event: ev.GenerationOpened) -> str:
         if event.step != self.step:
             return ""
+        self._begun = self._begun - event.dropped
         told = [f"generation {event.generation} opened"]
         if self._touches(event.dropped):
             told.append(f"counts no more, because: {self._why(event.because)}")
