@@ -8,7 +8,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from pyspark.sql import SparkSession
 
@@ -27,7 +26,7 @@ LINES = [(page, line) for page in PAGES for line in CONSOLE.findall(page.read_te
 def test_a_command_line_of_the_documentation_exists(page: Path, line: str) -> None:
     name, *arguments = shlex.split(line)
     command = importlib.import_module(COMMANDS[name].module).command
-    with click.Context(group, info_name="rekindle") as above:
+    with group.make_context("rekindle", [], resilient_parsing=True) as above:
         command.make_context(name, arguments, parent=above)
 
 
