@@ -117,7 +117,8 @@ class User:
         return ended(self.begins(command, *words))
 
     def runs(self) -> list[str]:
-        return list(listed(self.store, NAME).values())
+        """Each once, oldest first: processes that start the same run at once each number it."""
+        return list(dict.fromkeys(listed(self.store, NAME).values()))
 
     def records(self) -> list[Record[Event]]:
         """All that the newest run has, oldest first."""
