@@ -54,6 +54,30 @@ def jobs(spark: SparkSession) -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
+def test_a_source_is_read_once_for_all_groups(spark: SparkSession, pipeline: rk.Pipeline, lake: str) -> None:
+    read = []
+
+    @pipeline.source
+    def more(spark: SparkSession) -> DataFrame:
+        read.append(spark)
+        return spark.read.parquet(f"{lake}/orders")
+
+    @pipeline.step(partition_by="k")
+    def first(more: DataFrame) -> DataFrame:
+        return more.where("id > 3")
+
+    @pipeline.step(partition_by="k")
+    def second(more: DataFrame, first: DataFrame) -> DataFrame:
+        return more.join(first, "k")
+
+    found = compiled(spark, pipeline)
+    session = group_session(spark, {})
+    frame = found.groups["first"].build(session, {})
+    assert frame.sparkSession is session
+    assert found.groups["second"].build(session, {"first": frame}).count() > 0
+    assert len(read) == 1
+
+
 def test_narrow_steps_are_fused_and_an_aggregation_is_kept(spark: SparkSession, pipeline: rk.Pipeline) -> None:
     @pipeline.step
     def clean(orders: DataFrame) -> DataFrame:

@@ -168,6 +168,14 @@ CHOICES: dict[str, tuple[Build, str]] = {
         lambda s: s.range(9).selectExpr("id % 3 k").groupBy("k").count(),
         "7 by k",
     ),
+    "a join that was asked to broadcast leaves the rows in their splits": (
+        lambda s: s.range(0, 90, 1, 5).join(F.broadcast(s.range(9).toDF("k")), F.col("id") == F.col("k")),
+        "5 by split",
+    ),
+    "also where the other side streams": (
+        lambda s: F.broadcast(s.range(9).toDF("k")).join(s.range(0, 90, 1, 5), F.col("id") == F.col("k")),
+        "5 by split",
+    ),
     "a join by its keys, however Spark will run it": (
         lambda s: s.range(9).join(s.range(9).withColumnRenamed("id", "k"), F.col("id") == F.col("k")),
         "7 by id",
@@ -185,6 +193,13 @@ CHOICES: dict[str, tuple[Build, str]] = {
 def test_a_step_without_keys_finds_its_own(spark: SparkSession, build: Build, expected: str) -> None:
     session = group_session(spark, {})
     assert str(layout.choose(build(session), (), N)) == expected
+
+
+def test_over_sources_alone_their_pinned_sizes_decide(spark: SparkSession) -> None:
+    session = group_session(spark, {})
+    frame = session.range(0, 90, 1, 5).join(session.range(9).toDF("k"), F.col("id") == F.col("k"))
+    assert str(layout.choose(frame, (), N, reads_kept=False)) == "5 by split"
+    assert str(layout.choose(frame, (), N, reads_kept=True)) == "7 by id"
 
 
 def test_where_no_number_is_asked_for_that_of_the_plan_stays(spark: SparkSession) -> None:

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
-from rekindle.engine.spark.sources import pin
+from rekindle.engine.spark.engine import GroupSpec, refuse_change
+from rekindle.engine.spark.sources import pin, pin_again
+from rekindle.errors import InputChanged
 
 
 @pytest.fixture
@@ -33,6 +35,24 @@ def test_files_are_pinned_by_path_size_and_time(spark: SparkSession, folder: Pat
     os.utime(files[0], (1, 1))
     touched = pin(read(spark, folder).where("day < 9"))
     assert (touched.files, touched.bytes) == (4, found.bytes) and touched.digest != found.digest
+
+
+def test_a_frame_that_was_read_before_is_listed_again(spark: SparkSession, folder: Path) -> None:
+    frame = read(spark, folder).where("id > 3")
+    before = pin(frame)
+    (folder / "day=1" / "more.parquet").write_bytes(next(folder.rglob("*.parquet")).read_bytes())
+    assert pin(frame) == before, "the control: without another listing nothing is seen"
+    assert pin_again(frame).files == before.files + 1
+
+
+def test_an_input_that_changed_while_the_run_is_on_is_refused(spark: SparkSession, folder: Path) -> None:
+    frame = read(spark, folder)
+    group = GroupSpec("orders", lambda session, inputs: frame, (), ("id",), 2, source=str(pin(frame)))
+    refuse_change(group, frame)
+    next(folder.rglob("*.parquet")).unlink()
+    with pytest.raises(InputChanged, match="the input of orders changed while the run was on") as refused:
+        refuse_change(group, frame)
+    assert "--replace orders" in refused.value.hint
 
 
 def test_only_the_partitions_that_are_asked_for_count(spark: SparkSession, folder: Path) -> None:

@@ -7,6 +7,7 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.HashJoin;
 import org.apache.spark.sql.execution.joins.ShuffledJoin;
 import org.apache.spark.sql.execution.python.MapInBatchExec;
@@ -48,6 +50,9 @@ public final class PlanNodes {
       columns(node, one.putArray("ids"), one.putArray("names"));
       partitioning(node, one);
       keys(node, one);
+      if (node instanceof BroadcastHashJoinExec join) {
+        one.put("streamed", join.buildSide() instanceof BuildRight$ ? 0 : 1);
+      }
       if (node instanceof FileSourceScanExec scan) {
         one.put("is_bucketed", scan.relation().bucketSpec().isDefined());
         one.put("index", scan.relation().location().getClass().getSimpleName());

@@ -95,8 +95,6 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
         return ""
     if one.role is Role.SINK:
         return f"it goes to {one.target.shown}" if one.target else "it is a sink"
-    if one.keep is KeepUntil.FOREVER:
-        return "keep_until='forever'"
     if one.is_eager:
         return "it starts Spark jobs while it is built"
     if one.has_layout:
@@ -105,6 +103,8 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
         return "it ends an exchange"
     if look.has_python:
         return "it runs Python"
+    if one.keep is KeepUntil.FOREVER:
+        return "keep_until='forever'"
     if one.role is Role.SOURCE:
         return "" if look.is_pinned else "its input cannot be pinned, so it is kept on first read"
     return "" if readers else "nothing reads it: it is a result of the run"

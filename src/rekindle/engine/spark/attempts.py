@@ -127,10 +127,15 @@ class Attempt:
         self._make = generation
         self._report = report
         self._generation: Generation | None = None
+        self._schema = ""
+        # Resolved once: by its name each poll would be five calls.
+        self._drained: Callable[[str], str] = lambda directory: ""
         self._lock = threading.Lock()
         self._seen: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
+        # The first report tells what the exchanges held; without it nothing of this attempt can be adopted.
+        self._has_reported = False
         self._thread = threading.Thread(target=self._run, name=tag, daemon=True)
 
     def start(self) -> None:
@@ -147,15 +152,18 @@ class Attempt:
             self._take()
             age = time.monotonic() - self._reported_at
             is_share = len(self._unreported) >= REPORT_SHARE * len(self._command.partitions)
-            if age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
+            if not self._has_reported or age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
                 self._flush()
 
     def _run(self) -> None:
         error: BaseException | None = None
         try:
             generation = self._make()
-            generation.held.session.sparkContext.addJobTag(self._tag)
+            session = generation.held.session
+            session.sparkContext.addJobTag(self._tag)
             with self._lock:
+                self._schema = str(generation.held.schema.json())
+                self._drained = jvm(session).rekindle.spark.AttemptCommitProtocol.drain
                 self._generation = generation
             self._label(generation.held)
             is_first, generation.has_run = not generation.has_run, True
@@ -172,7 +180,7 @@ class Attempt:
             )
 
     def _label(self, held: Held) -> None:
-        label = manifest.Label(str(self._command.partitions), held.schema.json())
+        label = manifest.Label(str(self._command.partitions), self._schema)
         put = jvm(held.session).rekindle.spark.Bridge.put
         put(held.session._jsparkSession, f"{self._directory}/{manifest.LABEL}", msgspec.json.encode(label))
 
@@ -208,9 +216,7 @@ class Attempt:
         self._add([manifest.Commit(number, 0, "", -1) for number in missing])
 
     def _take(self) -> None:
-        assert self._generation is not None
-        lines = jvm(self._generation.held.session).rekindle.spark.AttemptCommitProtocol.drain(self._directory)
-        self._add(manifest.from_driver(lines))
+        self._add(manifest.from_driver(self._drained(self._directory)))
 
     def _add(self, commits: list[manifest.Commit]) -> None:
         for commit in commits:
@@ -223,12 +229,13 @@ class Attempt:
         if not self._unreported:
             return
         assert self._generation is not None
+        self._has_reported = True
         self._generation.look()
         self._report(
             CommitsSeen(
                 self._command.attempt,
                 Partitions(commit.partition for commit in self._unreported),
-                manifest.pack(self._unreported, self._generation.held.schema.json()),
+                manifest.pack(self._unreported, self._schema),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
             )

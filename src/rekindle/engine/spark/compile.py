@@ -57,14 +57,14 @@ def compile_pipeline(
     """`declared` is checked, producers first. Starts no Spark job, except what a source needs to know its schema."""
     session = clone(group_session(spark, settings or {}), DESCRIBING)
     partitions = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
-    looks = _look_at_all(session, declared, parameters, constants, partitions)
+    looks, sources = _look_at_all(session, declared, parameters, constants, partitions)
     decisions = decide(declared, looks)
     steps = {one.name: one for one in declared}
     kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
     members = {one.name: members_of(one.name, declared, decisions) for one in kept}
+    build = _Built(sources, parameters, constants)
     groups = {
-        one.name: _group(one, [steps[name] for name in members[one.name]], looks, parameters, constants, partitions)
-        for one in kept
+        one.name: _group(one, [steps[name] for name in members[one.name]], looks, build, partitions) for one in kept
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
     return Compiled(groups, members, why, _sinks(declared, decisions))
@@ -80,13 +80,17 @@ def _look_at_all(
     parameters: Mapping[str, Any],
     constants: Known,
     partitions: int,
-) -> dict[str, Look]:
-    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
+) -> tuple[dict[str, Look], dict[str, DataFrame]]:
+    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused. And
+    the sources as they were read: once, so that every group reads the same files."""
     frames: dict[str, DataFrame] = {}
     looks: dict[str, Look] = {}
+    sources: dict[str, DataFrame] = {}
     fused: set[str] = set()
     for one in declared:
         frame = _built(one, session, frames, parameters, constants)
+        if one.role is Role.SOURCE:
+            sources[one.name] = frame
         below = [looks[name] for name in one.inputs if name in fused]
         looks[one.name] = look = _look(one, frame, frames, below)
         readers = [other.name for other in declared if one.name in other.inputs]
@@ -96,7 +100,7 @@ def _look_at_all(
             layout = choose(frame, one.keys, one.partitions or partitions)
             frame = results.stand_in(session, frame._jdf.schema(), layout)
         frames[one.name] = frame
-    return looks
+    return looks, sources
 
 
 def _built(
@@ -161,14 +165,13 @@ def _group(
     one: Declared,
     members: Sequence[Declared],
     looks: Mapping[str, Look],
-    parameters: Mapping[str, Any],
-    constants: Known,
+    build: _Built,
     partitions: int,
 ) -> GroupSpec:
     names = {member.name for member in members}
     return GroupSpec(
         step=one.name,
-        build=_build(members, parameters, constants),
+        build=build.of(members),
         inputs=tuple(dict.fromkeys(name for member in members for name in member.inputs if name not in names)),
         keys=one.keys,
         partitions=one.partitions or partitions,
@@ -188,14 +191,27 @@ def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Deter
     return Determinism.DECLARED if is_declared else None
 
 
-def _build(members: Sequence[Declared], parameters: Mapping[str, Any], constants: Known) -> Build:
-    """The group's own plan: its members' functions called in turn, in the group's session."""
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """How groups are built: from sources as they were read, with the parameters and constants of the run."""
 
-    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
-        frames = dict(inputs)
-        for member in members:
-            frames[member.name] = describe(member, session, frames, parameters, constants)
-        made = frames[members[-1].name]
-        return made if made.sparkSession is session else in_session(made, session)
+    sources: Mapping[str, DataFrame]
+    parameters: Mapping[str, Any]
+    constants: Known
 
-    return build
+    def of(self, members: Sequence[Declared]) -> Build:
+        """The group's own plan: its members' functions called in turn, in the group's session."""
+
+        def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+            frames = dict(inputs)
+            for member in members:
+                read = self.sources.get(member.name)
+                frames[member.name] = (
+                    describe(member, session, frames, self.parameters, self.constants)
+                    if read is None
+                    else in_session(read, session)
+                )
+            made = frames[members[-1].name]
+            return made if made.sparkSession is session else in_session(made, session)
+
+        return build

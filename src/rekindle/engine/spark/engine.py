@@ -19,7 +19,7 @@ from rekindle.engine.spark import manifest, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
-from rekindle.engine.spark.sources import pin
+from rekindle.engine.spark.sources import pin_again
 from rekindle.errors import InputChanged
 from rekindle.master.commands import (
     CancelAttempt,
@@ -46,7 +46,7 @@ Publish = Callable[[PublishSink], Stimulus]
 class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
-    fingerprint has it; `planned` is the plan it was fingerprinted by, where that reads nothing but sources: the first
+    fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
     attempt in this application runs that very plan."""
 
     step: str
@@ -102,7 +102,7 @@ class SparkEngine:
         self._loader = class_loader(spark)
         self._root = root.rstrip("/")
         self._groups = dict(groups)
-        self._planned = {name: group.planned for name, group in groups.items() if group.planned is not None}
+        self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
         self._generations: dict[tuple[str, int], Generation] = {}
         self._listener = tasks.listen(spark)
         self._running: dict[AttemptId, Attempt] = {}
@@ -150,11 +150,14 @@ class SparkEngine:
 
     def tasks(self, command: StartAttempt) -> int | None:
         """How many Spark tasks of all stages an attempt would take that is the first of its generation here, if that
-        can be known before it starts. A plan of its own is made for the answer; nothing is executed."""
+        can be known before it starts: what reads results that are not made yet is known only if it is pointwise. A plan
+        of its own is made for the answer; nothing is executed."""
         group = self._groups[command.attempt.step]
-        is_made = all(segment.manifest for one in command.inputs for segment in one.segments)
-        if not is_made or group.is_eager or group.lies.is_bound:
+        if group.is_eager or group.lies.is_bound:
             return None
+        if not all(segment.manifest for one in command.inputs for segment in one.segments):
+            is_pointwise = group.lies.keys and group.planned is not None and group.planned.shape.is_narrow
+            return len(command.partitions) if is_pointwise else None
         held = self._plan(command)
         if group.lies.is_by_file:
             return len(results.tasks_of(held, held.rdd(), command.partitions)) if held.shape.is_narrow else None
@@ -201,8 +204,8 @@ class SparkEngine:
         by_file = group.lies.is_by_file
         inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
         frame = group.build(session, inputs)
-        _refuse_change(group, frame)
-        return hold(frame, session, group.lies)
+        refuse_change(group, frame)
+        return hold(frame, session, group.lies, like=group.planned)
 
     def _seal(self, attempt: AttemptId) -> None:
         """Names are unique per attempt and only what is listed here will be journaled: that is the seal."""
@@ -237,10 +240,10 @@ class SparkEngine:
         return f"rekindle-{attempt.step}-g{attempt.generation}-e{attempt.epoch}-a{attempt.number}-{run}"
 
 
-def _refuse_change(group: GroupSpec, frame: DataFrame) -> None:
+def refuse_change(group: GroupSpec, frame: DataFrame) -> None:
     """The fingerprint pinned a listing; this plan has a later one."""
     if group.source:
-        now = pin(frame)
+        now = pin_again(frame)
         if now.is_pinned and str(now) != group.source:
             raise InputChanged(
                 f"the input of {group.step} changed while the run was on: {group.source}, now {now}",

@@ -50,7 +50,8 @@ def analyse(
         frame = group.build(session, inputs)
         numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
         count = numbered[0] if len(numbered) == 1 else 0
-        held[name] = hold(frame, session, choose(frame, group.keys, group.partitions, reads_numbered=count))
+        layout = choose(frame, group.keys, group.partitions, reads_numbered=count, reads_kept=bool(group.inputs))
+        held[name] = hold(frame, session, layout)
     resolved = {
         name: replace(group, keys=held[name].layout.keys, partitions=held[name].partitions, layout=held[name].layout)
         for name, group in groups.items()

@@ -17,6 +17,7 @@ file is a partition and has its number, in whatever order Spark reads the files.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,15 @@ class Layout:
         return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
 
 
+class Way(Enum):
+    """How the rows come to lie by their keys; the first that fits moves the fewest."""
+
+    POINTWISE = "no exchange: the inputs lie that way"
+    AS_IT_IS = "the step's own last exchange"
+    BELOW_PYTHON = "an exchange of ours below row-wise Python"
+    EXCHANGE = "an exchange of ours"
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one."""
@@ -56,6 +66,7 @@ class Held:
     layout: Layout
     shape: plans.Shape
     verdict: Verdict
+    way: Way
 
     @property
     def partitions(self) -> int:
@@ -88,13 +99,16 @@ class Held:
         return rules(state.columnarRules(), False).apply(self.plan.executedPlan()).execute()
 
 
-def choose(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0) -> Layout:
+def choose(
+    frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0, reads_kept: bool = True
+) -> Layout:
     """The layout of a step, from its plan over stand-ins, before anything ran. `reads_numbered` is the number of
     partitions of the one numbered result it reads, if there is just one. Where the user asked for no number, that of
-    the results it reads stays, so that it is pointwise."""
+    the results it reads stays, so that it is pointwise. A step that reads no kept result is planned by the sizes of its
+    sources, which are pinned; a stand-in has no size, so that a join over one counts by its keys."""
     if keys:
         return Layout(keys, partitions)
-    top = plans.top_of(frame)
+    top = plans.top_of(in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
     match top.by:
         case plans.Top.KEYS:
             is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
@@ -118,23 +132,48 @@ def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
     return tuple(name for name in names if names.count(name) == 1)
 
 
-def hold(frame: DataFrame, session: SparkSession, layout: Layout) -> Held:
-    """Plan `frame`, built in `session`, so that its final partitions are ours."""
-    own = {**UNCOALESCED, "spark.sql.shuffle.partitions": str(layout.partitions)}
+def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: Held | None = None) -> Held:
+    """Plan `frame`, built in `session`, so that its final partitions are ours. `like` is the plan of the same step over
+    stand-ins: what was found there is not asked again."""
     if not layout.keys:
-        if not layout.is_bound:
-            return _held(frame, layout)
-        bound = in_session(frame, clone(session, own))
-        is_known = plans.top_of(bound).by in {plans.Top.ORDER, plans.Top.ONE}
-        return _held(bound if is_known else bound.repartition(layout.partitions), layout)
-    for settings in ({**own, **POINTWISE}, own):
-        candidate = in_session(frame, clone(session, settings))
-        if not plans.lies_by(candidate, layout.keys, layout.partitions):
-            continue
-        if settings is own or _shape(candidate).is_narrow:
-            return _held(candidate, layout)
-    below = _below_python(frame, layout)
-    return _held(below or frame.repartition(layout.partitions, *layout.keys), layout)
+        return _numbered(frame, session, layout, like)
+    ways = list(Way) if like is None else [like.way, *Way]
+    for way in ways:
+        made = _tried(frame, session, layout, way)
+        if made is not None:
+            return _held(made, layout, way, like)
+    raise AssertionError("an exchange of our own can always be made")
+
+
+def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, like: Held | None) -> Held:
+    if not layout.is_bound:
+        return _held(frame, layout, Way.AS_IT_IS, like)
+    bound = in_session(frame, clone(session, _own(layout)))
+    is_known = plans.top_of(bound).by in {plans.Top.ORDER, plans.Top.ONE}
+    return _held(bound if is_known else bound.repartition(layout.partitions), layout, Way.AS_IT_IS, like)
+
+
+def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Way) -> DataFrame | None:
+    """The frame planned one way, if its rows then lie as they must."""
+    match way:
+        case Way.POINTWISE:
+            made = in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
+            return made if _lies(made, layout) and _shape(made).is_narrow else None
+        case Way.AS_IT_IS:
+            made = in_session(frame, clone(session, _own(layout)))
+            return made if _lies(made, layout) else None
+        case Way.BELOW_PYTHON:
+            return _below_python(frame, layout)
+        case Way.EXCHANGE:
+            return frame.repartition(layout.partitions, *layout.keys)
+
+
+def _own(layout: Layout) -> dict[str, str]:
+    return {**UNCOALESCED, "spark.sql.shuffle.partitions": str(layout.partitions)}
+
+
+def _lies(frame: DataFrame, layout: Layout) -> bool:
+    return plans.lies_by(frame, layout.keys, layout.partitions)
 
 
 def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
@@ -147,7 +186,7 @@ def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
     if made is None:
         return None
     found = DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
-    return found if plans.lies_by(found, layout.keys, layout.partitions) else None
+    return found if _lies(found, layout) else None
 
 
 def verdict_of(execution: Any) -> Verdict:
@@ -156,7 +195,7 @@ def verdict_of(execution: Any) -> Verdict:
     return judge(analysed.toJSON(), analysed.toString())
 
 
-def _held(frame: DataFrame, layout: Layout) -> Held:
+def _held(frame: DataFrame, layout: Layout, way: Way, like: Held | None) -> Held:
     execution = frame._jdf.queryExecution()
     return Held(
         session=frame.sparkSession,
@@ -164,7 +203,8 @@ def _held(frame: DataFrame, layout: Layout) -> Held:
         execution=execution,
         layout=layout,
         shape=_shape(frame),
-        verdict=verdict_of(execution),
+        verdict=like.verdict if like is not None else verdict_of(execution),
+        way=way,
     )
 
 

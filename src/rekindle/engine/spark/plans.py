@@ -25,7 +25,7 @@ ROW_LOCAL = STAYS | frozenset(
     "MapInPandasExec MapInArrowExec GenerateExec ExpandExec MapPartitionsExec MapElementsExec SerializeFromObjectExec "
     "DeserializeToObjectExec AppendColumnsExec SampleExec".split()
 )
-KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec", "BroadcastHashJoinExec"})
+KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec"})
 # Leaves besides files whose partitions follow from settings alone, so that they are the same in another driver.
 SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
 BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
@@ -76,6 +76,7 @@ class _Node(msgspec.Struct, frozen=True):
     hashes: tuple[Hash, ...]
     left: tuple[int, ...] = ()
     right: tuple[int, ...] = ()
+    streamed: int = 0
     is_bucketed: bool = False
     index: str = ""
 
@@ -201,8 +202,8 @@ class Decided:
 
 
 def top_of(frame: DataFrame) -> Decided:
-    """What decides the partitions. Asked before anything ran, so it may not depend on sizes: a join counts by its
-    keys, however Spark will run it."""
+    """What decides the partitions. Asked before anything ran, so it may not depend on sizes that another driver could
+    find different: `frame` must be planned accordingly (see `layout.choose`)."""
     initial = _initial(frame)
     names = dict(zip(initial.own.ids, initial.own.names, strict=True))
     plan = _top(initial)
@@ -233,8 +234,9 @@ def top_rdd(frame: DataFrame) -> Any:
 
 
 def _top(plan: Node) -> Node:
-    while plan.name in ROW_LOCAL and not plan.own.is_barrier:
-        plan = plan.children[0]
+    """A join with a broadcast leaves each row of its other side where it was."""
+    while (plan.name in ROW_LOCAL and not plan.own.is_barrier) or plan.name == "BroadcastHashJoinExec":
+        plan = plan.children[plan.own.streamed]
     return plan
 
 

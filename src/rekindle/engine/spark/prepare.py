@@ -41,7 +41,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     publisher = Publisher(spark, wanted, compiled.sinks)
     found = fingerprints(_kept(compiled, analysis, wanted))
     groups = {
-        name: replace(group, source=found[name].get(INPUT, ""), planned=None if group.inputs else analysis.held[name])
+        name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
         for name, group in analysis.groups.items()
     }
     engine = SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish)

@@ -30,6 +30,7 @@ GROUP_SETTINGS: dict[str, str] = {
 
 
 CUT_FILES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
+JOIN_BY_SIZE = ("spark.sql.autoBroadcastJoinThreshold",)
 FOLLOW_CORES = ("spark.sql.files.minPartitionNum", "spark.sql.leafNodeDefaultParallelism")
 
 
@@ -41,7 +42,8 @@ def jar_path() -> str:
 def attach(spark: SparkSession) -> None:
     """Make our classes known to the driver and, with the next Spark task, to every executor."""
     if not _has_classes(spark):
-        spark.sql(f"ADD JAR '{jar_path()}'")
+        # What ADD JAR does, without the first SQL text of a driver: its parser alone takes a second to load.
+        spark._jsparkSession.sessionState().resourceLoader().addJar(jar_path())
     if not _has_classes(spark):
         raise Refused(
             "the Spark session could not load Rekindle's jar",
@@ -81,11 +83,11 @@ def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSess
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
-    """What cuts a source into partitions and would follow the number of cores: fixed when a run starts, so that
-    another cluster cuts it the same way."""
+    """What cuts a source into partitions, would follow the number of cores, or decides by the size of a source whether
+    a join leaves rows in them: fixed when a run starts, so that another cluster cuts it the same way."""
     cores = str(spark.sparkContext.defaultParallelism)
     return {name: spark.conf.get(name, cores) or cores for name in FOLLOW_CORES} | {
-        name: str(spark.conf.get(name)) for name in CUT_FILES
+        name: str(spark.conf.get(name)) for name in CUT_FILES + JOIN_BY_SIZE
     }
 
 

@@ -64,6 +64,12 @@ def pin(frame: DataFrame) -> Pin:
     )
 
 
+def pin_again(frame: DataFrame) -> Pin:
+    """The same after another listing: what it reads may have changed since the first one."""
+    jvm(frame.sparkSession).rekindle.spark.Sources.refresh(frame._jdf.queryExecution())
+    return pin(frame)
+
+
 def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()) -> list[tuple[str, str, str]]:
     """Name, value and default of these settings, and of all below the prefixes that somebody set. One JVM call."""
     told = jvm(spark).rekindle.spark.Sources.settings(spark._jsparkSession, "\n".join(names), "\n".join(prefixes))
