@@ -1,0 +1,129 @@
+"""Commands as a user types them, each a process of its own that can be killed.
+
+- What a command prints is shown line by line, as it comes, under the command.
+- A driver is two processes, Python and the JVM it started. Both are named by pid and start time; nobody else is ever
+  signalled.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.testing.processes import Process, end, wait_gone
+
+CLI = "from rekindle.cli.main import main; main()"
+GONE_SECONDS_MAX = 10.0
+SECONDS_MAX = 180.0
+# What the JVM says of itself whenever Spark starts.
+NOISE = "WARNING: Using incubator modules"
+
+# Shows a line of a command.
+Show = Callable[[str], None]
+
+
+class Command:
+    """One command that was started."""
+
+    def __init__(self, child: subprocess.Popen[str], show: Show) -> None:
+        self._child = child
+        self._reader = threading.Thread(target=self._read, args=(show,), name="demo-lines", daemon=True)
+        self._reader.start()
+        process = Process.of(child.pid)
+        assert process is not None, "a child that was not waited for keeps its entry"
+        self.process = process
+
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
+
+    def wait(self) -> int:
+        """Its exit code, when all it printed was shown."""
+        code = self._child.wait(SECONDS_MAX)
+        self._reader.join(GONE_SECONDS_MAX)
+        return code
+
+    def processes(self) -> list[Process]:
+        """Python, and its JVM once it was started."""
+        children = self.process.children()
+        return [self.process, *(one for one in children if Path((one.command() or [""])[0]).name == "java")]
+
+    def kill(self) -> None:
+        """kill -9 of both, Python first: it must not live to see its JVM die and write that down."""
+        processes = self.processes()
+        for process in processes:
+            process.send(signal.SIGKILL)
+        wait_gone(processes, GONE_SECONDS_MAX)
+        self.wait()
+
+    def end(self) -> None:
+        """Whatever is left of it, ended. The pid of one that was waited for may be somebody else's by now."""
+        if self.is_alive():
+            end([self.process, *self.process.descendants()])
+        self._child.wait()
+
+    def _read(self, show: Show) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            if not line.startswith(NOISE):
+                show(line.rstrip())
+
+
+@dataclass(slots=True)
+class Terminal:
+    """Where commands are typed: a folder and a whole environment. Ends what is still running when it is left."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    say: Show
+    show: Show
+    _started: list[Command] = field(default_factory=list)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for command in self._started:
+            command.end()
+
+    def types(self, *words: str) -> Command:
+        """Start `rekindle …`."""
+        self.say(shlex.join(["rekindle", *words]))
+        return self._start([sys.executable, "-c", CLI, *words])
+
+    def types_python(self, script: str) -> Command:
+        """Start a script."""
+        self.say(f"python {script}")
+        return self._start([sys.executable, script])
+
+    def _start(self, words: Sequence[str]) -> Command:
+        child = subprocess.Popen(
+            words,
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        command = Command(child, self.show)
+        self._started.append(command)
+        return command
+
+
+def wait_until(is_so: Callable[[], bool], command: Command) -> bool:
+    """Wait until something is so; False if the command ends before, or it takes too long."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        if not command.is_alive() or time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
