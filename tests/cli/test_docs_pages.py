@@ -1,0 +1,66 @@
+"""The longer pages of the documentation do what they say, on Spark; what they name as proof exists."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rekindle as rk
+from cli.pages import DOCS, ROOT, Walk, run_python
+from engine.conftest import spark as spark  # The session of the engine's tests.
+
+TESTS = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+TARGETS = re.compile(r"`make ([a-z-]+)")
+CONTRACT = (DOCS / "correctness.md").read_text()
+MAKE = "".join(file.read_text() for file in (ROOT / "Makefile", *(ROOT / "make").glob("*.mk")))
+
+
+def test_the_quickstart_heals_as_it_says(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, capsys, monkeypatch)
+    walk.follow("quickstart.md")
+    assert walk.codes == [2, 4, 0, 2, 0, 0]
+    totals = {row.customer: row[1] for row in rk.read_newest(spark, str(tmp_path / "gold")).collect()}
+    assert len(totals) == 50
+    assert totals["customer-27"] == sum(1250 if id == 777 else id % 90 * 100 + 99 for id in range(27, 1000, 50))
+
+
+def test_the_page_about_notebooks_works_as_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = run_python("how-to/notebooks.md", spark=spark)
+    assert "<td>totals</td>" in names["plan"]._repr_html_()
+    assert "computed 4 partitions" in names["summary"]._repr_html_()
+    assert rk.read_newest(spark, f"{names['lake']}/gold").where("count = 400").count() == 5
+
+
+def test_the_page_about_poison_finds_the_row_and_leaves_it_out(spark: SparkSession, tmp_path: Path) -> None:
+    names = run_python("how-to/fix-a-poison-partition.md")
+    (tmp_path / "orders.csv").write_text('id,customer,amount\n1,ada,3.5\n2,bob,"12,50"\n')
+    found = names["rows_that_cannot_be_priced"](spark, str(tmp_path))
+    assert [row.id for row in found] == [2]
+    orders = spark.createDataFrame([(1, "3.5"), (2, "12,50")], "id int, amount string")
+    assert [row.price for row in names["priced"](orders).collect()] == [3.5]
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(TESTS.findall(CONTRACT))))
+def test_what_the_contract_names_as_proof_is_a_test(file: str, name: str) -> None:
+    assert f"def {name}" in (ROOT / file).read_text()
+
+
+@pytest.mark.parametrize("page", ["correctness.md", "failure-model.md", "how-to/spark-submit.md"])
+def test_what_a_page_names_as_a_command_is_a_target(page: str) -> None:
+    for target in TARGETS.findall((DOCS / page).read_text()):
+        assert re.search(rf"^{target}:.*##", MAKE, re.MULTILINE), f"there is no make {target}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS)}\n" in listed
