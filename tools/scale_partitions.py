@@ -33,10 +33,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+import psutil
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
+from build_jar import TEST_JAR
 
 ROUNDS = {1_000: 5, 10_000: 2, 100_000: 1}
 WARM_UP = 1_000
@@ -54,6 +56,9 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "3g",
     "spark.eventLog.enabled": "false",
+    # Without native code Hadoop starts two processes for each file on local disk, to set its permissions.
+    "spark.driver.extraClassPath": str(TEST_JAR),
+    "spark.hadoop.fs.file.impl": "rekindle.test.NoPermissions",
 }
 Intervals = list[tuple[float, float]]
 
@@ -65,6 +70,7 @@ class Figures(msgspec.Struct, frozen=True):
     wall: float
     spark: float
     python_in_jobs: float
+    jvm: float
     calls: int
     polls: int
     was_done: bool = False
@@ -99,7 +105,7 @@ class Calls:
     of objects that Python has forgotten, whenever its garbage collection comes to it."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+        self._client: Any = spark.sparkContext._gateway._gateway_client
         self._lock = threading.RLock()
         self.found: Counter[str] = Counter()
 
@@ -182,19 +188,29 @@ def job_times(spark: SparkSession, begin: float, end: float) -> Intervals:
     return merged
 
 
+def jvm_cpu(spark: SparkSession) -> float:
+    """CPU seconds of the driver's JVM, which in local mode runs the tasks too; its children are not in it."""
+    gateway: Any = spark.sparkContext._gateway
+    used = psutil.Process(gateway.proc.pid).cpu_times()
+    return float(used.user + used.system)
+
+
 def measure(spark: SparkSession, location: str, partitions: int) -> Figures:
     clock = CpuClock()
     with clock.running(), Calls(spark) as calls:
-        begin, started = time.time(), time.perf_counter()
+        before, begin, started = jvm_cpu(spark), time.time(), time.perf_counter()
         summary = pipeline().run(spark, location, partitions=partitions)
         wall = time.perf_counter() - started
+        jvm = jvm_cpu(spark) - before
     sent = calls.found
     jobs = job_times(spark, begin, begin + wall)
     step = summary.steps[STEP]
     assert step.partitions == partitions, f"{step.partitions} partitions, wanted {partitions}"
     assert step.computed == (0 if summary.was_done else partitions), f"{step.computed} of {partitions} computed"
     active = sum(end - begin for begin, end in jobs)
-    return Figures(partitions, wall, active, clock.during(jobs), sent["call"], sent["poll"], was_done=summary.was_done)
+    return Figures(
+        partitions, wall, active, clock.during(jobs), jvm, sent["call"], sent["poll"], was_done=summary.was_done
+    )
 
 
 def drive(wanted: list[str]) -> None:
@@ -222,6 +238,7 @@ def driver(wanted: list[str]) -> list[Figures]:
             found.append(figures)
             print(
                 f"{figures.partitions:>7} partitions: wall {figures.wall:.2f} s, in Spark jobs {figures.spark:.2f} s, "
+                f"CPU of the JVM {figures.jvm:.2f} s, "
                 f"own {figures.own:.2f} s = {figures.own_us:.0f} us each, py4j {figures.calls} calls, "
                 f"{figures.polls} polls{', was done' if figures.was_done else ''}",
                 flush=True,
