@@ -194,3 +194,20 @@ def test_spark_that_died_is_told_apart_from_a_fault_of_ours(user: Typed) -> None
     assert "Spark's driver process died; what is committed is kept" in user.err
     assert "next: rekindle resume --location" in user.err
     assert user.types("run", "--supervised") == DIED_CODE
+
+
+def test_a_file_that_needs_a_session_to_be_read_gets_one(user: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `@pandas_udf("long")` at the top of a file does."""
+    original = NoSpark.start
+
+    def start(self: NoSpark, *words: Any) -> tuple[Any, bool]:
+        monkeypatch.setenv("A_SESSION_IS_THERE", "1")
+        return original(self, *words)
+
+    monkeypatch.setattr(NoSpark, "start", start)
+    line = (
+        'import os\nif "A_SESSION_IS_THERE" not in os.environ: raise RuntimeError("[SESSION_OR_CONTEXT_NOT_EXISTS]")\n'
+    )
+    user._file.write_text(line + PIPELINE)
+    assert user.types("run") == ExitCode.DONE
+    assert "computed 4 partitions" in user.out

@@ -26,6 +26,7 @@ WAIT_SECONDS_MAX = 240.0
 PIPELINE = """
 import time
 
+import pandas as pd
 import rekindle as rk
 from pyspark.sql import functions as f
 
@@ -42,18 +43,17 @@ def by_customer(orders):
     return orders.where("id >= 0")
 
 
-def price(batches):
-    for batch in batches:
-        if {poison} in batch["id"].tolist():
-            raise ValueError("cannot be priced")
-        time.sleep({pause})
-        batch["price"] = batch["id"] * {factor}
-        yield batch
+@f.pandas_udf("long")
+def price(ids: pd.Series) -> pd.Series:
+    if {poison} in ids.tolist():
+        raise ValueError("cannot be priced")
+    time.sleep({pause})
+    return ids * {factor}
 
 
 @pipeline.step(partition_by="customer", partitions={partitions})
 def priced(by_customer):
-    return by_customer.mapInPandas(price, "id long, customer long, price long")
+    return by_customer.withColumn("price", price("id"))
 
 
 @pipeline.step(partition_by="day", partitions=4)

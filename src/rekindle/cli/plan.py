@@ -9,7 +9,6 @@ from rich.table import Table
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.limits import master_config
-from rekindle.cli.load import load
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
@@ -43,8 +42,8 @@ def command(
 
     Nothing is written and nothing is started but a Spark session, which is needed to understand the pipeline.
     """
-    loaded = load(pipeline)
-    with LazySession(loaded, choices) as session:
+    with LazySession(pipeline, choices) as session:
+        loaded = session.load()
         config = settings.located(session.properties())
         options = RunOptions(
             new=new,

@@ -9,7 +9,6 @@ import click
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run, parameters_of, runs_of
-from rekindle.cli.load import load
 from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
 from rekindle.cli.plan import console
 from rekindle.cli.run_options import Choices, with_choices
@@ -48,8 +47,8 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
 
     Its parameters come from its key in the store. What is committed is reused; the plan is printed first.
     """
-    loaded = load(pipeline)
-    with LazySession(loaded, choices) as session:
+    with LazySession(pipeline, choices) as session:
+        loaded = session.load()
         config = settings.located(session.properties())
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         console().print(str(chosen), markup=False, soft_wrap=True)

@@ -7,7 +7,6 @@ import sys
 import click
 
 from rekindle.cli.boundary import ExitCode, tell
-from rekindle.cli.load import load
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
@@ -43,8 +42,8 @@ def command(
     """
     if supervised:
         return supervise(sys.argv[1:], settings.config())
-    loaded = load(pipeline)
-    with LazySession(loaded, choices) as session:
+    with LazySession(pipeline, choices) as session:
+        loaded = session.load()
         starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
         try:
             execute(starting, is_new=new)

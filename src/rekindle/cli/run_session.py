@@ -10,12 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
-from rekindle.cli.load import Loaded
+from rekindle.cli.load import Loaded, load
 from rekindle.cli.run_options import Choices
 from rekindle.config import has_spark_folder, is_submitted
-from rekindle.errors import Refused
+from rekindle.errors import GraphRefused, Refused
 
 START = "rekindle.engine.spark.start"
+# What PySpark says when something needs a session and there is none.
+NEEDS_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
 
 class _Start(Protocol):
@@ -32,22 +34,40 @@ class _Start(Protocol):
 class LazySession:
     """Call it for the session. Nothing that does not need Spark starts it."""
 
-    def __init__(self, loaded: Loaded, choices: Choices) -> None:
-        self._loaded = loaded
+    def __init__(self, named: str, choices: Choices) -> None:
+        self._named = named
         self._choices = choices
+        self._loaded: Loaded | None = None
         self._session: Any = None
         self._is_ours = False
         self._log: Path | None = None
         self._is_log_kept = False
 
+    def load(self) -> Loaded:
+        """The pipeline that the user named. A file that declares a function for Spark with its type as text needs a
+        session to be read: then one is started first."""
+        try:
+            self._loaded = load(self._named)
+        except GraphRefused as error:
+            if NEEDS_SESSION not in error.message:
+                raise
+            self()
+            self._loaded = load(self._named)
+            self._send(_engine())
+        return self._loaded
+
     def __call__(self) -> Any:
         if self._session is None:
             start = _engine()
-            if self._loaded.is_file:
-                start.send_by_value(self._loaded.module)
-            name, conf = self._loaded.pipeline.name, self._conf(start)
+            self._send(start)
+            name = self._loaded.pipeline.name if self._loaded is not None else Path(self._named).stem
+            conf = self._conf(start)
             self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted())
         return self._session
+
+    def _send(self, start: _Start) -> None:
+        if self._loaded is not None and self._loaded.is_file:
+            start.send_by_value(self._loaded.module)
 
     def properties(self) -> dict[str, str]:
         """What Spark was told: all of it where an application is there already, else what the flags say."""
