@@ -9,6 +9,7 @@ from rekindle.failover.restart import Strategy
 from rekindle.master import stimuli as st
 from rekindle.master.commands import CancelAttempt, Stop, WakeAt
 from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.decide import decide, decision
 from rekindle.master.events import AttemptClosed, FailureHandled, GenerationOpened, Outcome, RunFailed, RunFailing
 from rekindle.master.state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -92,114 +93,6 @@ def test_suspects_run_alone_and_last() -> None:
     assert run.open() == {"a": "2"}
     run.finish("a")
     assert run.open() == {"a": "1"}
-
-
-def test_poison_stops_the_step_and_everything_healthy_is_kept() -> None:
-    run = Driven("a[3]")
-    run.fail("a", "1")
-    run.finish("a")
-    run.fail("a", "1")
-    run.fail("a", "1")
-    assert given_up(run).startswith("poison: a[1] failed 3 times")
-    assert str(run.state.steps["a"].committed) == "0,2"
-
-
-def poison(run: Driven, step: str, at: str) -> None:
-    """Fail one partition until it is poison; the others of the step finish in between."""
-    for _ in range(3):
-        run.fail(step, at)
-        if run.open().get(step, at) != at:
-            run.finish(step)
-
-
-def test_beside_poison_other_steps_finish_before_the_run_is_given_up() -> None:
-    run = Driven("a[3]\nb[2] =blocking=> c[2]")
-    poison(run, "a", "1")
-    assert run.is_now(Phase.RUNNING) and run.open() == {"b": "0-1"}
-    run.finish("b")
-    assert run.open() == {"c": "0-1"}
-    run.finish("c")
-    assert given_up(run) == "poison: a[1] failed 3 times in the same way: exception"
-    assert run.is_now(Phase.FAILED) and run.out[-1] == Stop()
-    assert run.state.failing is not None and run.state.failing.failures[0].partitions == Partitions((1,))
-
-
-def test_beside_poison_single_partitions_of_its_readers_finish() -> None:
-    run = Driven("a[3] =blocking=> b[3] =blocking all=> c[2]")
-    poison(run, "a", "1")
-    assert run.open() == {"b": "0,2"}
-    run.finish("b")
-    assert given_up(run).startswith("poison: a[1]")
-    assert str(run.state.steps["b"].committed) == "0,2"
-
-
-def test_beside_poison_a_reader_that_waits_for_its_backoff_is_waited_for() -> None:
-    run = Driven("a[3] =blocking=> b[3]", config=delayed(attempts_max=9, delay_ms=50))
-    for _ in range(3):
-        run.give(st.Tick(), after_ms=60)
-        run.fail("a", "1")
-        run.give(st.Tick(), after_ms=60)
-        if run.open().get("a", "1") != "1":
-            run.finish("a")
-    run.give(st.Tick(), after_ms=60)
-    run.fail("b", "0", FailureKind.NO_SPACE)
-    assert run.is_now(Phase.RUNNING) and run.open() == {}
-    run.give(st.Tick(), after_ms=60)
-    assert run.open() == {"b": "0,2"}
-
-
-def test_beside_poison_a_step_that_must_start_over_as_a_whole_is_waited_for() -> None:
-    run = Driven("a[1]\nb[2]@whole", config=delayed(attempts_max=9, delay_ms=50))
-    run.commit("b", "1")
-    for _ in range(3):
-        run.give(st.Tick(), after_ms=60)
-        run.fail("a", "0")
-    run.fail("b", "0", FailureKind.NO_SPACE)
-    assert run.is_now(Phase.RUNNING) and run.open() == {}
-    run.give(st.Tick(), after_ms=60)
-    assert run.open() == {"b": "0-1"}
-    run.finish("b")
-    assert given_up(run).startswith("poison: a[0]")
-
-
-def test_a_signature_seen_too_often_stops_the_whole_step() -> None:
-    config = MasterConfig(backoff=AT_ONCE.backoff, poison_step_max=4)
-    run = Driven("a[6] =blocking=> b[6]", config=config)
-    run.commit("a", "5")
-    run.fail("a", "0-3")
-    assert run.open() == {"b": "5"}
-    run.finish("b")
-    assert given_up(run).startswith("poison: a[0-3] failed 1 times")
-
-
-def test_a_failure_that_names_no_partition_stops_the_step_when_it_comes_again() -> None:
-    run = Driven("a[2]\nb[1]")
-    run.fail("a", "")
-    assert run.open() == {"a": "0-1", "b": "0"}
-    run.fail("a", "")
-    run.fail("a", "")
-    run.finish("b")
-    assert given_up(run) == "poison: a failed 3 times in the same way: exception"
-
-
-def test_poison_in_a_step_that_restarts_whole_blocks_all_of_it() -> None:
-    run = Driven("a[3]@whole =blocking=> b[3]\nd[1]")
-    for _ in range(3):
-        run.fail("a", "1")
-    run.finish("d")
-    assert given_up(run).startswith("poison: a[1]")
-
-
-def test_under_restart_all_poison_is_not_restarted() -> None:
-    run = Driven("a[2]\nb[1]", config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
-    for _ in range(2):
-        run.fail("a", "1")
-        run.end_cancelled()
-        run.finish("b")
-        run.finish("a")
-    run.fail("a", "1")
-    assert given_up(run).startswith("poison: a[1]")
-    assert str(run.state.steps["b"].committed) == "0"
 
 
 def test_a_committed_partition_did_not_fail() -> None:
@@ -287,3 +180,47 @@ def test_a_partition_reported_done_by_none_is_started_again() -> None:
     run.commit("a", "0")
     run.end("a")
     assert run.open() == {"a": "1"}
+
+
+def exponential(run_jitter: float | None) -> int:
+    """The delay after a first failure, with this draw; None calls without one."""
+    config = delayed("exponential", initial_ms=1000, jitter=0.5)
+    run = Driven("a[1]", config=config)
+    failure = Failure("a", Partitions((0,)), Cause(FailureKind.EXCEPTION), "boom")
+    stimulus = st.AttemptEnded(run.attempt("a"), (failure,))
+    events = decide(run.state, stimulus, 10) if run_jitter is None else decide(run.state, stimulus, 10, run_jitter)
+    event = next(event for event in events if isinstance(event, FailureHandled))
+    return event.due_ms - event.at_ms
+
+
+def test_the_delay_is_moved_by_the_jitter_that_was_drawn() -> None:
+    assert [exponential(drawn) for drawn in (None, 0.0, 1.0, -1.0)] == [1000, 1000, 1500, 500]
+    run = Driven("a[1]", config=delayed("exponential", initial_ms=1000, jitter=0.5))
+    failure = Failure("a", Partitions((0,)), Cause(FailureKind.EXCEPTION), "boom")
+    events, _ = decision(run.state, st.AttemptEnded(run.attempt("a"), (failure,)), 10)
+    event = next(event for event in events if isinstance(event, FailureHandled))
+    assert event.due_ms - event.at_ms == 1000
+
+
+def test_of_several_failures_the_unrecoverable_one_decides() -> None:
+    run = Driven("a[2]")
+    kinds = (FailureKind.EXCEPTION, FailureKind.USER_ERROR)
+    both = tuple(Failure("a", Partitions((at,)), Cause(kind), f"{at}") for at, kind in enumerate(kinds))
+    run.give(st.AttemptEnded(run.attempt("a"), both))
+    assert given_up(run).startswith("unrecoverable cause")
+    assert run.state.failing is not None and run.state.failing.failures == both
+
+
+def test_a_failure_of_a_fused_step_is_one_of_the_step_that_is_kept() -> None:
+    run = Driven("a[2] ~> b[2]")
+    failure = Failure("a", Partitions((1,)), Cause(FailureKind.EXCEPTION), "boom")
+    run.give(st.AttemptEnded(run.attempt("b"), (failure,)))
+    assert [(one.step, str(one.partitions)) for one in handled(run).failures] == [("b", "1")]
+    assert run.state.failed() == {"b": Partitions((1,))}
+
+
+def test_of_a_failure_only_what_is_not_committed_is_suspected() -> None:
+    run = Driven("a[3]")
+    run.commit("a", "0")
+    run.fail("a", "0-1")
+    assert run.state.steps["a"].suspects.partitions == Partitions((1,))

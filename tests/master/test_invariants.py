@@ -98,6 +98,9 @@ BROKEN: list[tuple[str, Callable[[RunState], RunState]]] = [
 def test_a_broken_rule_is_heard(sentence: str, broken: Callable[[RunState], RunState]) -> None:
     state = healthy()
     check_invariants(state)
-    assert any(sentence in said for said in violations(broken(state)))
-    with pytest.raises(AssertionError, match="rule"):
+    said = list(violations(broken(state)))
+    assert any(sentence in one for one in said)
+    assert all(one.startswith("rule ") for one in said)
+    with pytest.raises(AssertionError) as raised:
         check_invariants(broken(state))
+    assert str(raised.value) == "; ".join(said)

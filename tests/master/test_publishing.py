@@ -71,8 +71,9 @@ def test_a_later_run_wins_for_ever() -> None:
     fence = run.state.publication
     assert fence is not None
     run.give(st.SinkFenced("a", fence, Fence(8, 1, 1)))
-    with pytest.raises(Refused, match="cannot be resumed"):
+    with pytest.raises(Refused, match="cannot be resumed") as refused:
         run.take_over()
+    assert refused.value.hint == "start a new run"
     failing = next(event for event in run.last if isinstance(event, RunFailing))
     assert not failing.is_resumable and "run 8" in failing.gave_up
 

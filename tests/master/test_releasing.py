@@ -9,6 +9,7 @@ from rekindle.master.config import MasterConfig
 from rekindle.master.events import GenerationOpened, PartitionsReleased, RunClosed
 from rekindle.master.state import Phase
 from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import Proof
 
 
 def released(run: Driven) -> list[str]:
@@ -97,3 +98,30 @@ def test_gc_takes_over_seals_releases_deletes_and_closes() -> None:
     run.give(st.DeletionDone(second))
     assert isinstance(run.last[-1], RunClosed)
     assert run.out == [Stop()]
+
+
+def test_what_is_needed_again_beside_what_still_counts_is_carried_by_proof() -> None:
+    run = Driven("a[2] =blocking=> b[2]@run_end =blocking=> c[2]\na =blocking=> d[2]\ne[1]", sinks=("c", "d"))
+    run.finish("a")
+    run.commit("b", "0-1")
+    run.commit("d", "0")
+    run.finish("e")
+    assert str(run.state.steps["a"].released) == "0" and str(run.state.steps["a"].committed) == "1"
+    run.lose("b", "0")
+    run.end("b")
+    run.fail("c", "0")
+    opened = [event for event in run.last if isinstance(event, GenerationOpened)]
+    assert [(one.step, str(one.dropped), str(one.carried)) for one in opened] == [("a", "0", "1")]
+    assert opened[0].proof is Proof.NARROW
+
+
+def test_a_published_output_is_not_released_while_the_run_goes_on() -> None:
+    run = Driven("b[1]\nc[1]\nd[1]", sinks=("b", "c"))
+    for step in "bcd":
+        run.finish(step)
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkDone("b", fence))
+    run.lose("c", "0")
+    run.commit("c", "0")
+    assert released(run) == [] and run.state.steps["b"].committed

@@ -19,9 +19,11 @@ from rekindle.master.events import (
     GenerationOpened,
     PartitionsCommitted,
     PartitionsLost,
+    RunStarted,
 )
 from rekindle.master.state import Phase
 from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import EMPTY
 from rekindle.testing.drawing import draw
 
 CODE = {"a": {"code": "1"}, "b": {"code": "1"}}
@@ -149,8 +151,9 @@ def test_a_changed_input_is_refused_unless_the_step_is_named() -> None:
     files = {"a": {"input": "1"}}
     run = Driven("a[2]", fingerprints=files)
     run.commit("a", "0")
-    with pytest.raises(Refused, match="the input of a changed"):
+    with pytest.raises(Refused, match="the input of a changed") as refused:
         run.take_over(fingerprints={"a": {"input": "2"}})
+    assert refused.value.hint == "--accept-change a keeps what was read, --replace a reads it again"
     run.take_over(fingerprints={"a": {"input": "2"}}, replaced=frozenset({"a"}))
     assert dropped(run) == {"a": "0-1"}
 
@@ -167,8 +170,9 @@ DIFFERENCES = [
 @pytest.mark.parametrize(("drawing", "sentence"), DIFFERENCES, ids=[row[1] for row in DIFFERENCES])
 def test_another_graph_is_refused_with_the_difference_named(drawing: str, sentence: str) -> None:
     run = Driven("a[2] =blocking=> b[2]")
-    with pytest.raises(Refused, match=sentence):
+    with pytest.raises(Refused, match=sentence) as refused:
         run.take_over(drawing=drawing)
+    assert refused.value.hint == "restore the graph, or start a new run with --new"
 
 
 def test_a_graph_that_is_only_judged_differently_is_taken() -> None:
@@ -196,13 +200,15 @@ def test_a_closed_or_closing_run_is_refused() -> None:
     run = Driven("a[1]")
     run.give(st.CloseRun("gc", "gc"))
     assert run.is_now(Phase.CLOSING)
-    with pytest.raises(RunIsClosed, match="being closed"):
+    with pytest.raises(RunIsClosed, match="being closed") as closing:
         run.take_over()
+    assert closing.value.hint == "start a new run with --new"
     run.seal("a", "0")
     run.give(st.DeletionDone(AttemptId("a", 0, 1, 1)))  # type: ignore[arg-type]
     assert run.is_now(Phase.CLOSED)
-    with pytest.raises(RunIsClosed, match="is closed"):
+    with pytest.raises(RunIsClosed, match="is closed") as closed:
         run.take_over()
+    assert closed.value.hint == "start a new run with --new"
     with pytest.raises(RunIsClosed):
         run.give(st.CloseRun("gc", "gc"))
 
@@ -217,12 +223,52 @@ def test_a_finished_run_that_is_opened_again_only_cleans_up() -> None:
 
 
 def test_nothing_reaches_a_run_that_never_started() -> None:
-    with pytest.raises(AssertionError, match="never started"):
+    with pytest.raises(AssertionError, match=r"^nothing can reach a run that never started$"):
         decide(None, st.Tick(), 0)
 
 
 def test_a_run_starts_once() -> None:
     run = Driven("a[1]")
     again = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me")
-    with pytest.raises(AssertionError, match="starts once"):
+    with pytest.raises(AssertionError, match=r"^a run starts once$"):
         decide(run.state, again, 0)
+
+
+def test_a_step_whose_code_is_not_told_is_taken_as_it_was() -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
+    run.finish("a")
+    run.take_over(fingerprints={"b": {"code": "1"}})
+    assert [type(event) for event in run.last] == [EpochOpened]
+    assert run.state.fingerprints == CODE
+
+
+def test_the_graph_is_journaled_again_only_where_it_differs() -> None:
+    run = Driven("a[2]")
+    run.take_over()
+    (opened,) = run.last
+    assert isinstance(opened, EpochOpened) and opened.graph is None
+
+
+def test_settings_of_the_start_are_in_the_first_event() -> None:
+    start = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me", {"timezone": "UTC"})
+    first = decide(None, start, 0)[0]
+    assert isinstance(first, RunStarted) and first.settings == {"timezone": "UTC"}
+
+
+def test_nothing_of_a_step_starts_while_an_attempt_at_other_partitions_of_it_is_sealed() -> None:
+    run = Driven("a[3]")
+    run.commit("a", "2")
+    run.take_over()
+    run.lose("a", "2")
+    assert run.open() == {"a": "0-1"}
+    run.seal("a")
+    assert run.open() == {"a": "0-2"}
+
+
+def test_new_code_opens_a_generation_without_proof_and_on_the_same_exchange() -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
+    run.finish("a")
+    run.commit("b", "0-1", version=0)
+    run.take_over(fingerprints=CODE | {"b": {"code": "2"}})
+    opened = next(event for event in run.last if isinstance(event, GenerationOpened))
+    assert (opened.carried, opened.proof, opened.exchange_version) == (EMPTY, None, 0)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from given import shown
 from master.driving import AT_ONCE, Driven
 from rekindle.failover.restart import Strategy
 from rekindle.master import stimuli as st
-from rekindle.master.config import MasterConfig
+from rekindle.master.advance import work_left
+from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.digests import Digests
-from rekindle.master.events import ExchangeCarried, GenerationOpened, PartitionsCommitted
-from rekindle.model.because import ExchangeChanged, InputChanged
+from rekindle.master.events import AttemptOpened, ExchangeCarried, ExchangesLost, GenerationOpened, PartitionsCommitted
+from rekindle.model.because import ExchangeChanged, InputChanged, NotYetRun, Reason, ResultLost
+from rekindle.model.failures import FailureKind
+from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
@@ -31,6 +36,8 @@ RECOMPUTED = [
     ("another digest: the reader of that partition restarts", "?", b"xy", b"z", "0"),
     ("an unknown digest is never a match", "?", b"xy", None, "0"),
     ("no digest, but repeatable: the same", "", None, None, ""),
+    ("a digest that is missing this time, but repeatable: the same", "", b"xy", None, ""),
+    ("a digest that was missing last time, but repeatable: the same", "", None, b"x", ""),
     ("a digest that differs is believed, whatever the plan says", "", b"xy", b"z", "0"),
 ]
 
@@ -92,6 +99,7 @@ def test_an_exchange_made_again_is_carried_by_proof_or_starts_the_step_over() ->
     unknown.commit("b", "1", version=1)
     opened = next(event for event in unknown.last if isinstance(event, GenerationOpened))
     assert (str(opened.dropped), opened.exchange_version) == ("0-2", 1)
+    assert unknown.state.steps["b"].exchange_version == 1
     assert isinstance(opened.because[0][0], ExchangeChanged)
     assert str(unknown.state.steps["b"].committed) == ""
 
@@ -220,6 +228,8 @@ def test_digests_compare_by_partition() -> None:
     assert one.equal_to(other, Partitions((1, 3))) == Partitions((1,))
     assert one.equal_to(Digests(Partitions((1,)), None), Partitions((1,))) == EMPTY
     assert one.equal_to(one, Partitions((3, 9))) == Partitions((3,))
+    elsewhere = Digests(Partitions((1, 2)), b"aabb")
+    assert one.equal_to(elsewhere, Partitions((1, 3))) == Partitions((1,))
 
 
 def test_the_reason_of_a_dropped_vertex_reaches_its_next_attempt() -> None:
@@ -230,3 +240,77 @@ def test_the_reason_of_a_dropped_vertex_reaches_its_next_attempt() -> None:
     run.lose("a", "0")
     run.finish("a")
     assert run.state.steps["b"].why[0][0] == InputChanged("a")
+
+
+def test_without_a_known_checksum_order_does_not_help_a_new_application() -> None:
+    run = Driven("a[2] =blocking all?=> b[3]?@unordered")
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over()
+    run.seal("b")
+    assert generations(run) == {"b": "0-2"}
+
+
+def attempts(run: Driven) -> list[tuple[str, list[tuple[Reason, str]]]]:
+    return [
+        (event.attempt.step, [(reason, str(at)) for reason, at in event.because])
+        for event in run.last
+        if isinstance(event, AttemptOpened)
+    ]
+
+
+def test_every_vertex_of_an_attempt_has_one_reason() -> None:
+    run = Driven("a[3]? =blocking=> b[3]\na =blocking=> c[3]")
+    assert attempts(run) == [("a", [(NotYetRun(), "0-2")])]
+    run.fail("a", "1")
+    assert attempts(run) == [("a", [(NotYetRun(), "0,2")])]
+
+
+def test_an_attempt_at_dropped_and_lost_vertices_names_both_reasons() -> None:
+    config = MasterConfig(backoff=BackoffSpec("fixed", {"attempts_max": 9, "delay_ms": 50}))
+    run = Driven("a[3]? =blocking=> b[3]\na =blocking=> c[3]", config=config)
+    run.finish("a")
+    run.finish("b")
+    run.fail("c", "0", FailureKind.NO_SPACE)
+    run.give(st.PartsLost(Parts({"a": Partitions((0,)), "b": Partitions((1,))}), FailureDomain.STORAGE))
+    assert run.open() == {"a": "0"}
+    run.commit("a", "0")
+    assert attempts(run) == [("b", [(InputChanged("a"), "0"), (ResultLost(), "1")])]
+
+
+def test_a_barrier_step_whose_readers_need_one_partition_is_made_whole() -> None:
+    run = Driven("a[2]@whole =blocking=> b[2]")
+    run.finish("a")
+    run.commit("b", "0")
+    run.lose("a", "0-1")
+    run.fail("b", "1", FailureKind.RESULT_MISSING)
+    assert run.open() == {"a": "0-1"}
+
+
+def test_an_exchange_that_an_attempt_found_gone_is_lost() -> None:
+    run = Driven("a[2] =blocking all?=> b[2]?")
+    run.finish("a")
+    run.commit("b", "0")
+    exchange = ExchangeId("b", "a")
+    run.fail("b", "1", FailureKind.EXECUTOR_LOST, lost=Parts({}, {exchange: Partitions((1,))}))
+    assert [event.lost for event in run.last if isinstance(event, ExchangesLost)] == [((exchange, Partitions((1,))),)]
+    assert generations(run) == {"b": "0-1"}
+
+
+PLANS = [
+    ("region counts what is not repeatable as different", Strategy.REGION, "a:0 b:0 c:0"),
+    ("full restarts by generations, and plans as region does", Strategy.FULL, "a:0 b:0 c:0"),
+    ("individual waits for the digest", Strategy.INDIVIDUAL, "a:0 c:0"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "wanted"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
+def test_the_work_left_is_that_of_the_strategy(strategy: Strategy, wanted: str) -> None:
+    run = Driven("a[1]? =blocking=> b[1]\na =blocking=> c[1]", config=MasterConfig(strategy=strategy))
+    run.finish("a")
+    run.finish("b")
+    attempt = run.attempt("c")
+    run.lose("a", "0")
+    run.give(st.AttemptEnded(attempt, was_cancelled=True))
+    idle = replace(run.state, attempts={})
+    assert shown(work_left(idle)) == wanted

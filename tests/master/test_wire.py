@@ -48,7 +48,7 @@ def test_a_million_partitions_are_one_small_event() -> None:
 
 @pytest.mark.parametrize("value", [object(), {1: object()}])
 def test_what_has_no_form_is_refused(value: object) -> None:
-    with pytest.raises(NotImplementedError, match="no form"):
+    with pytest.raises(NotImplementedError, match=r"^object has no form"):
         msgspec.json.encode(value, enc_hook=enc_hook)
     with pytest.raises(NotImplementedError, match="no form"):
         dec_hook(type(value), b"")
