@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -206,3 +208,33 @@ def test_a_failure_names_the_files_and_a_source_that_changed_is_not_read(spark: 
     made.close()
     assert "the input of totals changed" in ended.failures[0].cause.text
     assert not ended.failures[0].cause.is_recoverable
+
+
+class Telling(Attempt):
+    """An attempt that stays on its way: what the commit protocol says is put into its mouth."""
+
+    def __init__(self, report: list[Stimulus]) -> None:
+        generation = SimpleNamespace(look=lambda: None, version=0, checksum=lambda: "equal")
+        command = StartAttempt(ATTEMPT, Partitions.first(100), (), True, True, 0, None)
+        super().__init__(
+            command, "file:/nowhere", "a", "tag", lambda: cast(attempts.Generation, generation), report.append
+        )
+        self._generation = cast(attempts.Generation, generation)
+
+    def is_over(self) -> bool:
+        return False
+
+    def says(self, partition: int) -> None:
+        self._drained = lambda directory: f"{partition}\t0\n"
+        self.drain()
+
+
+def test_the_first_commit_is_reported_at_once_and_later_ones_together() -> None:
+    """Before the first report nobody knows what the exchanges held, and a new driver can adopt nothing."""
+    found: list[Stimulus] = []
+    telling = Telling(found)
+    telling.says(3)
+    telling.says(4)
+    assert [(one.partitions, one.exchange_checksum) for one in found if isinstance(one, CommitsSeen)] == [
+        (Partitions((3,)), "equal")
+    ]
