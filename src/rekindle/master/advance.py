@@ -72,7 +72,7 @@ def _renew(draft: Draft, plan: RestartSet) -> bool:
         if name not in draft.state.steps or not _is_due(draft, plan, name):
             continue
         step, wanted = draft.step(name), _wanted(draft.state, plan, name)
-        if _is_outdated(draft.state, plan, name, wanted):
+        if _is_outdated(draft.state, plan, name):
             _open_generation(draft, plan, name, wanted | step.started)
         elif not wanted.is_disjoint(step.released):
             _open_generation(draft, plan, name, wanted & step.released)
@@ -92,7 +92,7 @@ def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
         return False
     if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
         return False
-    if running and (state.layout.restarts_whole(name) or _is_outdated(state, plan, name, wanted)):
+    if running and (state.layout.restarts_whole(name) or _is_outdated(state, plan, name)):
         return False
     return _is_settled(state, plan, name, wanted)
 
@@ -132,8 +132,7 @@ def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
 def _free(state: RunState, plan: RestartSet, name: str, stuck: Sets) -> Partitions:
     """What of a step can be made although others of it cannot."""
     wanted = plan.partitions(name) - state.steps[name].committed - stuck.get(name, EMPTY)
-    is_whole = state.layout.restarts_whole(name) and name in stuck
-    if not wanted or is_whole or _is_outdated(state, plan, name, wanted):
+    if not wanted or _is_outdated(state, plan, name):
         return EMPTY
     is_gone = not wanted.is_disjoint(state.steps[name].released)
     return EMPTY if is_gone or not _is_settled(state, plan, name, wanted) else wanted
@@ -148,7 +147,7 @@ def _is_settled(state: RunState, plan: RestartSet, name: str, wanted: Partitions
     )
 
 
-def _is_outdated(state: RunState, plan: RestartSet, name: str, wanted: Partitions) -> bool:
+def _is_outdated(state: RunState, plan: RestartSet, name: str) -> bool:
     """Something that counts, or was seen before it was lost, cannot stand beside what would be made now."""
     if _has_checksums(state, name):
         return False

@@ -27,7 +27,7 @@ def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
     config = draft.state.config
     worst = next((one for one in own if not one.cause.is_recoverable), own[0])
     memory, verdict = on_failure(config.backoff.policy(), draft.state.memory, worst.cause, draft.now_ms, draft.jitter)
-    suspects = _suspects(draft, name, tuple(replace(one, step=name) for one in failures))
+    suspects = _suspects(draft, name, failures)
     due_ms = draft.now_ms if isinstance(verdict, GiveUp) else verdict.at_ms
     draft.add(FailureHandled(own, due_ms, memory, draft.now_ms, {name: suspects}))
     if isinstance(verdict, GiveUp):
