@@ -38,7 +38,7 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 @click.command("demo")
 @click.option("--keep", metavar="FOLDER", help="Play in this new folder and leave it there, to look around afterwards.")
 def command(keep: str | None) -> int:
-    """Watch a run lose a worker and its driver, and heal: on a small cluster of this machine, in 2 minutes.
+    """Watch a run lose a worker and then its driver, and heal, on a small cluster of this machine.
 
     Nothing is needed but pyspark and Java; nothing listens beyond loopback, and nothing is left behind.
     """

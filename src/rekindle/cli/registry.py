@@ -29,4 +29,8 @@ COMMANDS: dict[str, Entry] = {
     ),
     "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
     "doctor": Entry("rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings."),
+    "demo": Entry(
+        "rekindle.cli.demo",
+        "Watch a run lose a worker and then its driver, and heal, on a small cluster of this machine.",
+    ),
 }
