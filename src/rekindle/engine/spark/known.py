@@ -1,4 +1,4 @@
-"""The names that the determinism table knows, as Spark 4.3 calls its operators and expressions.
+"""The names that the determinism table knows, as Spark 4.1 to 4.3 call their operators and expressions.
 
 A name belongs here if it was tried. What is not here is unknown. Left out on purpose, because they keep whichever row
 came first or last: First, Last, AnyValue, MaxBy, MinBy, Mode, CollectList, CollectSet, ListAgg, PivotFirst, RowNumber,
@@ -32,7 +32,7 @@ BASIC = _names(
     AttributeReference Alias Literal Cast OuterReference UpCast SortOrder HashPartitioning
     EqualTo EqualNullSafe EqualNull LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual Between In InSet And Or Not
     IsNull IsNotNull IsNaN AtLeastNNonNulls CaseWhen If Coalesce NaNvl NullIf NullIfResult Nvl Nvl2 ZeroIfNull
-    NullIfZero With CommonExpressionDef CommonExpressionRef KnownNullable TypeOf RaiseError AssertTrue
+    NullIfZero TypedNullLiteral With CommonExpressionDef CommonExpressionRef KnownNullable TypeOf RaiseError AssertTrue
     ScalarSubquery Exists ListQuery InSubquery LateralSubquery
     """
 )
