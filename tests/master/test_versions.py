@@ -240,6 +240,8 @@ def test_the_reason_of_a_dropped_vertex_reaches_its_next_attempt() -> None:
     run.lose("a", "0")
     run.finish("a")
     assert run.state.steps["b"].why[0][0] == InputChanged("a")
+    opened = next(event for event in run.journal if isinstance(event, GenerationOpened))
+    assert (opened.step, opened.carried, opened.proof) == ("b", EMPTY, None), "nothing is carried, nothing is proved"
 
 
 def test_without_a_known_checksum_order_does_not_help_a_new_application() -> None:
