@@ -40,7 +40,7 @@ from pyspark.sql import DataFrame, SparkSession
 import rekindle as rk
 from build_jar import TEST_JAR
 
-ROUNDS = {1_000: 5, 10_000: 2, 100_000: 1}
+ROUNDS = {1_000: 3, 10_000: 1, 100_000: 1}
 WARM_UP = 1_000
 RATIO_MAX = 1.5
 CALLS_RATIO_MAX = 1.1
