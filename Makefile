@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
+# What a campaign starts as a user would listens here and nowhere else.
+export SPARK_LOCAL_IP ?= 127.0.0.1
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'

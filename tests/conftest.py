@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from rekindle.testing.cluster import LocalCluster
 from support.s3 import S3Server
+
+# Whatever a test starts as a user would, its driver listens here and nowhere else.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 @pytest.fixture(scope="session")
