@@ -10,7 +10,15 @@ from rekindle.master import stimuli as st
 from rekindle.master.commands import CancelAttempt, Stop, WakeAt
 from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.decide import decide, decision
-from rekindle.master.events import AttemptClosed, FailureHandled, GenerationOpened, Outcome, RunFailed, RunFailing
+from rekindle.master.events import (
+    AttemptClosed,
+    AttemptOpened,
+    FailureHandled,
+    GenerationOpened,
+    Outcome,
+    RunFailed,
+    RunFailing,
+)
 from rekindle.master.state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
@@ -224,3 +232,14 @@ def test_of_a_failure_only_what_is_not_committed_is_suspected() -> None:
     run.commit("a", "0")
     run.fail("a", "0-1")
     assert run.state.steps["a"].suspects.partitions == Partitions((1,))
+
+
+def test_the_reasons_of_an_attempt_are_those_of_its_own_partitions() -> None:
+    """Beside poison, a reader is only a part of what has to run."""
+    run = Driven("a[4] =blocking=> b[4]", config=MasterConfig(backoff=AT_ONCE.backoff, poison_tries_max=2))
+    run.commit("a", "0,2-3")
+    for _ in range(2):
+        run.fail("a", "1", signature="one")
+    (opened,) = (event for event in run.last if isinstance(event, AttemptOpened))
+    assert (opened.attempt.step, str(opened.partitions)) == ("b", "0,2-3")
+    assert [str(at) for _, at in opened.because] == ["0,2-3"]

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
-/** The local disk without Hadoop's `chmod`, a process of its own for every file, which takes most of the time of a small Spark task. */
+/** The local disk without Hadoop's `chmod`, a process of its own for every file. */
 public final class NoPermissions extends LocalFileSystem {
   public NoPermissions() {
     super(new Raw());
