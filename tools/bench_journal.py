@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.engine.spark.manifest import Commit, pack
+from rekindle.engine.manifest import Commit, pack
 from rekindle.journal.history import read
 from rekindle.journal.lease import Life, sign_of_life
 from rekindle.journal.local_disk import LocalDisk

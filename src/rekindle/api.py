@@ -11,19 +11,18 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, overload
 
-from rekindle.engine.adapter import Adapter
+from rekindle.engine.adapter import Adapter, engine_module
 from rekindle.engine.check import check, check_name
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
-from rekindle.errors import GraphRefused, ParameterRefused, Refused
+from rekindle.errors import GraphRefused, ParameterRefused
 from rekindle.model.kinds import KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary, StepSummary
@@ -225,9 +224,4 @@ def _until(place: str, text: str) -> KeepUntil:
 
 
 def _spark() -> Adapter:
-    try:
-        return cast(Adapter, importlib.import_module(SPARK))
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise Refused("this needs pyspark, which is not installed", "pip install 'rekindle[spark]'") from error
+    return cast(Adapter, engine_module(SPARK))

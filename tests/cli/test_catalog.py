@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from cli.location import Engine, make_run
+from cli.location import make_run
 from rekindle.cli.briefs import Briefs, life_text
-from rekindle.cli.catalog import Named, each, find_run, newest_of, parameters_of, pipelines, runs_of
+from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, runs_of
 from rekindle.errors import NotFound, StoreFailed
-from rekindle.journal.keys import claim, enlist
+from rekindle.journal.keys import claim, enlist, parameters_of
 from rekindle.journal.lease import Life, Sign
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
+from runtime.instant import Instant
 
 
 def test_runs_by_number_and_by_name() -> None:
@@ -72,7 +73,7 @@ def test_the_store_is_asked_for_the_time_once_and_may_have_none() -> None:
     assert (brief.phase, brief.driver) == ("running", "not known: the store has no clock for us")
 
 
-class Mute(Engine):
+class Mute(Instant):
     """Dies without giving its lease back."""
 
     def __init__(self, store: MemoryStore, dies_after: int) -> None:
@@ -90,7 +91,7 @@ def test_a_snapshot_is_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 3)
     store, bare = MemoryStore(), MemoryStore()
     for one in (store, bare):
-        make_run(one, "run-1", engine=Engine(dies_after=3))
+        make_run(one, "run-1", engine=Instant(dies_after=3))
     bare.objects = {key: value for key, value in bare.objects.items() if "/snapshot/" not in key}
     assert any("/snapshot/" in key for key in store.objects)
     with_one, without = (Briefs(each_, 30.0).of(Named("daily", "run-1", 1), None) for each_ in (store, bare))

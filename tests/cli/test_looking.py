@@ -18,13 +18,14 @@ import pytest
 
 import rekindle
 from cli.calling import Said, call
-from cli.location import Engine, always, make_run
+from cli.location import always, make_run
 from rekindle.errors import NewerJournal
 from rekindle.journal.frame import Frame, to_bytes
 from rekindle.journal.history import folder_of, start_of
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.stores import open_store
 from rekindle.runtime.opening import close
+from runtime.instant import Instant
 from support.s3 import S3Server
 
 Look = Callable[..., Said]
@@ -36,11 +37,11 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two pipelines: daily with a failed, a finished, an interrupted and a closed run; weekly with a finished one."""
     folder = tmp_path_factory.mktemp("location")
     store = LocalDisk(folder)
-    make_run(store, FAILED, parameters={"day": "1"}, engine=Engine(breaks=always("clean", 2)))
+    make_run(store, FAILED, parameters={"day": "1"}, engine=Instant(breaks=always("clean", 2)))
     make_run(store, DONE, parameters={"day": "2"})
-    make_run(store, DIED, parameters={"day": "3"}, engine=Engine(dies_after=2))
+    make_run(store, DIED, parameters={"day": "3"}, engine=Instant(dies_after=2))
     make_run(store, CLOSED, parameters={"day": "4"})
-    close(store, f"daily/{CLOSED}", Engine("gc"), force=True)
+    close(store, f"daily/{CLOSED}", Instant("gc"), force=True)
     make_run(store, "20261109T000001Z-ee", pipeline="weekly", parameters={})
     return folder
 
@@ -205,8 +206,8 @@ def test_a_store_that_fails_is_told_as_such(tmp_path: Path, capsys: pytest.Captu
 def test_runs_on_s3(s3: S3Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     url = s3.url(uuid.uuid4().hex)
     store = open_store(url, s3.store_settings)
-    make_run(store, FAILED, parameters={"day": "1"}, engine=Engine(breaks=always("clean", 2)))
-    make_run(store, DIED, parameters={"day": "2"}, engine=Engine(dies_after=2))
+    make_run(store, FAILED, parameters={"day": "1"}, engine=Instant(breaks=always("clean", 2)))
+    make_run(store, DIED, parameters={"day": "2"}, engine=Instant(dies_after=2))
     for name, value in s3.store_settings.items():
         monkeypatch.setenv(f"REKINDLE_STORAGE_{name.upper()}", value)
     lines = call(capsys, "runs", "--location", url).out.splitlines()

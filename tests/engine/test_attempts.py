@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.spark import attempts, manifest
+from rekindle.engine import manifest
+from rekindle.engine.spark import attempts
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.sources import pin

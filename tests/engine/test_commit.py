@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark import layout, manifest, results
+from rekindle.engine import manifest
+from rekindle.engine.spark import layout, results
 from rekindle.engine.spark.session import GROUP_SETTINGS, clone, jvm
 from rekindle.model.partitions import Partitions
 from support.signals import when

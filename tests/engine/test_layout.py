@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark import layout, manifest, results
+from rekindle.engine import manifest
+from rekindle.engine.spark import layout, plans, results
 from rekindle.engine.spark.session import clone, group_session, jvm
 from rekindle.model.partitions import Partitions
 
@@ -242,3 +244,15 @@ def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: 
     assert one.partition == 3
     rows = spark.read.parquet(f"{tmp_path / 'c'}/{one.name}").agg(F.min("id"), F.max("id")).collect()[0]
     assert tuple(rows) == (4501, 6000)
+
+
+def test_counting_map_tasks_starts_no_spark_job(spark: SparkSession) -> None:
+    session = group_session(spark, {})
+    plain = session.range(0, 90, 1, 5).selectExpr("id % 3 k")
+    joined = plain.join(F.broadcast(session.range(9).toDF("k")), "k").selectExpr("k % 2 g")
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    counted = plans.map_tasks(plain.groupBy("k").count()), plans.map_tasks(joined.groupBy("g").count())
+    time.sleep(1)  # A broadcast would be started by a thread of its own.
+    assert counted == (5, None)
+    assert scheduler.numTotalJobs() == before

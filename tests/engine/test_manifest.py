@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.engine.spark.manifest import Commit, from_driver, from_listing, pack, schema_of, unpack
+from rekindle.engine.manifest import Commit, from_driver, from_listing, pack, schema_of, unpack
 
 DATA = "part-7_00003.c000.snappy.parquet\t512"
 

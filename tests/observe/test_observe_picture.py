@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.location import AT_ONCE, Engine, always, make_run
+from cli.location import AT_ONCE, always, make_run
 from rekindle.journal.history import read
 from rekindle.journal.memory import MemoryStore
 from rekindle.model.partitions import Partitions
@@ -18,11 +18,12 @@ from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
 from rekindle.observe.show import AttemptView, RunView, view_of
 from rekindle.runtime.opening import codec
+from runtime.instant import Instant
 
 FIVE = Partitions.first(5)
 
 
-def view_after(drawing: str, engine: Engine | None = None) -> RunView:
+def view_after(drawing: str, engine: Instant | None = None) -> RunView:
     store = MemoryStore()
     make_run(store, "run-1", drawing=drawing, engine=engine)
     return view_of(record.events for record in read(store, "daily/run-1", codec()).records)[0]
@@ -77,7 +78,7 @@ def test_a_bar_shows_all_that_is_there(shares: dict[str, int], marks: str) -> No
 
 
 def test_the_text_of_a_graph() -> None:
-    lines = list(text(view_after("a[2] =blocking all=> b[3]", Engine(dies_after=1)).picture()))
+    lines = list(text(view_after("a[2] =blocking all=> b[3]", Instant(dies_after=1)).picture()))
     assert lines[0].startswith("a [####################] 2/2 blocking")
     assert lines[1].startswith("  b [>>>>>>>>>>>>>>>>>>>>] 0/3 blocking") and lines[1].endswith("<- a (all)")
     assert legend([Share("failed", 1)]) == "! failed"
@@ -95,7 +96,7 @@ def test_an_svg_is_whole_and_names_are_escaped() -> None:
 
 
 def test_a_page_of_a_failed_run_says_what_and_why() -> None:
-    view = view_after("orders[4] =blocking=> clean[4] =blocking all=> daily[3]", Engine(breaks=always("clean", 2)))
+    view = view_after("orders[4] =blocking=> clean[4] =blocking all=> daily[3]", Instant(breaks=always("clean", 2)))
     made = page(view)
     assert "gave up: poison: clean[2] failed 3 times" in made
     assert "ValueError: no such customer" in made
@@ -114,7 +115,7 @@ def test_a_hundred_steps_of_a_hundred_thousand_partitions_stay_small() -> None:
     arrows = [" =blocking=> ", " =blocking all=> "]
     chain = "s0[100000]" + "".join(f"{arrows[at % 2]}s{at}[100000]" for at in range(1, 60))
     sides = "\n".join(f"s{at} =blocking=> t{at}[100000]" for at in range(40))
-    view = view_after(f"{chain}\n{sides}", Engine(breaks=always("s7", 99_999)))
+    view = view_after(f"{chain}\n{sides}", Instant(breaks=always("s7", 99_999)))
     assert len(view.steps) == 100
     made = page(view)
     assert made.count('<g class="rk-node"') == 100
@@ -138,7 +139,7 @@ def test_many_attempts_become_few_bars() -> None:
 
 
 def test_a_timeline_has_a_row_per_step_and_a_mark_per_failure() -> None:
-    view = view_after("orders[4] =blocking=> clean[4]", Engine(breaks=always("clean", 2)))
+    view = view_after("orders[4] =blocking=> clean[4]", Instant(breaks=always("clean", 2)))
     drawn = timeline(view)
     tags = [one.tag.rpartition("}")[2] for one in elements(drawn)]
     assert tags.count("circle") == 3

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rekindle.journal.history import read
 from rekindle.journal.store import Store
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
 from rekindle.master.events import AttemptOpened
+from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import codec
 
 RUN = "daily/run-1"
+Breaks = Callable[[AttemptId, Partitions], Partitions]
 
 
-class InstantEngine:
-    """Commits whatever is started. `unjournaled` are attempts that were started before they were facts."""
+def nothing(attempt: AttemptId, partitions: Partitions) -> Partitions:
+    return EMPTY
 
-    def __init__(self, store: Store, application: str = "app-1", dies_after: int = 10**9) -> None:
-        self._store = store
+
+class Instant:
+    """Commits whatever is started, except what `breaks` says of an attempt and its partitions."""
+
+    def __init__(self, application: str = "app-1", dies_after: int = 10**9, breaks: Breaks = nothing) -> None:
         self._application = application
         self._dies_after = dies_after
+        self._breaks = breaks
         self.told: list[cmd.Command] = []
-        self.unjournaled: list[AttemptId] = []
         self.is_closed = False
         self._happened: list[st.Stimulus] = []
 
@@ -34,14 +42,8 @@ class InstantEngine:
         if len(self.told) > self._dies_after:
             raise KeyboardInterrupt
         match command:
-            case cmd.StartAttempt(attempt, partitions):
-                opened = {e.attempt for e in read(self._store, RUN, codec()).events if isinstance(e, AttemptOpened)}
-                if attempt not in opened:
-                    self.unjournaled.append(attempt)
-                self._happened += [
-                    st.CommitsSeen(attempt, partitions, b"files", None, command.exchange_version),
-                    st.AttemptEnded(attempt),
-                ]
+            case cmd.StartAttempt():
+                self._start(command)
             case cmd.SealAttempt(attempt):
                 self._happened.append(st.AttemptSealed(attempt))
             case cmd.CancelAttempt(attempt):
@@ -53,9 +55,33 @@ class InstantEngine:
             case cmd.WakeAt() | cmd.Stop():
                 raise AssertionError("the loop keeps these to itself")
 
+    def _start(self, command: cmd.StartAttempt) -> None:
+        attempt, partitions = command.attempt, command.partitions
+        broken = self._breaks(attempt, partitions) & partitions
+        if done := partitions - broken:
+            self._happened.append(st.CommitsSeen(attempt, done, b"files", None, command.exchange_version))
+        cause = Cause(FailureKind.EXCEPTION, "daily.py:12: ValueError: no such customer")
+        failures = (Failure(attempt.step, broken, cause, "ValueError"),) if broken else ()
+        self._happened.append(st.AttemptEnded(attempt, failures))
+
     def poll(self, timeout_ms: int) -> list[st.Stimulus]:
         happened, self._happened = self._happened, []
         return happened
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class InstantEngine(Instant):
+    """The same, beside the journal of one run. `unjournaled` are attempts that were started before they were facts."""
+
+    def __init__(self, store: Store, application: str = "app-1", dies_after: int = 10**9) -> None:
+        super().__init__(application, dies_after)
+        self._store = store
+        self.unjournaled: list[AttemptId] = []
+
+    def _start(self, command: cmd.StartAttempt) -> None:
+        opened = {e.attempt for e in read(self._store, RUN, codec()).events if isinstance(e, AttemptOpened)}
+        if command.attempt not in opened:
+            self.unjournaled.append(command.attempt)
+        super()._start(command)

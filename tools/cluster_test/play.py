@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import stage as parts
@@ -23,43 +22,44 @@ N = 64
 Ran = dict[str, Partitions]
 
 
-def finals(session: Session, order: str, *, until_ms: float | None = None) -> Ran:
-    """The result partitions whose final Spark task was launched for one order, or ended well by then, by step, from
-    Spark's event log. What the driver printed only tells which partition a task of a pruned job stands for."""
-    found: dict[str, set[int]] = {}
-    for step, number, ended_ms in _final_tasks(session, order):
-        if until_ms is None or ended_ms <= until_ms:
-            found.setdefault(step, set()).add(number)
-    return {step: Partitions(numbers) for step, numbers in found.items()}
+def finals(session: Session, order: str) -> Ran:
+    """The result partitions whose final Spark task was launched for one order, by step, from Spark's event log. What
+    the driver printed only tells which partition a task of a pruned job stands for."""
+    return _by_step((step, number) for step, number, _ in _final_tasks(session, order))
 
 
 def finished(session: Session, order: str, until_ms: float = math.inf) -> Ran:
-    return finals(session, order, until_ms=min(until_ms, sys.float_info.max))
+    """Those of them that ended well, by then."""
+    tasks = _final_tasks(session, order)
+    return _by_step((step, number) for step, number, ms in tasks if ms is not None and ms <= until_ms)
+
+
+def _by_step(found: Iterable[tuple[str, int]]) -> Ran:
+    numbers: dict[str, set[int]] = {}
+    for step, number in found:
+        numbers.setdefault(step, set()).add(number)
+    return {step: Partitions(some) for step, some in numbers.items()}
 
 
 def again(session: Session, order: str) -> dict[str, int]:
     """Final Spark tasks that ended well although one of the same result partition had, by step."""
     found: Counter[tuple[str, int]] = Counter()
     for step, number, ended_ms in _final_tasks(session, order):
-        found[step, number] += ended_ms < math.inf
+        found[step, number] += ended_ms is not None
     twice: Counter[str] = Counter()
     for (step, _), count in found.items():
         twice[step] += max(0, count - 1)
     return dict(+twice)
 
 
-def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, float]]:
-    """Step, partition, and when it ended well."""
+def _final_tasks(session: Session, order: str) -> Iterator[tuple[str, int, int | None]]:
+    """Step, partition, and when it ended well, if it did."""
     text = section(session.driver.text(), order)
     asked = parts.opened(text)
     for tag, tasks in parts.tagged(session.log(), "rekindle-", run_of(text)).items():
         for task in tasks:
             if task.kind is Kind.RESULT:
-                yield (
-                    tag.split("-")[1],
-                    asked[tag][task.partition],
-                    task.finished_ms if task.is_success and task.finished_ms else math.inf,
-                )
+                yield tag.split("-")[1], asked[tag][task.partition], task.finished_ms if task.is_success else None
 
 
 def section(text: str, order: str) -> str:

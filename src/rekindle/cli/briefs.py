@@ -12,21 +12,16 @@ import msgspec
 
 from rekindle.cli.catalog import Named
 from rekindle.errors import RekindleError, StoreFailed
-from rekindle.journal.frame import NAME, Whole, checksum_of, find, name_of
+from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import Life, Sign, sign_of_life
 from rekindle.journal.owner import Owner
-from rekindle.journal.snapshot import PREFIX
+from rekindle.journal.snapshot import newest
 from rekindle.journal.store import Store
 from rekindle.observe.runs import INTERRUPTED, Brief, Tally
 from rekindle.observe.words import time_text
 
 LIVE = frozenset({"running", "failing", "closing"})
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    position: Position
-    state: bytes
 
 
 class OneClock:
@@ -84,7 +79,7 @@ class Briefs:
         names = [name for name in self._store.list_after(folder, name_of(start.sequence)) if NAME.fullmatch(name)]
         if not names and not start.sequence:
             return None
-        position, newest = start, None
+        position, last = start, None
         if not names:
             names = [name_of(start.sequence)]
         for data in self._store.get_many(folder, names):
@@ -94,28 +89,24 @@ class Briefs:
                         tally.add(frame.types, frame.events)
                     owner: Owner | None = frame.owner or position.owner
                     position = Position(frame.sequence, frame.sequence, frame.epoch, checksum, owner, frame.is_closed)
-                    newest = frame
+                    last = frame
                 case _:
                     continue
-        if newest is not None:
-            tally.last(newest.events)
+        if last is not None:
+            tally.last(last.events)
         return position
 
     def _snapshot(self, named: Named, tally: Tally) -> Position:
         """Begin with the newest snapshot that can be read; from nothing otherwise."""
-        folder = f"{named.folder}/snapshot/"
-        names = [name for name in self._store.list_after(folder) if NAME.fullmatch(name)]
-        if not names:
+        found = newest(self._store, named.folder)
+        if found is None:
             return Position()
-        header, _, body = (self._store.get(folder + names[-1]) or b"").partition(b"\n")
-        if header != PREFIX + checksum_of(body).encode():
-            return Position()
+        position, state = found
         try:
-            stored = msgspec.msgpack.decode(body, type=_Stored)
-            tally.begin(stored.state)
+            tally.begin(state)
         except (msgspec.MsgspecError, ValueError):
             return Position()
-        return stored.position
+        return position
 
     def _life(self, named: Named, position: Position, phase: str) -> tuple[str, str]:
         try:

@@ -1,4 +1,4 @@
-"""What a location holds: pipelines, their runs by name and number, and the parameters each was started with.
+"""What a location holds: pipelines, and their runs by name and number.
 
 Reading only. A pipeline is a folder in which runs took numbers; whatever else lies at the location is somebody else's.
 """
@@ -10,10 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
-
 from rekindle.errors import NotFound
-from rekindle.journal.keys import listed
+from rekindle.journal.keys import listed, numbered, numbers
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.store import Store
 
@@ -39,14 +37,9 @@ class Named:
         return f"{self.pipeline}/{self.number}"
 
 
-class _Claimed(msgspec.Struct, frozen=True):
-    run: str
-    key: str
-
-
 def pipelines(store: Store) -> list[str]:
     folders = [name for name in store.list_folders("") if not name.startswith("_")]
-    found = each(store, lambda name: bool(_numbers(store, name)), folders)
+    found = each(store, lambda name: bool(numbers(store, name)), folders)
     return [name for name, has_runs in zip(folders, found, strict=True) if has_runs]
 
 
@@ -56,8 +49,8 @@ def runs_of(store: Store, pipeline: str) -> list[Named]:
 
 
 def newest_of(store: Store, pipeline: str) -> Named | None:
-    numbers = _numbers(store, pipeline)
-    return _numbered(store, pipeline, numbers[-1]) if numbers else None
+    places = numbers(store, pipeline)
+    return _numbered(store, pipeline, places[-1]) if places else None
 
 
 def find_run(store: Store, word: str | None) -> Named:
@@ -72,23 +65,6 @@ def find_run(store: Store, word: str | None) -> Named:
             raise NotFound(f"there is no pipeline {pipeline} at {store.name}", f"the pipelines are {_few(known)}")
         return _pick(store, [pipeline], rest or None, word or "")
     return _pick(store, known, word, word or "")
-
-
-def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
-    """Run to its parameters, for every run of the pipeline that claimed a key."""
-    found: dict[str, dict[str, str]] = {}
-    folder, number = f"{pipeline}/_keys/", 1
-    digests = store.list_folders(folder)
-    while digests:
-        left = []
-        bodies = store.get_many(folder, [f"{digest}/{number:08d}" for digest in digests])
-        for digest, body in zip(digests, bodies, strict=True):
-            if body is not None:
-                claimed = msgspec.json.decode(body, type=_Claimed)
-                found[claimed.run] = msgspec.json.decode(claimed.key, type=dict[str, str])
-                left.append(digest)
-        digests, number = left, number + 1
-    return found
 
 
 def each(store: Store, act: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
@@ -123,13 +99,9 @@ def _only(matches: Sequence[Named], given: str) -> Named:
     raise NotFound(f"{given} could be any of {len(matches)} runs", f"name one: {_few(map(str, matches))}")
 
 
-def _numbers(store: Store, pipeline: str) -> list[int]:
-    return [int(name) for name in store.list_after(f"{pipeline}/_runs/") if name.isdecimal()]
-
-
 def _numbered(store: Store, pipeline: str, number: int) -> Named | None:
-    data = store.get(f"{pipeline}/_runs/{number:08d}")
-    return None if data is None else Named(pipeline, data.decode(), number)
+    run = numbered(store, pipeline, number)
+    return None if run is None else Named(pipeline, run, number)
 
 
 def _few(names: Iterable[str]) -> str:

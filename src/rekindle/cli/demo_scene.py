@@ -11,6 +11,8 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rekindle.engine.spark_log import TO_FILE
+
 PIPELINE_FILE = "shop.py"
 COMPARE_FILE = "compare.py"
 PIPELINE_NAME = "shop"
@@ -79,17 +81,6 @@ for name, rows in (("plain", plain), ("published", published)):
     Path(f"{{name}}.jsonl").write_text("\\n".join(json.dumps(row.asDict(), sort_keys=True) for row in rows))
 '''
 
-# Spark's own log goes to a file: the user reads what happens, not a thousand lines about lost connections.
-LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
-"""
-
 
 def lay_out(folder: Path) -> None:
     """Write the orders, the pipeline, its settings file and the judge's script."""
@@ -107,7 +98,7 @@ def write_spark_settings(folder: Path, settings: Mapping[str, str]) -> Path:
     conf = folder / "spark-conf"
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    (conf / "log4j2.properties").write_text(LOGGING.format(log=folder / "spark.log"))
+    (conf / "log4j2.properties").write_text(TO_FILE.format(log=folder / "spark.log"))
     return conf
 
 

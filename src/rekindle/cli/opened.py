@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rekindle.cli.briefs import life_text
-from rekindle.cli.catalog import Named, find_run, parameters_of
+from rekindle.cli.catalog import Named, find_run
 from rekindle.cli.options import Settings
 from rekindle.errors import NotFound, RunClosed, StoreFailed
 from rekindle.journal.history import History, read
+from rekindle.journal.keys import parameters_of
 from rekindle.journal.lease import Life, sign_of_life
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store

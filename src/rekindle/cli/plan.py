@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.limits import master_config
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
-from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_options import Choices, options_of, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
-from rekindle.runtime.options import RunOptions
 
 COLORS = {Action.COMPUTE: "yellow", Action.REUSE: "green", Action.FUSED: "dim", Action.PUBLISH: "cyan"}
 WIDE = 100
@@ -45,14 +45,7 @@ def command(
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())
-        options = RunOptions(
-            new=new,
-            accept_change=choices.accept_change,
-            replace=choices.replace,
-            storage=config.storage,
-            config=master_config(config),
-            stale_seconds=config.stale_seconds,
-        )
+        options = replace(options_of(config, choices), new=new)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:
         click.echo(plan.to_json())

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import click
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import Named, find_run, parameters_of, runs_of
+from rekindle.cli.catalog import Named, find_run, runs_of
 from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
 from rekindle.cli.plan import console
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
 from rekindle.errors import NotFound, RunClosed
+from rekindle.journal.keys import parameters_of
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Phase, RunState

@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
+from rekindle.cli.limits import master_config
 from rekindle.cli.options import Settings
+from rekindle.config import Config
 from rekindle.errors import ConfigRefused
+from rekindle.runtime.options import RunOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
@@ -25,6 +28,18 @@ class Choices:
     force: bool = False
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
+
+
+def options_of(config: Config, choices: Choices) -> RunOptions:
+    """How a run is started or planned, from settings and flags."""
+    return RunOptions(
+        accept_change=choices.accept_change,
+        replace=choices.replace,
+        force=choices.force,
+        storage=config.storage,
+        config=master_config(config),
+        stale_seconds=config.stale_seconds,
+    )
 
 
 def with_choices(command: Command) -> Command:

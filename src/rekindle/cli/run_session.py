@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -13,7 +12,8 @@ from typing import Any, Protocol, cast
 from rekindle.cli.load import Loaded, load
 from rekindle.cli.run_options import Choices
 from rekindle.config import has_spark_folder, is_submitted
-from rekindle.errors import GraphRefused, Refused
+from rekindle.engine.adapter import engine_module
+from rekindle.errors import GraphRefused
 
 START = "rekindle.engine.spark.start"
 # What PySpark says when something needs a session and there is none.
@@ -103,9 +103,4 @@ class LazySession:
 
 
 def _engine() -> _Start:
-    try:
-        return cast(_Start, importlib.import_module(START))
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise Refused("this needs pyspark, which is not installed", "pip install 'rekindle[spark]'") from error
+    return cast(_Start, engine_module(START))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rekindle.cli.limits import master_config
 from rekindle.cli.load import Loaded
 from rekindle.cli.plan import console, show
 from rekindle.cli.progress import Display
-from rekindle.cli.run_options import Choices
+from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import Config
 from rekindle.errors import RekindleError, RunFailed
@@ -18,7 +17,6 @@ from rekindle.master.events import Event, FailureHandled
 from rekindle.master.state import RunState
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
-from rekindle.runtime.options import RunOptions
 
 
 class SparkDied(RunFailed):
@@ -39,7 +37,7 @@ class Starting:
 
 def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSummary:
     """Until everything is published. A failure names the exact next command."""
-    config, choices, to = starting.config, starting.choices, console()
+    config, to = starting.config, console()
 
     def tell(plan: Plan) -> None:
         show(plan, to)
@@ -50,18 +48,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
 
     with Display(to) as display:
-        options = RunOptions(
-            new=is_new,
-            run=run,
-            accept_change=choices.accept_change,
-            replace=choices.replace,
-            force=choices.force,
-            storage=config.storage,
-            config=master_config(config),
-            stale_seconds=config.stale_seconds,
-            watcher=watch,
-            on_plan=tell,
-        )
+        options = replace(options_of(config, starting.choices), new=is_new, run=run, watcher=watch, on_plan=tell)
         try:
             summary = starting.loaded.pipeline.run(
                 starting.session, config.location, options=options, **starting.parameters

@@ -8,11 +8,12 @@ import click
 import msgspec
 
 from rekindle.cli.briefs import Briefs
-from rekindle.cli.catalog import Named, each, parameters_of, pipelines, runs_of
+from rekindle.cli.catalog import Named, each, pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, colored_phase, say, table, width
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound
+from rekindle.journal.keys import parameters_of
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.observe.runs import Brief

@@ -5,6 +5,7 @@ An adapter is a module of the engine's room. It is chosen and imported in one pl
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import PointerStore
+from rekindle.errors import Refused
 from rekindle.master.commands import StartAttempt
 from rekindle.master.events import Fingerprint
 from rekindle.master.state import Segment
@@ -58,6 +60,17 @@ class Prepared:
     cores: int = 0
     missing: Missing = lambda counted: {}
     tasks: Tasks = lambda command: None
+
+
+def engine_module(name: str) -> Any:
+    """A module of an engine, imported when something first needs it: reading a journal or printing help must not wait
+    for it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise Refused("this needs pyspark, which is not installed", "pip install 'rekindle[spark]'") from error
 
 
 class Adapter(Protocol):

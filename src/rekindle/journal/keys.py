@@ -73,18 +73,44 @@ def claim(
     raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
 
 
+def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
+    """Run to its parameters, for every run of the pipeline that claimed a key."""
+    found: dict[str, dict[str, str]] = {}
+    folder, number = f"{pipeline}/_keys/", 1
+    digests = store.list_folders(folder)
+    while digests:
+        left = []
+        bodies = store.get_many(folder, [f"{digest}/{number:08d}" for digest in digests])
+        for digest, body in zip(digests, bodies, strict=True):
+            if body is not None:
+                stored = _decode(body)
+                found[stored.run] = msgspec.json.decode(stored.key, type=dict[str, str])
+                left.append(digest)
+        digests, number = left, number + 1
+    return found
+
+
+def numbers(store: Store, pipeline: str) -> list[int]:
+    """The places that runs have, ascending."""
+    return [int(name) for name in store.list_after(_listing(pipeline)) if name.isdecimal()]
+
+
+def numbered(store: Store, pipeline: str, number: int) -> str | None:
+    """The run that has a place."""
+    data = store.get(f"{_listing(pipeline)}{number:08d}")
+    return None if data is None else data.decode()
+
+
 def listed(store: Store, pipeline: str) -> dict[int, str]:
     """Every run that ever began, by its place among them, oldest first."""
-    folder = _listing(pipeline)
-    names = [name for name in store.list_after(folder) if name.isdecimal()]
-    bodies = zip(names, store.get_many(folder, names), strict=True)
-    return {int(name): data.decode() for name, data in bodies if data is not None}
+    places = numbers(store, pipeline)
+    bodies = zip(places, store.get_many(_listing(pipeline), [f"{one:08d}" for one in places]), strict=True)
+    return {place: data.decode() for place, data in bodies if data is not None}
 
 
 def next_order(store: Store, pipeline: str) -> int:
     """The place that a run would get if it began now."""
-    names = [name for name in store.list_after(_listing(pipeline)) if name.isdecimal()]
-    return int(names[-1]) + 1 if names else 1
+    return max(numbers(store, pipeline), default=0) + 1
 
 
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared
 from rekindle.engine.changes import describe_change
 from rekindle.engine.declared import Declared
 from rekindle.engine.port import Engine
-from rekindle.engine.spark import manifest
 from rekindle.errors import JournalRefused
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from rekindle.engine.spark import manifest, plans, results, tasks
+from rekindle.engine import manifest
+from rekindle.engine.spark import plans, results, tasks
 from rekindle.engine.spark.exchanges import Watch
 from rekindle.engine.spark.failures import cause_in_run, signature, text_of
 from rekindle.engine.spark.layout import Held
@@ -134,8 +135,6 @@ class Attempt:
         self._seen: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
-        # The first report tells what the exchanges held; without it nothing of this attempt can be adopted.
-        self._has_reported = False
         self._thread = threading.Thread(target=self._run, name=tag, daemon=True)
 
     def start(self) -> None:
@@ -152,7 +151,9 @@ class Attempt:
             self._take()
             age = time.monotonic() - self._reported_at
             is_share = len(self._unreported) >= REPORT_SHARE * len(self._command.partitions)
-            if not self._has_reported or age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
+            # The first report tells what the exchanges held; without it nothing of this attempt can be adopted.
+            is_first = len(self._unreported) == len(self._seen)
+            if is_first or age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
                 self._flush()
 
     def _run(self) -> None:
@@ -229,7 +230,6 @@ class Attempt:
         if not self._unreported:
             return
         assert self._generation is not None
-        self._has_reported = True
         self._generation.look()
         self._report(
             CommitsSeen(

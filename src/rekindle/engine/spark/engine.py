@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark import manifest, plans, results, tasks
+from rekindle.engine import manifest
+from rekindle.engine.spark import plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm

@@ -151,16 +151,16 @@ def _shuffles(rdd: Any) -> dict[int, Any]:
 
 
 def map_tasks(frame: DataFrame) -> int | None:
-    """How many Spark tasks the map stages of a plan have, before any ran; None where that is not known yet."""
+    """How many Spark tasks the map stages of a plan have, before any ran; None where that is not known yet. All of the
+    plan is looked at first: to ask for an RDD over a broadcast or a subquery would start its Spark job."""
     plan, spark = _initial_plan(frame), frame.sparkSession
-    found = 0
-    for node in read(spark, plan).below():
-        if node.name in BROADCASTS or node.own.subqueries or node.name in EXCHANGES - {"ShuffleExchangeExec"}:
-            return None
-        if node.name == "ShuffleExchangeExec":
-            below = jvm(spark).rekindle.spark.PlanNodes.at(plan, node.children[0].number)
-            found += int(below.execute().getNumPartitions())
-    return found
+    nodes = list(read(spark, plan).below())
+    unknown = BROADCASTS | EXCHANGES - {"ShuffleExchangeExec"}
+    if any(node.name in unknown or node.own.subqueries for node in nodes):
+        return None
+    sides = [node.children[0].number for node in nodes if node.name == "ShuffleExchangeExec"]
+    at = jvm(spark).rekindle.spark.PlanNodes.at
+    return sum(int(at(plan, number).execute().getNumPartitions()) for number in sides)
 
 
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Wanted
-from rekindle.engine.spark import inventory, manifest, session, sinks
+from rekindle.engine.spark import inventory, session, sinks
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
 from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark import manifest
+from rekindle.engine import manifest
 from rekindle.engine.spark.layout import Held, Layout
 from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions

@@ -19,18 +19,11 @@ from py4j.protocol import Py4JError
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark_log import TO_FILE
+
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-LOGGING = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = File
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
-"""
 
 
 def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[SparkSession, bool]:
@@ -53,7 +46,7 @@ def logged_to(conf: Mapping[str, str], log: str) -> dict[str, str]:
     if JAVA_OPTIONS in conf:
         return dict(conf)
     settings = Path(log).with_suffix(".properties")
-    settings.write_text(LOGGING.format(log=log))
+    settings.write_text(TO_FILE.format(log=log))
     atexit.register(settings.unlink, missing_ok=True)
     return {**conf, JAVA_OPTIONS: f"-Dlog4j2.configurationFile={settings.as_uri()}"}
 
