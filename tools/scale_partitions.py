@@ -102,7 +102,8 @@ def pipeline() -> rk.Pipeline:
 
 class Calls:
     """Counts the commands that Python sends to the JVM while it is entered, by what they are. `release` tells the JVM
-    of objects that Python has forgotten, whenever its garbage collection comes to it."""
+    of objects that Python has forgotten, whenever its garbage collection comes to it. `cancel` is at most one for each
+    attempt: a run that closes sends it if the attempt's thread has not quite ended by then."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._client: Any = spark.sparkContext._gateway._gateway_client
@@ -127,6 +128,8 @@ class Calls:
 def _kind_of(command: str) -> str:
     if command.startswith(MEMORY_COMMAND_NAME):
         return "release"
+    if "\ncancelJobsWithTag\n" in command:
+        return "cancel"
     return "poll" if "\ndrain\n" in command else "call"
 
 

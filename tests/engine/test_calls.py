@@ -14,6 +14,7 @@ def calls(spark: SparkSession, folder: Path, partitions: int) -> int:
     with Calls(spark) as made:
         pipeline().run(spark, str(folder / str(partitions)), partitions=partitions)
     assert made.found["poll"], "the control: the polls were seen"
+    assert made.found["cancel"] <= 1, "at most one for each attempt"
     return made.found["call"]
 
 
