@@ -13,6 +13,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, options_of, with_choices
 from rekindle.cli.run_session import LazySession
+from rekindle.cli.text import folded
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
@@ -59,17 +60,23 @@ def console() -> Console:
     return Console(highlight=False, no_color=is_plain(), width=columns())
 
 
+def tell(to: Console, line: str, style: str = "") -> None:
+    """A sentence: wrapped at spaces on a terminal, as long as it is elsewhere."""
+    for part in folded(line, to.width if to.is_terminal else None):
+        to.print(part, style=style, markup=False, soft_wrap=True)
+
+
 def show(plan: Plan, to: Console, *, is_verbose: bool = False) -> None:
     """The plan as a table between its headline and what follows from it."""
-    to.print(escape(plan.headline), style="bold", soft_wrap=True)
+    tell(to, plan.headline, style="bold")
     if plan.has_work:
         to.print(_table(plan, is_wide=to.width >= WIDE))
         for line in plan.closing():
-            to.print(escape(line), soft_wrap=True)
+            tell(to, line)
     if is_verbose:
         for stage in plan.stages:
             said = "; ".join(filter(None, (stage.note, stage.trust)))
-            to.print(f"  {stage.step}: {escape(said)}", style="dim", soft_wrap=True)
+            tell(to, f"  {stage.step}: {said}", style="dim")
 
 
 def _table(plan: Plan, *, is_wide: bool) -> Table:

@@ -88,6 +88,13 @@ def wrapped(text: str, width: int | None, indent: str = "", first: str | None = 
     ) or [first]
 
 
+def folded(line: str, width: int | None) -> Iterator[str]:
+    """The same for a line that is indented: what is wrapped stands two further to the right."""
+    text = line.lstrip()
+    indent = line[: len(line) - len(text)]
+    return wrapped(text, width, indent + INDENT, first=indent)
+
+
 def colored_phase(phase: str) -> Cell:
     return Cell(phase, PHASE_COLORS.get(phase))
 
