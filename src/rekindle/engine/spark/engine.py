@@ -16,6 +16,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
+from rekindle.engine.places import directory_of
 from rekindle.engine.spark import plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Held, Layout, hold
@@ -68,11 +69,6 @@ class GroupSpec:
         """How its result lies; a step without keys must have been analysed first."""
         assert self.layout is not None or self.keys, f"the layout of {self.step} is not chosen yet"
         return self.layout or Layout(self.keys, self.partitions)
-
-
-def directory_of(attempt: AttemptId) -> str:
-    """Below the run: the epoch is in the name, so that no later master can be given the same one."""
-    return f"results/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
 
 
 def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from rekindle.engine import manifest
-from rekindle.engine.spark.engine import directory_of
+from rekindle.engine.places import directory_of
 from rekindle.engine.spark.session import jvm
 from rekindle.master.state import Segment
 from rekindle.model.ids import AttemptId

@@ -1,0 +1,25 @@
+"""Where the files of an attempt lie below its run. The engine writes there, gc reads the names back."""
+
+from __future__ import annotations
+
+import re
+
+from rekindle.model.ids import AttemptId, Epoch, Generation
+
+RESULTS = "results"
+_ATTEMPT = re.compile(rf"{RESULTS}/([^/]+)/g(\d+)/e(\d+)-a(\d+)/")
+
+
+def directory_of(attempt: AttemptId) -> str:
+    """Below the run: the epoch is in the name, so that no later master can be given the same one."""
+    return f"{RESULTS}/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
+
+
+def attempt_of(path: str) -> AttemptId | None:
+    """The attempt that a file below the run belongs to; None if it lies in no attempt's directory."""
+    found = _ATTEMPT.match(path)
+    if found is None:
+        return None
+    step, generation, epoch, number = found.groups()
+    attempt = AttemptId(step, Generation(int(generation)), Epoch(int(epoch)), int(number))
+    return attempt if path.startswith(f"{directory_of(attempt)}/") else None
