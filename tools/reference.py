@@ -118,7 +118,11 @@ def _help(name: str, above: click.Context) -> str:
     command = importlib.import_module(COMMANDS[name].module).command
     assert isinstance(command, click.Command)
     context = command.make_context(name, [], parent=above, resilient_parsing=True)
-    return f"```\n{_plain(command, context)}\n```"
+    texts = [_plain(command, context)]
+    if isinstance(command, click.Group):
+        for inner, one in command.commands.items():
+            texts.append(_plain(one, one.make_context(inner, [], parent=context, resilient_parsing=True)))
+    return "\n\n".join(f"```\n{text}\n```" for text in texts)
 
 
 def _plain(command: click.Command, context: click.Context) -> str:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from rekindle.journal.store import Put, Store
+from rekindle.journal.store import PAGE, Put, Store
 
 Check = Callable[[Store], None]
 
@@ -79,6 +79,37 @@ def a_folder_that_is_not_there_is_empty(store: Store) -> None:
     assert store.modified(folder + "x") is None
 
 
+def a_walk_shows_everything_with_sizes_and_times(store: Store) -> None:
+    folder = _key("")
+    wanted = {"01": 1, ".hidden": 2, "deeper/02": 3, "deeper/still/.03": 0}
+    before = store.now()
+    for name, size in wanted.items():
+        store.put_if_absent(folder + name, b"x" * size)
+    found = [entry for page in store.walk(folder) for entry in page]
+    assert {entry.name: entry.bytes for entry in found} == wanted and len(found) == len(wanted)
+    assert all(before - 1.0 <= entry.modified <= store.now() + 1.0 for entry in found)
+    assert list(store.walk(folder + "nothing/")) == []
+
+
+def a_walk_comes_in_pages(store: Store) -> None:
+    folder = _key("")
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda n: store.put(f"{folder}{n % 3}/{n}", b""), range(PAGE + 5)))
+    sizes = [len(page) for page in store.walk(folder)]
+    assert sum(sizes) == PAGE + 5 and max(sizes) <= PAGE
+
+
+def many_are_deleted_and_the_rest_stays(store: Store) -> None:
+    folder = _key("")
+    names = [f"{n % 3}/{n}" for n in range(50)]
+    for name in (*names, "1/stays"):
+        store.put(folder + name, b"x")
+    store.delete_many(folder, names)
+    store.delete_many(folder, names)
+    assert [entry.name for page in store.walk(folder) for entry in page] == ["1/stays"]
+    assert store.list_folders(folder) == ["1"]
+
+
 def many_are_read_in_order(store: Store) -> None:
     folder = _key("")
     names = [f"{n:04d}" for n in range(100)]
@@ -107,6 +138,9 @@ CHECKS: tuple[Check, ...] = (
     a_deleted_key_is_free_and_deleting_twice_is_harmless,
     a_listing_is_sorted_flat_and_starts_behind_a_name,
     a_folder_that_is_not_there_is_empty,
+    a_walk_shows_everything_with_sizes_and_times,
+    a_walk_comes_in_pages,
+    many_are_deleted_and_the_rest_stays,
     many_are_read_in_order,
     time_is_the_stores_and_moves_with_writes,
 )

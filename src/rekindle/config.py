@@ -108,6 +108,20 @@ class Config:
     stale_seconds: float = _setting(
         "lease.stale_seconds", 30.0, "silence after which the master of a run counts as dead", least=10
     )
+    retention_hours: float = _setting(
+        "gc.retention_hours", 168.0, "how long a run that did not finish keeps what a resume needs", least=0
+    )
+    grace_hours: float = _setting(
+        "gc.grace_hours",
+        24.0,
+        "the age below which gc removes no file; added to the retention before a run is closed",
+        least=0,
+    )
+    gc_batch: int = _setting("gc.batch", 1000, "objects that gc deletes in one request", least=1)
+    gc_parallel: int = _setting("gc.parallel", 8, "runs that gc looks at at once where the store is far away", least=1)
+    gc_files_per_second: float = _setting(
+        "gc.files_per_second", 0.0, "the most files that gc deletes in a second; 0 is no limit", least=0
+    )
     trace_folder: str = _setting(
         "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
     )

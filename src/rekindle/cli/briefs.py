@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import msgspec
 
 from rekindle.cli.catalog import Named
@@ -15,6 +13,7 @@ from rekindle.errors import RekindleError, StoreFailed
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import Life, Sign, sign_of_life
+from rekindle.journal.one_clock import with_one_clock
 from rekindle.journal.owner import Owner
 from rekindle.journal.snapshot import newest
 from rekindle.journal.store import Store
@@ -24,29 +23,12 @@ from rekindle.observe.words import time_text
 LIVE = frozenset({"running", "failing", "closing"})
 
 
-class OneClock:
-    """A store whose clock is asked once: good enough for a list, and a store that cannot be written to has none."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    @cached_property
-    def _now(self) -> float:
-        return self._store.now()
-
-    def now(self) -> float:
-        return self._now
-
-
 class Briefs:
     """Reads lines of runs from one store."""
 
     def __init__(self, store: Store, stale_seconds: float) -> None:
         self._store = store
-        self._clock: Store = OneClock(store)  # type: ignore[assignment]
+        self._clock = with_one_clock(store)
         self._stale_seconds = stale_seconds
 
     def of(self, named: Named, parameters: dict[str, str] | None) -> Brief:

@@ -28,6 +28,10 @@ COMMANDS: dict[str, Entry] = {
         "rekindle.cli.explain", "Tell the story of a step or of one partition: what happened to it, and why."
     ),
     "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
+    "results": Entry(
+        "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."
+    ),
+    "gc": Entry("rekindle.cli.gc", "Remove what nobody can need any more: waste, and runs that nobody resumed."),
     "doctor": Entry("rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings."),
     "demo": Entry(
         "rekindle.cli.demo",

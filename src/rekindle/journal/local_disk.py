@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.store import Put
+from rekindle.journal.store import PAGE, Entry, Put
 
 TEMPORARY = ".put-"
 LEFTOVER_SECONDS = 3600.0
@@ -97,6 +97,32 @@ class LocalDisk:
     def list_folders(self, folder: str) -> list[str]:
         return sorted(e.name for e in self._scan(folder) if e.is_dir() and not e.name.startswith("."))
 
+    def walk(self, folder: str) -> Iterator[list[Entry]]:
+        page: list[Entry] = []
+        for entry in self._below(folder.rstrip("/"), ""):
+            page.append(entry)
+            if len(page) == PAGE:
+                yield page
+                page = []
+        if page:
+            yield page
+
+    def _below(self, folder: str, above: str) -> Iterator[Entry]:
+        """Links are shown and not followed: what they lead to is not ours."""
+        try:
+            with os.scandir(f"{self.root}/{folder}") as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from self._below(f"{folder}/{entry.name}", f"{above}{entry.name}/")
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield Entry(above + entry.name, found.st_size, found.st_mtime)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._failed("list", folder, error) from error
+
     def delete(self, key: str) -> None:
         try:
             self._path(key).unlink(missing_ok=True)
@@ -104,6 +130,17 @@ class LocalDisk:
             return
         except OSError as error:
             raise self._failed("delete", key, error) from error
+
+    def delete_many(self, folder: str, names: Sequence[str]) -> None:
+        """Neither a folder above the one named nor one with something in it is removed."""
+        emptied: set[str] = set()
+        for name in names:
+            self.delete(folder + name)
+            levels = name.split("/")[:-1]
+            emptied.update("/".join(levels[:depth]) for depth in range(len(levels) + 1))
+        for inside in sorted(emptied, key=len, reverse=True):
+            with contextlib.suppress(OSError):
+                self._path(folder + inside).rmdir()
 
     def modified(self, key: str) -> float | None:
         try:

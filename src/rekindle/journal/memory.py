@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.store import Put
+from rekindle.journal.store import PAGE, Entry, Put
 
 
 class Fault(Enum):
@@ -91,8 +91,18 @@ class MemoryStore:
         inside = (key.removeprefix(folder) for key in self.objects if key.startswith(folder))
         return sorted({name.split("/")[0] for name in inside if "/" in name})
 
+    def walk(self, folder: str) -> Iterator[list[Entry]]:
+        keys = sorted(key for key in self.objects if key.startswith(folder))
+        for start in range(0, len(keys), PAGE):
+            found = [(key, self.objects[key]) for key in keys[start : start + PAGE] if key in self.objects]
+            yield [Entry(key.removeprefix(folder), len(body), time) for key, (body, time) in found]
+
     def delete(self, key: str) -> None:
         self.objects.pop(key, None)
+
+    def delete_many(self, folder: str, names: Sequence[str]) -> None:
+        for name in names:
+            self.delete(folder + name)
 
     def modified(self, key: str) -> float | None:
         found = self.objects.get(key)

@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.store import Put
+from rekindle.journal.store import PAGE, Entry, Put
 
 PARALLEL_READS = 32
 CERTAIN = (
@@ -94,6 +94,16 @@ class ObjectStorage:
             raise self._failed("list", folder, error) from error
         return sorted(prefix.rstrip("/").rsplit("/", 1)[-1] for prefix in found)
 
+    def walk(self, folder: str) -> Iterator[list[Entry]]:
+        try:
+            for page in obstore.list(self._store, prefix=folder or None, chunk_size=PAGE):
+                yield [
+                    Entry(one["path"].removeprefix(folder), one["size"], one["last_modified"].timestamp())
+                    for one in page
+                ]
+        except FAILED as error:
+            raise self._failed("list", folder, error) from error
+
     def delete(self, key: str) -> None:
         try:
             obstore.delete(self._store, key)
@@ -101,6 +111,15 @@ class ObjectStorage:
             return
         except FAILED as error:
             raise self._failed("delete", key, error) from error
+
+    def delete_many(self, folder: str, names: Sequence[str]) -> None:
+        try:
+            obstore.delete(self._store, [folder + name for name in names])
+        except ABSENT:
+            for name in names:
+                self.delete(folder + name)
+        except FAILED as error:
+            raise self._failed("delete", f"{len(names)} objects of {folder}", error) from error
 
     def modified(self, key: str) -> float | None:
         try:

@@ -3,7 +3,8 @@
 A master that sleeps through all of this wakes up at a number it knows: the one where the next epoch was opened,
 or the one before, if it never learned that its own record landed. Those records stay, and the tombstone does, so
 that no number a sleeper can try is ever free again; and the record that the tombstone stands on. Everything else is
-deleted, oldest last: a journal that is half deleted still ends with its tombstone.
+deleted: snapshots first, since a reader that begins at one would find a gap behind it; then records, oldest last, so
+that a journal that is half deleted still ends with its tombstone; heartbeats last: they tell that something is to do.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ def prune(store: Store, run: str) -> int:
     opened = {item.frame.sequence for item in found if isinstance(item, Whole) and item.frame.owner is not None}
     earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, Whole)][:-1]
     stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {*earlier[-1:], names[-1]}
-    goes = [folder + name for name in reversed(names) if name not in stays]
-    for other in (f"{run.rstrip('/')}/snapshot/", f"{run.rstrip('/')}/heartbeat/"):
-        goes += [other + name for name in store.list_after(other)]
+    records = [folder + name for name in reversed(names) if name not in stays]
+    goes = [*_all(store, run, "snapshot"), *records, *_all(store, run, "heartbeat")]
     for key in goes:
         store.delete(key)
     return len(goes)
+
+
+def _all(store: Store, run: str, folder: str) -> list[str]:
+    prefix = f"{run.rstrip('/')}/{folder}/"
+    return [prefix + name for name in store.list_after(prefix)]

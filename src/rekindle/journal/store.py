@@ -4,14 +4,17 @@
 - `EXISTS` is a certain no: other bytes stand there, or our own from an earlier try. `UNKNOWN` is not a no.
 - An object is seen whole or not at all, and what was answered `CREATED` is durable and listed from then on.
 - Ages are judged by the store's own clock: `modified` and `now` come from it, never from this host.
-- A folder is a prefix that ends in a slash; listings return the names in it, sorted, without the prefix.
+- A folder is a prefix that ends in a slash; listings return the names in it, sorted, without the prefix. A walk is the
+  only call that shows everything, names that begin with a dot too, and it promises no order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+PAGE = 1000
 
 
 class Put(Enum):
@@ -20,6 +23,14 @@ class Put(Enum):
     CREATED = "created"
     EXISTS = "exists"
     UNKNOWN = "unknown"
+
+
+class Entry(NamedTuple):
+    """One object of a walk: its name below the folder, its size, and when it was written, by the store's clock."""
+
+    name: str
+    bytes: int
+    modified: float
 
 
 class Store(Protocol):
@@ -54,8 +65,18 @@ class Store(Protocol):
         """Names of the folders directly in a folder, sorted, without a slash."""
         ...
 
+    def walk(self, folder: str) -> Iterator[list[Entry]]:
+        """All objects below a folder, however deep, in pages of at most `PAGE`: memory does not grow with their number.
+        What is deleted meanwhile may be missing; what is there all the time is shown."""
+        ...
+
     def delete(self, key: str) -> None:
         """Remove `key`. Removing what is not there is no error."""
+        ...
+
+    def delete_many(self, folder: str, names: Sequence[str]) -> None:
+        """Remove these names below a folder, in as few requests as the store can; also the folders that this empties,
+        where a store has folders."""
         ...
 
     def modified(self, key: str) -> float | None:

@@ -142,12 +142,19 @@ def close(
     force: bool = False,
     stale_seconds: float = STALE_SECONDS,
     watcher: Watcher = ignore,
+    check: Callable[[RunState | None], None] = lambda state: None,
 ) -> int:
     """gc of one run, as its master: release and delete everything, leave the tombstone, give the journal's space back.
-    Returns how many objects of the journal went. A run that is closed already is only tidied up."""
+    Returns how many objects of the journal went. A run that is closed already is only tidied up. `check` is given the
+    state that would be closed and raises where it is not the one that was meant."""
     stimulus = CloseRun(engine.application, str(this_process()))
+
+    def first(state: RunState | None) -> Stimulus:
+        check(state)
+        return stimulus
+
     with contextlib.suppress(RunClosed):
-        _master(store, run, lambda state: stimulus, engine, force, stale_seconds, watcher)
+        _master(store, run, first, engine, force, stale_seconds, watcher)
     return prune(store, run)
 
 

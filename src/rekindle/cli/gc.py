@@ -1,0 +1,155 @@
+"""`rekindle gc`: remove what nobody can need any more. Without Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import click
+import msgspec
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.catalog import pipelines, runs_of
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.text import Cell, Column, say, table, width
+from rekindle.config import Config
+from rekindle.engine.near import did_you_mean
+from rekindle.errors import NotFound, StoreFailed
+from rekindle.failover.waste import Act, Terms
+from rekindle.journal.store import PAGE, Store
+from rekindle.journal.stores import open_store
+from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.runtime.janitor.location import tend_all, tidy_location
+from rekindle.runtime.janitor.remover import Limits
+from rekindle.runtime.janitor.tend import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report, Rules
+
+LINES_MAX = 50
+HEAD = (
+    Column("RUN"),
+    Column("WHAT"),
+    Column("FILES", is_right=True),
+    Column("SIZE", is_right=True),
+    Column("SINCE"),
+    Column("WHY"),
+)
+
+
+@click.command("gc")
+@click.argument("pipeline", required=False)
+@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would go, and delete nothing.")
+@click.option("--all", "is_all", is_flag=True, help=f"A line for everything, not only for the first {LINES_MAX}.")
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable, one array with an item for each run.")
+@with_settings
+def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool, is_json: bool) -> int:
+    """Remove what nobody can need any more: waste, and runs that nobody resumed.
+
+    Waste is what no journal counts: files of tasks that died or came late, attempts that were abandoned. A run that did
+    not finish is closed when gc.retention_hours and gc.grace_hours are over; it can be resumed until then. A run that
+    succeeded, is pinned, or has a living driver is not closed. Published results are not touched.
+    """
+    config = settings.located()
+    store = open_store(config.location, config.storage)
+    rules = rules_of(config, is_dry=is_dry)
+    now_ms = round(store.now() * 1000)
+    named = [one for name in named_pipelines(store, pipeline) for one in runs_of(store, name)]
+    reports = list(tend_all(store, [(one.pipeline, one.run, one.number) for one in named], rules))
+    if not is_dry:
+        tidy_location(store, rules.terms)
+    if is_json:
+        say([msgspec.json.format(msgspec.json.encode(reports), indent=2).decode()])
+    else:
+        say(_lines(reports, now_ms, is_dry=is_dry, is_all=is_all))
+    return _ended(store, reports)
+
+
+def rules_of(config: Config, *, is_dry: bool = False) -> Rules:
+    """The settings as gc wants them."""
+    hour_ms = 3_600_000
+    return Rules(
+        Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
+        Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
+        config.stale_seconds,
+        is_dry,
+    )
+
+
+def named_pipelines(store: Store, pipeline: str | None) -> list[str]:
+    """All pipelines of a location, or the one that was named."""
+    known = pipelines(store)
+    if pipeline is None:
+        return known
+    if pipeline not in known:
+        hint = did_you_mean(pipeline, known) or f"the pipelines are {', '.join(known) or 'none yet'}"
+        raise NotFound(f"there is no pipeline {pipeline} at {store.name}", hint)
+    return [pipeline]
+
+
+def _lines(reports: list[Report], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
+    rows = [_row(report, finding, now_ms) for report in reports for finding in report.findings]
+    shown = rows if is_all else rows[:LINES_MAX]
+    if shown:
+        yield from table(HEAD, shown, width())
+    if len(shown) < len(rows):
+        yield f"{len(rows) - len(shown):,} more: rekindle gc --dry-run --all"
+    for report in reports:
+        if report.trouble:
+            yield f"{report.pipeline}/{report.number} left alone: {report.because} ({report.trouble})"
+    yield _total(reports, is_dry=is_dry)
+    yield from _kept(reports)
+
+
+def _row(report: Report, finding: Finding, now_ms: int) -> tuple[Cell | str, ...]:
+    return (
+        f"{report.pipeline}/{report.number}",
+        what_text(finding),
+        f"{finding.files:,}",
+        bytes_text(finding.bytes),
+        "" if finding.oldest_ms is None else f"{time_text(max(0, now_ms - finding.oldest_ms))} ago",
+        finding.why,
+    )
+
+
+def what_text(finding: Finding) -> str:
+    if finding.what == CLOSED_FOR_GOOD:
+        return "the run, closed for good"
+    if finding.what == JOURNAL:
+        return "the rest of its journal"
+    if finding.what == FILES:
+        return "single files"
+    return count_text(finding.folders, "directory", "directories")
+
+
+def _total(reports: Iterable[Report], *, is_dry: bool) -> str:
+    findings = [finding for report in reports for finding in report.findings]
+    files, size = sum(one.files for one in findings), sum(one.bytes for one in findings)
+    closed = sum(one.what == CLOSED_FOR_GOOD for one in findings)
+    if not findings:
+        return "nothing to delete"
+    runs = f"; {count_text(closed, 'run')} closed" if closed else ""
+    told = f"{count_text(files, 'file')}, {bytes_text(size)}{runs}"
+    return f"would go: {told}. Nothing was deleted: rekindle gc" if is_dry else f"deleted: {told}"
+
+
+def _kept(reports: Iterable[Report]) -> Iterator[str]:
+    """Why the other runs stay, and what is waste that is too young."""
+    reasons: Counter[str] = Counter()
+    young = 0
+    for report in reports:
+        young += report.young
+        if report.act is not Act.CLOSE:
+            reasons[report.because] += 1
+    if reasons:
+        told = " · ".join(f"{count:,} ({because})" for because, count in reasons.most_common())
+        yield f"runs that stay: {told}"
+    if young:
+        yield f"too young to go (gc.grace_hours): {count_text(young, 'file')}"
+
+
+def _ended(store: Store, reports: Iterable[Report]) -> int:
+    failed = sum(report.is_failed for report in reports)
+    if failed:
+        raise StoreFailed(
+            f"{store.name} failed at {count_text(failed, 'run')}: nothing of them was half done that cannot go on",
+            "rekindle gc",
+        )
+    return ExitCode.DONE

@@ -1,0 +1,178 @@
+"""`rekindle results`: what is kept of runs, and why; keep it for ever, or give it up. Without Spark."""
+
+from __future__ import annotations
+
+import getpass
+import time
+
+import click
+import msgspec
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
+from rekindle.cli.gc import rules_of, what_text
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.text import Cell, Column, say, table, width
+from rekindle.config import Config
+from rekindle.errors import Refused, RunClosed, StillOwned, StoreFailed
+from rekindle.failover.waste import Act, Found
+from rekindle.journal.one_clock import with_one_clock
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.runtime.janitor import pins
+from rekindle.runtime.janitor.holdings import Holding, holdings
+from rekindle.runtime.janitor.looks import Look, look_at
+from rekindle.runtime.janitor.pins import Pin
+from rekindle.runtime.janitor.tend import Janitor
+
+NEWEST = 50
+HEAD = (
+    Column("RUN"),
+    Column("STEP"),
+    Column("PARTITIONS", is_right=True),
+    Column("SIZE", is_right=True),
+    Column("KEPT FOR"),
+    Column("WHY"),
+)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One line of the list."""
+
+    pipeline: str
+    run: str
+    number: int
+    holding: Holding
+
+
+@click.group("results")
+def command() -> None:
+    """Look after the results that runs keep: list them, pin, unpin or release them."""
+
+
+@command.command("ls")
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--all", "is_all", is_flag=True, help=f"All runs, not only the newest {NEWEST}.")
+@click.option("--json", "is_json", is_flag=True, help="Machine-readable, one array.")
+@with_settings
+def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None:
+    """List the results that are kept, how large they are, and why."""
+    config, store = _opened(settings)
+    named = [find_run(store, run)] if run else _newest(store)
+    shown = named if is_all else named[:NEWEST]
+    known = {name: pins.all_pins(store, name) for name in {one.pipeline for one in shown}}
+    clocked = with_one_clock(store)
+
+    def held(one: Named) -> list[Kept]:
+        pin = known[one.pipeline].get(one.run)
+        look = _look(clocked, one, config, pin)
+        found = holdings(look, rules_of(config).terms, pin)
+        return [Kept(one.pipeline, one.run, one.number, holding) for holding in found]
+
+    kept = [line for lines in each(store, held, shown) for line in lines]
+    if is_json:
+        say([msgspec.json.format(msgspec.json.encode(kept), indent=2).decode()])
+        return
+    if kept:
+        say(table(HEAD, [_row(one) for one in kept], width()))
+    sizes = [one.holding.bytes or 0 for one in kept]
+    say([f"{count_text(len(kept), 'result')} of {count_text(len(shown), 'run')}, {bytes_text(sum(sizes))}"])
+    if len(shown) < len(named):
+        say([f"{len(named) - len(shown):,} older: rekindle results ls --all"])
+
+
+@command.command("pin")
+@click.argument("run", metavar="RUN")
+@click.option("--why", default="", metavar="TEXT", help="For those who find it later.")
+@with_settings
+def pin(settings: Settings, run: str, why: str) -> int:
+    """Keep what a run has for ever: gc does not close it until it is unpinned."""
+    config, store = _opened(settings)
+    named = find_run(store, run)
+    _refuse_closed(named, _look(store, named, config))
+    wanted = Pin(getpass.getuser(), time.time_ns() // 1_000_000, why)
+    found = pins.put_pin(store, named.pipeline, named.run, wanted)
+    try:
+        _refuse_closed(named, _look(store, named, config))
+    except RunClosed:
+        pins.remove_pin(store, named.pipeline, named.run)
+        raise
+    say([f"run {named} is {found}"])
+    return ExitCode.DONE
+
+
+@command.command("unpin")
+@click.argument("run", metavar="RUN")
+@with_settings
+def unpin(settings: Settings, run: str) -> int:
+    """Take the pin of a run away: it is kept as long as any other."""
+    _, store = _opened(settings)
+    named = find_run(store, run)
+    found = pins.find_pin(store, named.pipeline, named.run)
+    pins.remove_pin(store, named.pipeline, named.run)
+    say([f"run {named} is pinned no more" if found else f"run {named} was not pinned"])
+    return ExitCode.DONE
+
+
+@command.command("release")
+@click.argument("run", metavar="RUN")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would go, and delete nothing.")
+@with_settings
+def release(settings: Settings, run: str, is_dry: bool) -> int:
+    """Give a run up now: its results are deleted, and it can never be resumed.
+
+    The run is closed as gc would close it after its retention. A run that is pinned, or that a living driver has, is
+    refused. What it published stays.
+    """
+    config, store = _opened(settings)
+    named = find_run(store, run)
+    held = pins.find_pin(store, named.pipeline, named.run)
+    if held is not None:
+        raise Refused(f"run {named} is {held}", f"rekindle results unpin {named}")
+    look = _look(store, named, config)
+    _refuse_closed(named, look)
+    if look.facts.found is Found.LIVING:
+        raise StillOwned(f"run {named} has a living driver", "stop it, or wait for its end")
+    report = Janitor(store, named.pipeline, rules_of(config, is_dry=is_dry)).tend(
+        named.run, named.number, is_asked=True
+    )
+    if report.act is not Act.CLOSE:
+        kind = StoreFailed if report.is_failed else Refused
+        raise kind(f"run {named} was left alone: {report.because} ({report.trouble})", f"rekindle show {named}")
+    for finding in report.findings:
+        verb = "would go" if is_dry else "deleted"
+        size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
+        say([f"{verb}: {what_text(finding)} {named}, {size}"])
+    return ExitCode.DONE
+
+
+def _opened(settings: Settings) -> tuple[Config, Store]:
+    config = settings.located()
+    return config, open_store(config.location, config.storage)
+
+
+def _newest(store: Store) -> list[Named]:
+    found = [one for name in pipelines(store) for one in runs_of(store, name)]
+    return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
+
+
+def _look(store: Store, named: Named, config: Config, pin: Pin | None = None) -> Look:
+    return look_at(store, named.folder, store.now(), config.stale_seconds, is_pinned=pin is not None)
+
+
+def _refuse_closed(named: Named, look: Look) -> None:
+    if look.facts.found in (Found.CLOSING, Found.CLOSED):
+        raise RunClosed(f"run {named} keeps nothing: {look.facts.found.value}", "rekindle results ls")
+
+
+def _row(one: Kept) -> tuple[Cell | str, ...]:
+    holding = one.holding
+    return (
+        f"{one.pipeline}/{one.number}",
+        holding.step,
+        f"{holding.partitions:,}/{holding.of:,}",
+        bytes_text(holding.bytes),
+        "" if holding.left_ms is None else time_text(max(0, holding.left_ms)),
+        holding.why,
+    )

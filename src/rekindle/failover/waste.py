@@ -1,0 +1,144 @@
+"""What gc may do with a run, and which of its files nobody can need.
+
+Rules
+- A run that a living master owns is left alone. So is one whose journal cannot be read: nothing is known of it.
+- A run that did not finish keeps what a resume needs until the grace time and its retention are over; then it is
+  closed. A pin keeps it for ever, and so does nothing else.
+- A run that succeeded is not closed unless the user asks for it: its key goes on to say that it is done.
+- A closing that began is finished, whatever is said meanwhile: its results are released already.
+- Waste is waste for good. An attempt that was closed never commits again, so that a file which counts for nothing then
+  never counts; an attempt that no record knows is never started, if the journal is read after the file was seen. So
+  nobody has to own a run to remove its waste, and a resume that comes meanwhile loses nothing.
+- Nothing younger than the grace time is removed as waste. Ages are given by the caller, by the store's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from rekindle.failover.release import RunPhase, phase_of
+from rekindle.model.ids import AttemptId
+
+
+class Found(Enum):
+    """How a run was found."""
+
+    UNREADABLE = "its journal cannot be read"
+    NEVER_BEGAN = "it never began"
+    LIVING = "its driver lives"
+    UNFINISHED = "it did not finish"
+    SUCCEEDED = "it succeeded"
+    CLOSING = "a gc began to close it"
+    CLOSED = "it is closed"
+
+
+class Act(Enum):
+    """What may be done with a run."""
+
+    LEAVE = "leave"
+    SWEEP = "sweep"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long things are kept."""
+
+    grace_ms: int
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What gc knows of a run. `silent_ms` is the time since its last record or heartbeat; `is_asked` if the user wants
+    it closed now."""
+
+    found: Found
+    silent_ms: int = 0
+    is_pinned: bool = False
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What may be done with a run, and why. `left_ms` is how long it is still kept, where that ends by itself."""
+
+    act: Act
+    because: str
+    left_ms: int | None = None
+
+
+def judge_run(facts: Facts, terms: Terms) -> Verdict:
+    """What gc may do with a run."""
+    match facts.found:
+        case Found.UNREADABLE | Found.NEVER_BEGAN | Found.LIVING:
+            return Verdict(Act.LEAVE, facts.found.value)
+        case Found.CLOSING:
+            return Verdict(Act.CLOSE, facts.found.value)
+        case Found.CLOSED:
+            return Verdict(Act.SWEEP, facts.found.value)
+        case Found.SUCCEEDED | Found.UNFINISHED:
+            return _ended(facts, terms)
+        case _:  # pragma: no cover
+            assert_never(facts.found)
+
+
+def _ended(facts: Facts, terms: Terms) -> Verdict:
+    if facts.is_pinned:
+        return Verdict(Act.SWEEP, "it is pinned")
+    if facts.is_asked:
+        return Verdict(Act.CLOSE, "you released it")
+    if facts.found is Found.SUCCEEDED:
+        return Verdict(Act.SWEEP, facts.found.value)
+    if phase_of(False, True, facts.silent_ms, terms.grace_ms, terms.retention_ms) is RunPhase.GIVEN_UP:
+        return Verdict(Act.CLOSE, "nobody resumed it")
+    return Verdict(Act.SWEEP, "it can be resumed", terms.grace_ms + terms.retention_ms - facts.silent_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a journal says of the attempts of its run. `read` are those whose files an open attempt was given."""
+
+    open: frozenset[AttemptId] = frozenset()
+    read: frozenset[AttemptId] = frozenset()
+    counted: frozenset[AttemptId] = frozenset()
+    closed: frozenset[AttemptId] = frozenset()
+    is_run_closed: bool = False
+
+
+class Use(Enum):
+    """Why the directory of an attempt is there, or is waste."""
+
+    OPEN = "it may still be written to, or adopted"
+    READ = "an attempt that runs was given it to read"
+    COUNTED = "partitions in it count"
+    UNCOUNTED = "nothing in it counts any more"
+    UNKNOWN = "no journal knows it"
+    STRAY = "it belongs to no attempt"
+    AFTER_CLOSE = "its run is closed"
+
+    @property
+    def is_waste(self) -> bool:
+        return self not in (Use.OPEN, Use.READ, Use.COUNTED)
+
+
+def use_of(attempt: AttemptId | None, known: Known) -> Use:
+    """What the files of an attempt are for. In one that counts there may be files that do not."""
+    if known.is_run_closed:
+        return Use.AFTER_CLOSE
+    if attempt is None:
+        return Use.STRAY
+    if attempt in known.open:
+        return Use.OPEN
+    if attempt in known.read:
+        return Use.READ
+    if attempt in known.counted:
+        return Use.COUNTED
+    return Use.UNCOUNTED if attempt in known.closed else Use.UNKNOWN
+
+
+def is_ripe(age_ms: float, terms: Terms) -> bool:
+    """Whether waste of this age may go."""
+    return age_ms >= terms.grace_ms

@@ -1,0 +1,57 @@
+"""What results are there, how large, and why they are kept: told by the journals alone, without a look at a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rekindle.engine import manifest
+from rekindle.failover.waste import Found, Terms, judge_run
+from rekindle.master.state import RunState, Segment, StepState
+from rekindle.model.kinds import KeepUntil
+from rekindle.runtime.janitor.looks import Look
+from rekindle.runtime.janitor.pins import Pin
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The result of one step that counts. `bytes` is None where a manifest does not tell; `left_ms` is how long it is
+    still kept, where that ends by itself."""
+
+    step: str
+    partitions: int
+    of: int
+    bytes: int | None
+    why: str
+    left_ms: int | None = None
+
+
+def holdings(look: Look, terms: Terms, pin: Pin | None) -> list[Holding]:
+    """Every step of a run that has results, with the reason."""
+    if look.state is None:
+        return []
+    verdict = judge_run(look.facts, terms)
+    found = []
+    for name, step in look.state.steps.items():
+        if not step.committed:
+            continue
+        of = look.state.layout.graph.steps[name].partitions
+        why, left_ms = (str(pin), None) if pin is not None else (verdict.because, verdict.left_ms)
+        if pin is None and look.facts.found is Found.SUCCEEDED:
+            why = _kept_at_the_end(look.state, name)
+        found.append(Holding(name, len(step.committed), of, _bytes(step), why, left_ms))
+    return found
+
+
+def _kept_at_the_end(state: RunState, name: str) -> str:
+    is_kept = state.layout.graph.steps[name].keep is KeepUntil.FOREVER
+    return 'keep_until="forever"' if is_kept else "its driver died before it was deleted"
+
+
+def _bytes(step: StepState) -> int | None:
+    sizes = [_size(segment) for segment in step.segments]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def _size(segment: Segment) -> int | None:
+    return manifest.bytes_of(segment.manifest, segment.partitions)

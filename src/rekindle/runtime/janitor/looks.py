@@ -1,0 +1,91 @@
+"""One run as gc sees it: how it was found, what its journal says of its attempts. Reading only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rekindle.errors import RekindleError, StoreFailed
+from rekindle.failover.waste import Facts, Found, Known
+from rekindle.journal.frame import name_of
+from rekindle.journal.history import Position, folder_of, read
+from rekindle.journal.lease import Life, heartbeat_key, sign_of_life
+from rekindle.journal.store import Store
+from rekindle.master.state import Phase, RunState, Segment
+from rekindle.model.ids import AttemptId
+from rekindle.runtime.opening import codec, state_of
+from rekindle.runtime.snapshots import StateKeeper
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A run at one moment. `epoch` is the newest; whoever opens a later one came after this look."""
+
+    folder: str
+    facts: Facts
+    known: Known = field(default_factory=Known)
+    epoch: int = 0
+    state: RunState | None = None
+    trouble: str = ""
+
+    def segments_of(self, attempt: AttemptId) -> list[Segment]:
+        steps = self.state.steps if self.state is not None else {}
+        step = steps.get(attempt.step)
+        return [] if step is None else [one for one in step.segments if one.attempt == attempt]
+
+
+def look_at(
+    store: Store,
+    folder: str,
+    now_seconds: float,
+    stale_seconds: float,
+    *,
+    is_pinned: bool = False,
+    is_asked: bool = False,
+) -> Look:
+    """A journal that cannot be read is found as such: the others must be looked at too. A store that fails is not."""
+    try:
+        position, state = _read(store, folder)
+    except StoreFailed:
+        raise
+    except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
+        return Look(folder, Facts(Found.UNREADABLE), trouble=str(error).split("\n")[0])
+    if position.is_closed:
+        return Look(folder, Facts(Found.CLOSED), Known(is_run_closed=True), position.epoch)
+    if state is None:
+        return Look(folder, Facts(Found.NEVER_BEGAN))
+    found = _found(store, folder, position, state, stale_seconds)
+    facts = Facts(found, _silent_ms(store, folder, position, now_seconds), is_pinned, is_asked)
+    return Look(folder, facts, known_of(state), position.epoch, state)
+
+
+def known_of(state: RunState) -> Known:
+    """What the journal says of attempts, as a value."""
+    return Known(
+        open=frozenset(state.attempts),
+        read=frozenset(read for one in state.attempts.values() for read in one.reads),
+        counted=frozenset(one.attempt for step in state.steps.values() for one in step.segments),
+        closed=state.undeleted,
+    )
+
+
+def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
+    after, base = StateKeeper(store, folder).load()
+    history = read(store, folder, codec(), after=after)
+    return history.position, None if history.position.is_closed else state_of(history, base)
+
+
+def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:
+    if state.phase is Phase.SUCCEEDED:
+        return Found.SUCCEEDED
+    if sign_of_life(store, folder, position, stale_seconds).life is Life.LIVING:
+        return Found.LIVING
+    return Found.CLOSING if state.phase is Phase.CLOSING else Found.UNFINISHED
+
+
+def _silent_ms(store: Store, folder: str, position: Position, now_seconds: float) -> int:
+    """Since the last record or heartbeat, by the store's clock; nothing where it does not tell."""
+    keys = (heartbeat_key(folder, position.epoch), folder_of(folder) + name_of(position.sequence))
+    times = [time for key in keys if (time := store.modified(key)) is not None]
+    return max(0, round((now_seconds - max(times)) * 1000)) if times else 0

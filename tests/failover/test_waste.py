@@ -1,0 +1,135 @@
+"""What gc may do with a run and with its files: every row of the table, and that waste stays waste."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from cli.location import AT_ONCE
+from rekindle.failover.waste import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
+from rekindle.journal.history import read
+from rekindle.journal.memory import MemoryStore
+from rekindle.master.apply import fold
+from rekindle.master.events import AttemptOpened
+from rekindle.master.state import Phase, RunState
+from rekindle.model.ids import AttemptId, Epoch, Generation
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.runtime.janitor.looks import known_of
+from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.testing.drawing import draw
+from runtime.instant import RUN, Instant
+
+TERMS = Terms(grace_ms=10, retention_ms=100)
+LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("facts", "act", "because"),
+    [
+        pytest.param(Facts(Found.LIVING, 10**9), LEAVE, "its driver lives", id="a living master keeps its run"),
+        pytest.param(Facts(Found.LIVING, 0, is_asked=True), LEAVE, "its driver lives", id="also against the user"),
+        pytest.param(Facts(Found.UNREADABLE, 10**9), LEAVE, "its journal cannot be read", id="a damaged journal"),
+        pytest.param(Facts(Found.NEVER_BEGAN, 10**9), LEAVE, "it never began", id="a run without a journal"),
+        pytest.param(Facts(Found.UNFINISHED, 0), SWEEP, "it can be resumed", id="failed now"),
+        pytest.param(Facts(Found.UNFINISHED, 109), SWEEP, "it can be resumed", id="in the last moment"),
+        pytest.param(Facts(Found.UNFINISHED, 110), CLOSE, "nobody resumed it", id="grace and retention are over"),
+        pytest.param(Facts(Found.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"),
+        pytest.param(Facts(Found.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"),
+        pytest.param(Facts(Found.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"),
+        pytest.param(Facts(Found.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
+        pytest.param(Facts(Found.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"),
+        pytest.param(Facts(Found.CLOSING, 0, is_pinned=True), CLOSE, "a gc began to close it", id="goes on"),
+        pytest.param(Facts(Found.CLOSED, 10**9), SWEEP, "it is closed", id="late files of a closed run"),
+    ],
+)
+def test_what_may_be_done_with_a_run(facts: Facts, act: Act, because: str) -> None:
+    verdict = judge_run(facts, TERMS)
+    assert (verdict.act, verdict.because) == (act, because)
+
+
+def test_it_is_told_how_long_a_run_can_still_be_resumed() -> None:
+    assert judge_run(Facts(Found.UNFINISHED, 70), TERMS).left_ms == 40
+    assert judge_run(Facts(Found.SUCCEEDED, 70), TERMS).left_ms is None
+
+
+FACTS = some.builds(Facts, some.sampled_from(Found), some.integers(0, 10**6), some.booleans(), some.booleans())
+SOME_TERMS = some.builds(Terms, some.integers(0, 10**5), some.integers(0, 10**5))
+
+
+@given(FACTS, SOME_TERMS)
+def test_a_run_is_closed_only_if_it_was_given_up(facts: Facts, terms: Terms) -> None:
+    verdict = judge_run(facts, terms)
+    is_given_up = facts.found is Found.UNFINISHED and facts.silent_ms >= terms.grace_ms + terms.retention_ms
+    may_close = not facts.is_pinned and (is_given_up or (facts.is_asked and facts.found in ENDED))
+    assert (verdict.act is Act.CLOSE) == (may_close or facts.found is Found.CLOSING)
+
+
+ENDED = (Found.UNFINISHED, Found.SUCCEEDED)
+
+
+@given(FACTS, SOME_TERMS, some.integers(0, 10**5))
+def test_time_only_takes_away_what_a_run_keeps(facts: Facts, terms: Terms, later: int) -> None:
+    order = [Act.LEAVE, Act.SWEEP, Act.CLOSE]
+    now = judge_run(facts, terms).act
+    then = judge_run(Facts(facts.found, facts.silent_ms + later, facts.is_pinned, facts.is_asked), terms).act
+    assert order.index(then) >= order.index(now)
+
+
+def at(number: int) -> AttemptId:
+    return AttemptId("a", Generation(0), Epoch(1), number)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "use"),
+    [(at(1), Use.OPEN), (at(2), Use.READ), (at(3), Use.COUNTED), (at(4), Use.UNCOUNTED), (at(5), Use.UNKNOWN)],
+)
+def test_what_the_files_of_an_attempt_are_for(attempt: AttemptId, use: Use) -> None:
+    every = frozenset({at(2), at(3), at(4)})
+    known = Known(frozenset({at(1)}), frozenset({at(2)}), frozenset({at(2), at(3)}), every)
+    assert use_of(attempt, known) is use
+    assert use_of(attempt, Known(known.open, known.read, known.counted, every, True)) is Use.AFTER_CLOSE
+    assert use.is_waste == (use in (Use.UNCOUNTED, Use.UNKNOWN))
+
+
+def test_files_of_no_attempt_are_strays_and_go() -> None:
+    assert use_of(None, Known()) is Use.STRAY and Use.STRAY.is_waste
+
+
+def test_waste_goes_at_the_grace_time_and_not_before() -> None:
+    assert [is_ripe(age, TERMS) for age in (-5, 9.9, 10, 11)] == [False, False, True, True]
+
+
+def lives(seed: int) -> MemoryStore:
+    """A run through failures, deaths and resumes; what happens follows from the seed."""
+    store, chance = MemoryStore(), Random(seed)
+    graph = draw("a[4] =blocking=> b[4] =blocking all=> c[3]\na =blocking=> d[4]")
+    intent = Intent("daily", "run-1", graph, {}, ("c", "d"), config=AT_ONCE)
+
+    def breaks(attempt: AttemptId, partitions: Partitions) -> Partitions:
+        return Partitions(n for n in partitions if chance.random() < 0.3) if chance.random() < 0.5 else EMPTY
+
+    for life in range(6):
+        engine = Instant(f"app-{life}", chance.randrange(12) if life < 5 else 10**9, breaks)
+        with suppress(KeyboardInterrupt):
+            if execute(store, intent, engine, force=True).phase is Phase.SUCCEEDED:
+                break
+    return store
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.integers(0, 10**9))
+def test_what_is_waste_in_one_moment_is_never_needed_later(seed: int) -> None:
+    opened: set[AttemptId] = set()
+    waste: set[AttemptId] = set()
+    state: RunState | None = None
+    for record in read(lives(seed), RUN, codec()).records:
+        state = fold(state, record.events)
+        assert state is not None
+        opened |= {event.attempt for event in record.events if isinstance(event, AttemptOpened)}
+        uses = {attempt: use_of(attempt, known_of(state)) for attempt in opened}
+        assert all(uses[attempt].is_waste for attempt in waste)
+        waste |= {attempt for attempt, use in uses.items() if use.is_waste}

@@ -1,0 +1,448 @@
+"""gc of real runs, files and all: exactly what goes and what stays, and what is lost if one protection is left out."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.location import always, make_run
+from rekindle.errors import Fenced, RunClosed, StoreFailed
+from rekindle.failover.waste import Act, Terms
+from rekindle.journal.history import read
+from rekindle.journal.lease import Life, Sign
+from rekindle.journal.memory import MemoryStore
+from rekindle.journal.store import Entry, Put, Store
+from rekindle.journal.stores import open_store
+from rekindle.master.state import Phase
+from rekindle.runtime import opening
+from rekindle.runtime.janitor import diary, looks, pins, tend
+from rekindle.runtime.janitor.pins import Pin
+from rekindle.runtime.janitor.remover import Limits, Remover
+from rekindle.runtime.janitor.tend import Janitor, Report, Rules
+from runtime.filing import ENDING, Filing, data_name, marker_name
+from support.s3 import S3Server
+
+RUN = "run-1"
+FOLDER = f"daily/{RUN}"
+HOUR = 3600.0
+TERMS = Terms(grace_ms=3_600_000, retention_ms=10 * 3_600_000)
+AT_ONCE = Terms(0, 0)
+# A failed run: orders is whole, clean lacks partition 2, and the last try at it left a label.
+ORDERS, CLEAN = f"{FOLDER}/results/orders/g0/e1-a1/", f"{FOLDER}/results/clean/g0/e1-a2/"
+
+
+def make(store: Store, **options: Any) -> Phase | None:
+    engine = Filing(store, FOLDER, **options)
+    state = make_run(store, RUN, engine=engine)
+    assert not engine.losses
+    return None if state is None else state.phase
+
+
+def fail(store: Store) -> None:
+    assert make(store, breaks=always("clean", 2)) is Phase.FAILED
+
+
+def gc(store: Store, terms: Terms = TERMS, **rules: Any) -> Report:
+    return Janitor(store, "daily", Rules(terms, **rules)).tend(RUN, 1)
+
+
+def results(store: Store) -> set[str]:
+    return {f"{FOLDER}/results/{e.name}" for page in store.walk(f"{FOLDER}/results/") for e in page}
+
+
+def files(folder: str, *partitions: int) -> set[str]:
+    """What one attempt's directory holds for these partitions."""
+    names = [name for number in partitions for name in (data_name(number), marker_name(number, 32))]
+    return {folder + name for name in ("_attempt", *names)}
+
+
+NEEDED = files(ORDERS, 0, 1, 2, 3) | files(CLEAN, 0, 1, 3)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def test_a_failed_run_keeps_what_a_resume_needs_and_loses_only_waste(store: MemoryStore) -> None:
+    fail(store)
+    before = results(store)
+    store.clock = HOUR - 1
+    report = gc(store)
+    assert (report.act, report.because, report.findings) == (Act.SWEEP, "it can be resumed", ())
+    assert results(store) == before and report.young == len(before - NEEDED) == 1
+    store.clock = HOUR
+    assert gc(store, is_dry=True).findings[0].files == 1 and results(store) == before
+    (finding,) = gc(store).findings
+    assert (finding.files, finding.folders, finding.why) == (1, 1, "nothing in it counts any more")
+    assert results(store) == NEEDED
+    store.clock = 11 * HOUR - 1
+    assert gc(store).findings == () and results(store) == NEEDED
+    assert make(store, application="app-2") is Phase.SUCCEEDED
+
+
+def test_after_grace_and_retention_it_is_closed_and_nothing_is_left(store: MemoryStore) -> None:
+    fail(store)
+    before = results(store)
+    store.clock = 11 * HOUR
+    report = gc(store)
+    assert (report.act, report.because) == (Act.CLOSE, "nobody resumed it")
+    assert [(one.what, one.files) for one in report.findings] == [("run", len(before))]
+    assert results(store) == set()
+    with pytest.raises(RunClosed):
+        make(store, application="app-2")
+    again = gc(store)
+    assert (again.act, again.because, again.findings) == (Act.SWEEP, "it is closed", ())
+
+
+def test_the_retention_begins_anew_with_whoever_resumes(store: MemoryStore) -> None:
+    fail(store)
+    store.clock = 10.9 * HOUR
+    assert make(store, application="app-2", breaks=always("clean", 2)) is Phase.FAILED
+    store.clock = 12 * HOUR
+    assert gc(store).act is Act.SWEEP
+    assert make(store, application="app-3") is Phase.SUCCEEDED
+
+
+def test_what_a_dead_driver_was_writing_is_kept_for_the_next_one(store: MemoryStore) -> None:
+    """An attempt that is open may be adopted, however old its files are."""
+    assert make(store, dies_after=2) is None
+    before = results(store)
+    store.clock = 5 * HOUR
+    assert gc(store).findings == () and results(store) == before
+
+
+def test_a_run_that_succeeded_is_swept_and_never_closed(store: MemoryStore) -> None:
+    assert make(store) is Phase.SUCCEEDED
+    assert results(store) == set()
+    late = f"{ORDERS}part-99_00002{ENDING}"
+    store.put(late, b"a zombie woke up")
+    store.clock = HOUR - 1
+    assert gc(store).young == 1 and results(store) == {late}
+    store.clock = 10**6 * HOUR
+    (finding,) = gc(store).findings
+    assert finding.why == "no journal knows it" and results(store) == set()
+    assert make(store, application="app-2") is Phase.SUCCEEDED
+
+
+def test_what_a_step_keeps_for_ever_is_not_touched(store: MemoryStore) -> None:
+    drawing = "orders[2]@forever =blocking=> daily[2]"
+    assert make_run(store, RUN, drawing=drawing, engine=Filing(store, FOLDER)) is not None
+    store.clock = 10**6 * HOUR
+    assert gc(store).findings == () and results(store) == files(ORDERS, 0, 1)
+
+
+def leave_waste(store: Store) -> tuple[set[str], set[str]]:
+    """Everything that can be left behind in a run that failed: (what goes as single files, what goes whole)."""
+    loser = {CLEAN + data_name(0, 99), f"{CLEAN}.{data_name(0, 99)}.crc", CLEAN + marker_name(0, 32, 99)}
+    half = {CLEAN + data_name(2, 98), f"{CLEAN}_temporary/0/{data_name(1)}"}
+    stray = {f"{FOLDER}/results/clean/_temporary/0/x", f"{FOLDER}/results/orders/g0/e01-a1/{data_name(0)}"}
+    unknown = {f"{FOLDER}/results/clean/g7/e9-a9/{data_name(0)}", f"{FOLDER}/results/gone/g0/e1-a1/{data_name(0)}"}
+    for key in loser | half | stray | unknown:
+        store.put(key, b"waste")
+    return loser | half | stray, unknown
+
+
+def test_losers_late_commits_half_written_files_and_strays_go_and_nothing_else(store: MemoryStore) -> None:
+    fail(store)
+    crc = f"{CLEAN}.{data_name(0)}.crc"
+    store.put(crc, b"of a file that counts")
+    single, whole = leave_waste(store)
+    store.put(f"{FOLDER}/journal/.put-dead", b"half")
+    store.put(f"{FOLDER}/notes.txt", b"not ours")
+    store.clock = HOUR - 1
+    gc(store)
+    assert single | whole <= results(store)
+    store.clock = 2 * HOUR
+    found = {finding.why: finding.files for finding in gc(store).findings}
+    assert found == {
+        "no record names it": 5,
+        "it belongs to no attempt": 2,
+        "no journal knows it": 2,
+        "nothing in it counts any more": 1,
+        "its writer died before it was whole": 1,
+    }
+    assert results(store) == NEEDED | {crc}
+    assert store.get(f"{FOLDER}/journal/.put-dead") is None and store.get(f"{FOLDER}/notes.txt") == b"not ours"
+    assert make(store, application="app-2") is Phase.SUCCEEDED
+
+
+def test_files_that_come_after_the_close_go_too(store: MemoryStore) -> None:
+    fail(store)
+    store.clock = 11 * HOUR
+    gc(store)
+    late = CLEAN + data_name(2)
+    store.put(late, b"a zombie woke up")
+    assert gc(store).young == 1 and results(store) == {late}
+    store.clock += HOUR
+    (finding,) = gc(store).findings
+    assert finding.why == "its run is closed" and results(store) == set()
+
+
+def test_a_pin_holds_for_ever_and_its_end_does_not(store: MemoryStore) -> None:
+    fail(store)
+    pins.put_pin(store, "daily", RUN, Pin("ann", 0, "audit"))
+    store.clock = 10**6 * HOUR
+    report = gc(store)
+    assert (report.act, report.because) == (Act.SWEEP, "it is pinned") and results(store) == NEEDED
+    assert pins.put_pin(store, "daily", RUN, Pin("bob", 1)).by == "ann"
+    pins.remove_pin(store, "daily", RUN)
+    assert gc(store).act is Act.CLOSE and results(store) == set()
+
+
+def test_a_living_run_is_left_alone(store: MemoryStore) -> None:
+    seen: list[Act] = []
+
+    def meanwhile() -> None:
+        before = results(store)
+        seen.append(gc(store, AT_ONCE).act)
+        assert results(store) == before or seen[-1] is Act.SWEEP
+
+    assert make(store, before_act=meanwhile) is Phase.SUCCEEDED
+    ended = seen.index(Act.SWEEP)
+    assert ended > 3 and set(seen[:ended]) == {Act.LEAVE}, "until it succeeded; then its waste is anybody's"
+
+
+def test_without_a_lease_a_living_run_is_lost(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    """The control: a gc that takes whatever is silent for no time at all."""
+    monkeypatch.setattr(tend, "close", partial(opening.close, force=True))
+    monkeypatch.setattr(looks, "sign_of_life", lambda *_: Sign(Life.STALE, None, None))
+    with pytest.raises(Fenced):
+        make(store, before_act=lambda: void(gc(store, AT_ONCE)))
+    with pytest.raises(RunClosed):
+        make(store, application="app-2")
+
+
+def test_a_run_whose_journal_is_damaged_is_left_alone(store: MemoryStore) -> None:
+    fail(store)
+    for key in [key for key in store.objects if "/snapshot/" in key or key.endswith("/journal/" + f"{3:020d}")]:
+        store.put(key, b"RK1 damaged")
+    before = results(store)
+    store.clock = 10**6 * HOUR
+    report = gc(store)
+    assert (report.act, report.because) == (Act.LEAVE, "its journal cannot be read")
+    assert "record 3" in report.trouble and results(store) == before
+
+
+class Interrupted(MemoryStore):
+    """Something happens before the first walk that is made after it was armed."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def walk(self, folder: str) -> Iterator[list[Entry]]:
+        act, self.meanwhile = self.meanwhile, None
+        if act is not None:
+            act()
+        return super().walk(folder)
+
+
+def gc_while_somebody_resumes(store: Interrupted) -> set[str]:
+    """A driver comes after gc read the journal, commits what was missing of clean, and dies: gc sees files that it
+    knows nothing of. Which they are."""
+    fail(store)
+    store.meanwhile = lambda: void(make(store, application="app-2", dies_after=2))
+    gc(store, Terms(0, 10**9))
+    return {f"{FOLDER}/results/clean/g0/e2-a5/{name}" for name in ("_attempt", data_name(2), marker_name(2, 32))}
+
+
+def test_a_directory_that_became_known_while_gc_looked_stays() -> None:
+    store = Interrupted()
+    new = gc_while_somebody_resumes(store)
+    assert results(store) == NEEDED | new
+    assert make(store, application="app-3") is Phase.SUCCEEDED
+
+
+def test_without_a_second_look_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Janitor, "_confirmed", lambda self, run, heaps: heaps)
+    store = Interrupted()
+    new = gc_while_somebody_resumes(store)
+    assert results(store) == NEEDED and new
+    engine = Filing(store, FOLDER, "app-3")
+    make_run(store, RUN, engine=engine)
+    assert engine.losses == 1, "daily read a file that was gone"
+
+
+def test_gc_takes_only_the_run_that_it_judged(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    """Somebody resumes between the look and the takeover, fails again and leaves: the run is young again."""
+    fail(store)
+    store.clock = 11 * HOUR
+    arm(monkeypatch, lambda: void(make(store, application="app-2", breaks=always("clean", 2))))
+    report = gc(store)
+    assert report.act is Act.LEAVE and "after gc looked at it" in report.trouble
+    assert results(store) >= NEEDED
+    assert make(store, application="app-3") is Phase.SUCCEEDED
+
+
+def test_without_that_look_a_run_is_lost_that_was_resumed(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    fail(store)
+    store.clock = 11 * HOUR
+    arm(monkeypatch, lambda: void(make(store, application="app-2", breaks=always("clean", 2))), is_checked=False)
+    assert gc(store).act is Act.CLOSE and results(store) == set()
+    with pytest.raises(RunClosed):
+        make(store, application="app-3")
+
+
+def test_a_pin_that_comes_in_the_last_moment_holds(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    fail(store)
+    store.clock = 11 * HOUR
+    arm(monkeypatch, lambda: void(pins.put_pin(store, "daily", RUN, Pin("ann", 0))))
+    report = gc(store)
+    assert report.act is Act.LEAVE and "pinned" in report.trouble and results(store) >= NEEDED
+
+
+class Diaryless(MemoryStore):
+    """Takes everything but the diary of gc."""
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        if "/_gc/" in key:
+            raise StoreFailed(f"{self.name} did not write {key}: told to fail")
+        return super().put_if_absent(key, body)
+
+
+@pytest.mark.parametrize("hours", [2, 20], ids=["waste", "a whole run"])
+def test_what_cannot_be_noted_is_not_deleted(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Diaryless()
+    fail(store)
+    before = results(store)
+    store.clock = hours * HOUR
+    report = gc(store)
+    assert report.is_failed and "did not write daily/_gc/" in report.trouble
+    assert results(store) == before
+    monkeypatch.setattr(diary.Diary, "note", lambda self, entry: None)
+    gc(store)
+    assert results(store) == (NEEDED if hours == 2 else set()), "the control: it would have been deleted"
+
+
+def test_the_diary_tells_what_went_and_why_before_it_goes(store: MemoryStore) -> None:
+    fail(store)
+    single, whole = leave_waste(store)
+    store.clock = 2 * HOUR
+    gc(store)
+    store.clock = 20 * HOUR
+    gc(store)
+    told = diary.read_diary(store, "daily")
+    assert {entry.act for entry in told} == {"sweep", "close"} and {entry.run for entry in told} == {FOLDER}
+    named = {f"{FOLDER}/{entry.folders[0]}{name}" for entry in told for name in entry.names}
+    assert named == single
+    folders = {folder for entry in told if not entry.names for folder in entry.folders}
+    assert all(any(key.startswith(f"{FOLDER}/{folder}") for folder in folders) for key in whole)
+    assert sum(entry.files for entry in told if entry.act == "close") == len(NEEDED)
+    assert diary.forget_old(store, "daily", round(store.clock * 1000)) == 0
+    assert diary.forget_old(store, "daily", 91 * 86_400_000 + 20 * 3_600_000) == len(told)
+
+
+class Watched(MemoryStore):
+    """Calls somebody before the nth deletion."""
+
+    left = 10**9
+    act: Callable[[], None] = staticmethod(lambda: None)
+
+    def delete(self, key: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.act()
+        super().delete(key)
+
+
+def killed() -> None:
+    raise KeyboardInterrupt
+
+
+def given_up() -> Watched:
+    """A run that is due, with waste of every kind."""
+    store = Watched()
+    fail(store)
+    leave_waste(store)
+    store.clock = 20 * HOUR
+    return store
+
+
+def is_gone(store: Store) -> bool:
+    left = {entry.name.split("/")[0] for page in store.walk(f"{FOLDER}/") for entry in page}
+    return left == {"journal"} and read(store, FOLDER, opening.codec()).position.is_closed
+
+
+def test_a_gc_that_is_killed_at_any_deletion_is_finished_by_the_next_one() -> None:
+    deletions = 0
+    while True:
+        store, deletions = given_up(), deletions + 1
+        store.left, store.act = deletions, killed
+        with suppress(KeyboardInterrupt):
+            gc(store)
+        was_killed = store.left <= 0
+        store.left, store.clock = 10**9, 40 * HOUR
+        gc(store)
+        assert is_gone(store), f"killed at deletion {deletions}"
+        assert gc(store).findings == ()
+        if not was_killed:
+            break
+    assert deletions > 20
+
+
+def test_two_at_once_are_harmless() -> None:
+    at = 0
+    while True:
+        store, at, reports = given_up(), at + 1, list[Report]()
+        store.left, store.act = at, partial(void, None)
+        store.act = lambda store=store, reports=reports: reports.append(gc(store))  # type: ignore[misc]
+        reports.append(gc(store))
+        gc(store)
+        assert is_gone(store)
+        if store.left > 0:
+            break
+        assert sum(report.act is Act.CLOSE for report in reports) == 1
+    assert at > 20
+
+
+def test_batches_and_pace_are_kept() -> None:
+    store, slept, clock = Watched(), list[float](), [0.0]
+    batches: list[int] = []
+    store.delete_many = lambda folder, names: batches.append(len(names))  # type: ignore[method-assign]
+    remover = Remover(store, Limits(batch=40, per_second=100.0), lambda: clock[0], slept.append)
+    assert remover.remove("x/", [str(n) for n in range(100)]) == 100
+    assert batches == [40, 40, 20]
+    assert slept == [pytest.approx(0.4), pytest.approx(0.8)]
+
+
+def test_it_is_the_same_on_a_disk(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    fail(store)
+    single, whole = leave_waste(store)
+    assert single | whole <= results(store)
+    gc(store, Terms(0, 10**9))
+    assert results(store) == NEEDED
+    assert not (tmp_path / FOLDER / "results/clean/g0/e1-a3").exists()
+    assert gc(store, AT_ONCE).act is Act.CLOSE
+    assert is_gone(store)
+
+
+@pytest.mark.s3
+def test_it_is_the_same_on_a_real_object_store(s3: S3Server) -> None:
+    store = open_store(s3.url(uuid.uuid4().hex), s3.store_settings)
+    fail(store)
+    single, whole = leave_waste(store)
+    assert single | whole <= results(store)
+    gc(store, Terms(0, 10**9))
+    assert results(store) == NEEDED
+    assert gc(store, AT_ONCE).act is Act.CLOSE
+    assert is_gone(store)
+
+
+def arm(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None], *, is_checked: bool = True) -> None:
+    """Let something happen after gc judged a run and before it takes it."""
+
+    def close(*arguments: Any, check: Any, **options: Any) -> int:
+        meanwhile()
+        return opening.close(*arguments, check=check if is_checked else (lambda state: None), **options)
+
+    monkeypatch.setattr(tend, "close", close)
+
+
+def void(value: object) -> None:
+    """An act as an expression."""
