@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from master.driving import Driven
-from rekindle.cli.plan import show
+from rekindle.cli.plan import show, tell
 from rekindle.cli.progress import Display
 from rekindle.master import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -16,6 +17,7 @@ from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_ahead import play
 from rekindle.observe.plan_make import Told, plan_of
 
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOP = "orders[4]@run_end =blocking=> enriched[4]@run_end"
 FAILURE = Failure(
     "enriched", Partitions((3,)), Cause(FailureKind.EXCEPTION, "ValueError: [bad] row, at daily.py:7"), "s"
@@ -43,7 +45,7 @@ def drawn(console: Console) -> None:
 def test_on_a_terminal_each_step_has_a_line_and_news_stand_above(width: int) -> None:
     out = StringIO()
     drawn(Console(file=out, force_terminal=True, width=width, highlight=False))
-    text = out.getvalue()
+    text = " ".join(ESCAPES.sub("", out.getvalue()).split())
     assert "enriched[3] failed: ValueError: [bad] row, at daily.py:7" in text
     assert "enriched: 1 partition run: 3 failed" in text
     assert "4/4" in text and "1 again" in text
@@ -70,3 +72,14 @@ def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
     assert "orders reuse 4/4" in words and "enriched compute 4/4" in words
     assert "not yet run" in words and "restart set 4 of 8 partitions" in words
     assert max(map(len, out.getvalue().splitlines()[1:3])) <= width
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_sentences_are_wrapped_at_spaces_on_a_terminal(width: int) -> None:
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, width=width, highlight=False, color_system=None)
+    tell(console, "  " + "a sentence that is longer than a narrow terminal [is] wide, " * 2 + "/a/path" * 20)
+    drawn(console)
+    lines = ESCAPES.sub("", out.getvalue()).splitlines()
+    assert [line for line in lines if len(line.rstrip()) > width] == ["    " + "/a/path" * 20]
+    assert "[is]" in out.getvalue()

@@ -1,6 +1,7 @@
 """The one place where errors become text and an exit code. No traceback reaches a user.
 
-- Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`.
+- Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`. On a terminal the first is
+  wrapped at spaces; the second never is, so that it can be copied.
 - Anything else is a fault of ours or of the user's code: one line, and the full trace in a file whose path is printed.
 - Exit codes are for schedulers and never change their meaning. A usage error is a refusal: 2 means that `plan` found
   work.
@@ -8,6 +9,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import traceback
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import click
 
+from rekindle.cli.text import folded
 from rekindle.config import is_plain, load_config
 from rekindle.errors import (
     AppendRejected,
@@ -62,13 +65,14 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         return ExitCode.DONE
     except Exception as error:
         _say("error", f"{type(error).__name__}: {_first_line(error)}", "red")
-        _say("full trace", _write_trace(error))
+        _say("full trace", write_trace("".join(traceback.format_exception(error))))
         return ExitCode.FAILED
 
 
 def tell(error: RekindleError) -> None:
     """Print an error of ours, to stderr."""
-    _say(f"error {error.code}", error.message, "red")
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    _say(f"error {error.code}", error.message, "red", width)
     _say("next", error.hint or error.advice, "cyan")
 
 
@@ -84,15 +88,19 @@ def exit_code(error: RekindleError) -> ExitCode:
             return ExitCode.FAILED
 
 
-def _say(word: str, text: str, color: str | None = None) -> None:
-    click.echo(f"{click.style(f'{word}:', fg=color, bold=True)} {text}", err=True, color=False if is_plain() else None)
+def _say(word: str, text: str, color: str | None = None, width: int | None = None) -> None:
+    head = f"{word}:"
+    shown = "\n".join(part for line in f"{head} {text}".split("\n") for part in folded(line, width))
+    styled = click.style(head, fg=color, bold=True) + shown.removeprefix(head)
+    click.echo(styled, err=True, color=False if is_plain() else None)
 
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), "")
 
 
-def _write_trace(error: Exception) -> str:
+def write_trace(text: str) -> str:
+    """All that is known of an error, in a file; its path."""
     try:
         folder = load_config().trace_folder or None
         if folder:
@@ -102,5 +110,5 @@ def _write_trace(error: Exception) -> str:
     with tempfile.NamedTemporaryFile(
         "w", prefix="rekindle-trace-", suffix=".txt", dir=folder, delete=False, encoding="utf-8"
     ) as file:
-        file.writelines(traceback.format_exception(error))
+        file.write(text)
     return file.name

@@ -62,8 +62,8 @@ def console() -> Console:
 
 def tell(to: Console, line: str, style: str = "") -> None:
     """A sentence: wrapped at spaces on a terminal, as long as it is elsewhere."""
-    for part in folded(line, to.width if to.is_terminal else None):
-        to.print(part, style=style, markup=False, soft_wrap=True)
+    parts = folded(line, to.width if to.is_terminal else None)
+    to.print("\n".join(parts), style=style, markup=False, soft_wrap=True)
 
 
 def show(plan: Plan, to: Console, *, is_verbose: bool = False) -> None:

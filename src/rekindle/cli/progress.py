@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from rekindle.cli.text import wrapped
 from rekindle.master.events import Event
 from rekindle.master.state import RunState
 from rekindle.observe.progress import Progress, Row
@@ -65,7 +66,11 @@ class Display:
         return str(self.state.order) if self.state is not None else ""
 
     def _say(self, line: str) -> None:
-        self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {escape(line)}", soft_wrap=True)
+        clock = time.strftime("%H:%M:%S ")
+        wide = self._console.width - len(clock) if self._console.is_terminal else None
+        first, *rest = wrapped(line, wide)
+        lines = [f"[dim]{clock}[/dim]{escape(first)}", *(" " * len(clock) + escape(part) for part in rest)]
+        self._console.print("\n".join(lines), soft_wrap=True)
 
     def _tell_plainly(self) -> None:
         rows = self.progress.rows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.plan import console
+from rekindle.cli.plan import console, tell
 from rekindle.cli.progress import Display
 from rekindle.cli.run_start import Starting
 from rekindle.journal.keys import find_claim
@@ -18,12 +18,12 @@ def watch_living(starting: Starting) -> int:
     store = open_store(config.location, config.storage)
     held = find_claim(store, pipeline, starting.parameters)
     assert held is not None, "a living run holds its key"
-    to.print(f"watching run {held.run}, which another process has", markup=False, soft_wrap=True)
+    tell(to, f"watching run {held.run}, which another process has")
     with Display(to) as display:
         for events, state in watch(store, pipeline, held.run, stale_seconds=config.stale_seconds):
             display(events, state)
     phase = display.state.phase if display.state else Phase.RUNNING
-    to.print(f"run {held.run}: {_ending(phase)}", markup=False, soft_wrap=True)
+    tell(to, f"run {held.run}: {_ending(phase)}")
     return ExitCode.DONE if phase is Phase.SUCCEEDED else ExitCode.RESUMABLE
 
 
