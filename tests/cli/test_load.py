@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import rekindle
 from rekindle.api import Pipeline
 from rekindle.cli.load import load
 from rekindle.errors import GraphRefused, NotFound, RekindleError
@@ -89,3 +92,24 @@ def test_what_cannot_be_loaded_is_refused(
         load(given)
     assert message in refused.value.message
     assert hint in refused.value.hint
+
+
+def test_a_type_as_text_needs_spark_and_the_hint_says_how_to_do_without(folder: Path) -> None:
+    """In a process of its own: here some other test may have a session. A command that needs Spark starts one, and
+    reads the file then."""
+    (folder / "typed_flow.py").write_text(
+        f'{ONE}from pyspark.sql.functions import udf\n\n@udf("int")\ndef price(order):\n    return 1\n'
+    )
+    code = (
+        "from rekindle.cli.load import load\n"
+        "from rekindle.errors import GraphRefused\n"
+        "try:\n    load('typed_flow.py')\n"
+        "except GraphRefused as error:\n    print(error.message, error.hint, sep='\\n')\n"
+    )
+    paths = {**os.environ, "PYTHONPATH": str(Path(rekindle.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=paths)
+    message, hint = done.stdout.splitlines()
+    assert message.startswith("typed_flow.py:6: PySparkRuntimeError: [SESSION_OR_CONTEXT_NOT_EXISTS]"), done
+    assert (
+        hint == "this line needs Spark: give the type as an object, @udf(IntegerType()), or declare it inside the step"
+    )

@@ -21,6 +21,9 @@ from rekindle.api import Pipeline
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import GraphRefused, NotFound, RekindleError
 
+# What PySpark says when something needs a session and there is none.
+NEEDS_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -65,9 +68,7 @@ def _from_file(place: str) -> ModuleType:
         raise
     except Exception as error:
         del sys.modules[name]
-        raise GraphRefused(
-            f"{_line(error, path)}: {_what(error)}", f"correct it; `python {place}` shows the whole trace"
-        ) from error
+        raise GraphRefused(f"{_line(error, path)}: {_what(error)}", _hint(error, f"python {place}")) from error
     return module
 
 
@@ -89,9 +90,7 @@ def _from_module(name: str, given: str) -> ModuleType:
         )
         raise NotFound(f"there is no module {name} to import {given} from", hint) from error
     except Exception as error:
-        raise GraphRefused(
-            f"{name}: {_what(error)}", f"correct it; `python -c 'import {name}'` shows the whole trace"
-        ) from error
+        raise GraphRefused(f"{name}: {_what(error)}", _hint(error, f"python -c 'import {name}'")) from error
 
 
 def _pick(module: ModuleType, attribute: str, place: str) -> Pipeline:
@@ -110,6 +109,13 @@ def _pick(module: ModuleType, attribute: str, place: str) -> Pipeline:
         case names:
             first = names[0]
             raise NotFound(f"{place} has several pipelines: {', '.join(names)}", f"{place}:{first}")
+
+
+def _hint(error: Exception, again: str) -> str:
+    """A type as text, such as `@udf("int")`, is parsed by Spark, when the file is read."""
+    if NEEDS_SESSION in str(error):
+        return "this line needs Spark: give the type as an object, @udf(IntegerType()), or declare it inside the step"
+    return f"correct it; `{again}` shows the whole trace"
 
 
 def _line(error: Exception, path: Path) -> str:

@@ -9,15 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
 
-from rekindle.cli.load import Loaded, load
+from rekindle.cli.load import NEEDS_SESSION, Loaded, load
 from rekindle.cli.run_options import Choices
 from rekindle.config import has_spark_folder, is_submitted
 from rekindle.engine.adapter import engine_module
 from rekindle.errors import GraphRefused
 
 START = "rekindle.engine.spark.start"
-# What PySpark says when something needs a session and there is none.
-NEEDS_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
 
 class _Start(Protocol):

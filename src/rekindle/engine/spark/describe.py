@@ -22,6 +22,7 @@ from rekindle.engine.constants import Known, known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark.failures import text_of
+from rekindle.engine.spark.session import is_connect
 from rekindle.errors import GraphRefused, StepStartsJob
 
 NO_JOBS = "rekindle-only-describes"
@@ -38,8 +39,13 @@ def describe(
         made = one.call(frames, session, given)
     if made is None and one.role is Role.SINK and len(one.inputs) == 1:
         return frames[one.inputs[0]]
-    if not isinstance(made, DataFrame):
+    if not isinstance(made, DataFrame) or is_connect(made):
         raise _not_a_frame(one, made)
+    if made.isStreaming:
+        raise GraphRefused(
+            f"{one.place}: {one.name} returned a streaming DataFrame, and this is a batch pipeline",
+            hint="read it as a batch: spark.read in place of spark.readStream",
+        )
     return made
 
 
@@ -48,6 +54,11 @@ def _not_a_frame(one: Declared, made: object) -> GraphRefused:
         return GraphRefused(
             f"{one.place}: sink {one.name} reads {', '.join(one.inputs)} and returns nothing: which of them is it?",
             hint="return the DataFrame to publish",
+        )
+    if is_connect(made):
+        return GraphRefused(
+            f"{one.place}: {one.name} returned a DataFrame of Spark Connect, and this session is a classic one",
+            hint="make it from the session that the step is given, or from its inputs",
         )
     what = "nothing" if made is None else f"a {type(made).__name__}"
     return GraphRefused(f"{one.place}: {one.name} returned {what}, not a DataFrame", hint="return a DataFrame")

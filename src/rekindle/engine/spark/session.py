@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.errors import Refused
 
+CONNECT = "pyspark.sql.connect"
 PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
 
 # What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
@@ -39,8 +40,22 @@ def jar_path() -> str:
     return str(files("rekindle.engine.spark") / "jars" / "rekindle-spark.jar")
 
 
+def is_connect(found: object) -> bool:
+    """Whether a session or a DataFrame is one of Spark Connect. Told by its class: there need not be a server."""
+    return any(one.__module__.startswith(CONNECT) for one in type(found).__mro__)
+
+
+def refuse_connect(spark: object) -> None:
+    if is_connect(spark):
+        raise Refused(
+            "this is a Spark Connect session, which has no driver of its own: Rekindle works in the driver's JVM",
+            hint="start a classic session: `SparkSession.builder.master(…)` without SPARK_REMOTE, or spark-submit",
+        )
+
+
 def attach(spark: SparkSession) -> None:
     """Make our classes known to the driver and, with the next Spark task, to every executor."""
+    refuse_connect(spark)
     if not _has_classes(spark):
         # What ADD JAR does, without the first SQL text of a driver: its parser alone takes a second to load.
         spark._jsparkSession.sessionState().resourceLoader().addJar(jar_path())
@@ -85,6 +100,7 @@ def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSess
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
     """What cuts a source into partitions, would follow the number of cores, or decides by the size of a source whether
     a join leaves rows in them: fixed when a run starts, so that another cluster cuts it the same way."""
+    refuse_connect(spark)
     cores = str(spark.sparkContext.defaultParallelism)
     return {name: spark.conf.get(name, cores) or cores for name in FOLLOW_CORES} | {
         name: str(spark.conf.get(name)) for name in CUT_FILES + JOIN_BY_SIZE

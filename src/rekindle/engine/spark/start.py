@@ -20,14 +20,21 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark_log import TO_FILE
+from rekindle.errors import Refused
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
+REMOTE = "sc://"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[SparkSession, bool]:
     """A session, and whether it was started here."""
+    if master.startswith(REMOTE):
+        raise Refused(
+            f"{master} is the address of a Spark Connect server, which has no driver here for Rekindle to work in",
+            hint="--master local[4] or --master spark://host:7077, or spark-submit",
+        )
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
