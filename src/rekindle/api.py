@@ -25,8 +25,9 @@ from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, ParameterRefused
 from rekindle.model.kinds import KeepUntil
 from rekindle.observe.plan import Plan
+from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
-from rekindle.runtime import running
+from rekindle.runtime import looking, running
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.running import Wish, stores_of
 
@@ -129,6 +130,11 @@ class Pipeline:
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
         """What `run` with the same arguments would do now, without doing it: nothing is written or started."""
         return running.plan(self._wish(spark, location, options, parameters), _spark)
+
+    def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
+        """What became of the run of these parameters, from its journal alone; it needs no session. In a notebook it
+        shows itself, and so does its `graph`."""
+        return looking.show(self._wish(None, location, options, parameters))
 
     def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
         texts = _texts(parameters)

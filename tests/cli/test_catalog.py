@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.location import make_run
-from rekindle.cli.briefs import Briefs, life_text
+from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, runs_of
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.journal.keys import claim, enlist, parameters_of
@@ -13,6 +13,7 @@ from rekindle.journal.lease import Life, Sign
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
+from rekindle.runtime.life import life_text
 from runtime.instant import Instant
 
 

@@ -12,13 +12,13 @@ from rekindle.cli.catalog import Named
 from rekindle.errors import RekindleError, StoreFailed
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import Position, folder_of
-from rekindle.journal.lease import Life, Sign, sign_of_life
+from rekindle.journal.lease import Life, sign_of_life
 from rekindle.journal.one_clock import with_one_clock
 from rekindle.journal.owner import Owner
 from rekindle.journal.snapshot import newest
 from rekindle.journal.store import Store
 from rekindle.observe.runs import INTERRUPTED, Brief, Tally
-from rekindle.observe.words import time_text
+from rekindle.runtime.life import life_text
 
 LIVE = frozenset({"running", "failing", "closing"})
 
@@ -97,20 +97,3 @@ class Briefs:
             return phase, "not known: the store has no clock for us"
         is_alone = sign.life is not Life.LIVING and phase == "running"
         return (INTERRUPTED if is_alone else phase), life_text(sign)
-
-
-def life_text(sign: Sign) -> str:
-    """Whether the driver lives, in words."""
-    who = str(sign.owner) if sign.owner is not None else "its driver"
-    age = "" if sign.age_seconds is None else f" {time_text(round(sign.age_seconds * 1000))} ago"
-    match sign.life:
-        case Life.LIVING:
-            return f"{who}, alive{age}"
-        case Life.LEFT:
-            return f"{who} left"
-        case Life.DEAD:
-            return f"{who} is dead"
-        case Life.STALE:
-            return f"{who}, last seen{age or ' long ago'}"
-        case Life.NOBODY:
-            return "nobody"

@@ -6,6 +6,7 @@ The SVG stands by itself: colours and fonts are in it, nothing is loaded. It fol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
@@ -46,6 +47,19 @@ def svg(picture: Picture) -> str:
     wide, high = round(placed.width), round(placed.height)
     size = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
     return f'<svg xmlns="{NAMESPACE}" {size} role="img"><style>{STYLE}</style>{"".join(body)}</svg>'
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture that draws itself: in a notebook, or as text."""
+
+    picture: Picture
+
+    def __str__(self) -> str:
+        return "\n".join(text(self.picture))
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow: auto">{svg(self.picture)}</div>'
 
 
 def text(picture: Picture) -> Iterator[str]:

@@ -19,7 +19,7 @@ from rekindle.master.state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Node, Picture, Share
-from rekindle.observe.picture_svg import svg
+from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
 from rekindle.observe.words import count_text
 
@@ -187,6 +187,11 @@ class RunView(msgspec.Struct, frozen=True):
         wide = {(edge.producer, edge.consumer) for edge in self.edges if edge.is_wide}
         links = (Link(name, step.name, (name, step.name) in wide) for step in self.steps for name in step.reads)
         return Picture(tuple(step.node() for step in self.steps), tuple(links))
+
+    @property
+    def graph(self) -> Drawing:
+        """The picture, to be looked at in a notebook."""
+        return Drawing(self.picture())
 
     def _repr_html_(self) -> str:
         head = f"run {self.order} of {self.pipeline}: {self.phase}, {self.kept}"

@@ -1,0 +1,23 @@
+"""The life of a run's driver, in words."""
+
+from __future__ import annotations
+
+from rekindle.journal.lease import Life, Sign
+from rekindle.observe.words import time_text
+
+
+def life_text(sign: Sign) -> str:
+    """Whether the driver lives, in words."""
+    who = str(sign.owner) if sign.owner is not None else "its driver"
+    age = "" if sign.age_seconds is None else f" {time_text(round(sign.age_seconds * 1000))} ago"
+    match sign.life:
+        case Life.LIVING:
+            return f"{who}, alive{age}"
+        case Life.LEFT:
+            return f"{who} left"
+        case Life.DEAD:
+            return f"{who} is dead"
+        case Life.STALE:
+            return f"{who}, last seen{age or ' long ago'}"
+        case Life.NOBODY:
+            return "nobody"
