@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.engine.check import check
 from rekindle.engine.constants import Known
-from rekindle.engine.spark import results
-from rekindle.engine.spark.compile import Compiled, compile_pipeline
+from rekindle.engine.spark import prepare, results
+from rekindle.engine.spark.compile import Compiled, compile_pipeline, partitions_for
 from rekindle.engine.spark.layout import Layout, hold
-from rekindle.engine.spark.session import group_session
+from rekindle.engine.spark.session import clone, group_session
+from rekindle.engine.spark.sources import Pin
 from rekindle.errors import StepStartsJob
 from rekindle.model.kinds import Determinism, KeepUntil
 
@@ -308,3 +309,39 @@ def test_a_frame_of_another_session_is_planned_in_the_groups_own(spark: SparkSes
     assert made.sparkSession is session
     held = hold(made, session, Layout(("id",), 2))
     assert results.stand_in(session, held.schema, held.layout).columns == ["id"]
+
+
+GIGABYTE = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("pins", "partitions"),
+    [
+        ([Pin(True, "a", 1, 100)], 8),
+        ([Pin(True, "a", 1, GIGABYTE)], 128),
+        ([Pin(True, "a", 1, GIGABYTE), Pin(True, "b", 1, 1)], 129),
+        ([Pin(True, "a", 9, 100 * GIGABYTE)], 200),
+        ([Pin(True, "a", 1, 100), Pin(False, "", because=("a database",))], 200),
+        ([Pin(True, "a", 1, 100), Pin(True)], 200),
+        ([], 200),
+    ],
+)
+def test_where_nobody_asked_the_number_of_partitions_follows_the_bytes(pins: list[Pin], partitions: int) -> None:
+    assert partitions_for(pins, 200) == partitions
+
+
+@pytest.mark.parametrize(("asked", "partitions"), [("200", 8), ("5", 5)])
+def test_the_number_of_partitions_is_pinned_with_the_run(
+    spark: SparkSession, pipeline: rk.Pipeline, asked: str, partitions: int
+) -> None:
+    @pipeline.step
+    def counted(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("k").count()
+
+    session = clone(spark, {"spark.sql.shuffle.partitions": asked})
+    steps = check(pipeline._declared, {})
+    first = compile_pipeline(session, steps, {}, KNOWN, prepare.pinned_settings(session))
+    assert first.groups["counted"].partitions == partitions
+    assert first.settings["spark.sql.shuffle.partitions"] == str(partitions)
+    again = compile_pipeline(clone(spark, {"spark.sql.shuffle.partitions": "7"}), steps, {}, KNOWN, first.settings)
+    assert again.groups["counted"].partitions == partitions

@@ -173,6 +173,32 @@ SUMS = [
     row("a median of doubles", "select median(d) from t", UNKNOWN, "Median of floating point"),
     row("the first row", "select first(id) from t", UNKNOWN, "First"),
     row("a list of all rows", "select collect_list(id), collect_set(id) from t", UNKNOWN, "CollectList", "CollectSet"),
+    row("a list that is sorted on the spot", "select sort_array(collect_list(id)), i from t group by i", DETERMINATE),
+    row("a sorted set", "select sort_array(collect_set(named_struct('a', s, 'b', m)), false) from t", DETERMINATE),
+    row("zeros stay unsorted", "select sort_array(collect_list(d)) from t", UNKNOWN, "CollectList"),
+    row(
+        "so do zeros in a struct",
+        "select sort_array(collect_list(named_struct('d', d))) from t",
+        UNKNOWN,
+        "CollectList",
+    ),
+    row(
+        "and spellings",
+        "select sort_array(collect_list(c)) from collated",
+        UNKNOWN,
+        "Aggregate of collated strings",
+        "CollectList",
+    ),
+    row("sorted and as it is", "select sort_array(collect_list(i)), collect_list(i) from t", UNKNOWN, "CollectList"),
+    row("another order", "select array_sort(collect_list(id), (x, y) -> 0) from t", UNKNOWN, "CollectList"),
+    row("sorted too late", "select sort_array(slice(collect_list(id), 1, 2)) from t", UNKNOWN, "CollectList"),
+    row("a pivot", "select * from (select i, id, s from t) pivot (sum(id) for s in ('1', '2'))", DETERMINATE),
+    row(
+        "a pivot of what came first",
+        "select * from (select i, id, s from t) pivot (first(id) for s in ('1', '2'))",
+        UNKNOWN,
+        "First",
+    ),
     row("a tie of the greatest", "select max_by(s, id), mode(id) from t", UNKNOWN, "MaxBy", "Mode"),
 ]
 

@@ -48,7 +48,8 @@ class Prepared:
     for every declared step what became of it; `sinks` are the kept steps that are published; `doubts` are what makes a
     kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell;
     `missing` looks which partitions of these segments have lost their files; `tasks` is how many tasks of all stages an
-    attempt would take, None where that is not known before it starts."""
+    attempt would take, None where that is not known before it starts; `settings` are those that were wanted, and what
+    could only be pinned when the sources were known."""
 
     engine: Engine
     graph: Graph
@@ -60,6 +61,7 @@ class Prepared:
     cores: int = 0
     missing: Missing = lambda counted: {}
     tasks: Tasks = lambda command: None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def engine_module(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -164,7 +164,7 @@ def _ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, ord
         wish.options.config,
         _kept("accept_change", wish.options.accept_change, prepared),
         _kept("replace", wish.options.replace, prepared),
-        constants,
+        replace(constants, settings={**constants.settings, **prepared.settings}),
     )
     return _Ready(known, prepared, intent)
 

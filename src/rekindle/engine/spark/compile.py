@@ -3,6 +3,10 @@
 What is learned may not depend on sizes: stand-ins have no files, so a join counts as one that moves rows unless both
 sides lie together or the user asked for a broadcast. Adaptive execution is off here: nothing is executed, and an action
 in a step is one Spark job that can be stopped before it does anything.
+
+A kept step for which nobody asked for a number of partitions has that of `spark.sql.shuffle.partitions` where the user
+set it. Where not, the number follows the bytes of the pinned sources, never the cores: adaptive execution, which would
+merge small partitions, does so by sizes that another driver may not see again. It is pinned with the run.
 """
 
 from __future__ import annotations
@@ -24,12 +28,13 @@ from rekindle.engine.spark.describe import describe
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.session import clone, group_session, in_session
-from rekindle.engine.spark.sources import pin
+from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, RekindleError
 from rekindle.model.kinds import Determinism
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+BYTES_PER_PARTITION, PARTITIONS_MIN = 8 << 20, 8
 DESCRIBING = {**POINTWISE, "spark.sql.adaptive.enabled": "false"}
 PYTHON = re.compile(r"Python|InPandas|InArrow")
 
@@ -39,12 +44,14 @@ Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
-    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published."""
+    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published.
+    `settings` are those it was compiled with, the number of partitions among them."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
     why: dict[str, str]
     sinks: dict[str, Target]
+    settings: dict[str, str]
 
 
 def compile_pipeline(
@@ -56,8 +63,13 @@ def compile_pipeline(
 ) -> Compiled:
     """`declared` is checked, producers first. Starts no Spark job, except what a source needs to know its schema."""
     session = clone(group_session(spark, settings or {}), DESCRIBING)
-    partitions = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
-    looks, sources = _look_at_all(session, declared, parameters, constants, partitions)
+    sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
+    pins = {name: pin(frame) for name, frame in sources.items()}
+    usual = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
+    is_set = SHUFFLE_PARTITIONS in (settings or {})
+    partitions = usual if is_set else partitions_for(list(pins.values()), usual)
+    session.conf.set(SHUFFLE_PARTITIONS, str(partitions))
+    looks = _look_at_all(session, declared, parameters, constants, _Read(sources, pins), partitions)
     decisions = decide(declared, looks)
     steps = {one.name: one for one in declared}
     kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
@@ -67,7 +79,16 @@ def compile_pipeline(
         one.name: _group(one, [steps[name] for name in members[one.name]], looks, build, partitions) for one in kept
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
-    return Compiled(groups, members, why, _sinks(declared, decisions))
+    pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
+    return Compiled(groups, members, why, _sinks(declared, decisions), pinned)
+
+
+def partitions_for(pins: Sequence[Pin], usual: int) -> int:
+    """How many partitions a kept step has if nobody asked for a number. Where a source has no bytes that are known and
+    stay, Spark's own number."""
+    if not pins or not all(one.is_pinned and one.bytes for one in pins):
+        return usual
+    return min(usual, max(PARTITIONS_MIN, -(-sum(one.bytes for one in pins) // BYTES_PER_PARTITION)))
 
 
 def _sinks(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, Target]:
@@ -79,20 +100,19 @@ def _look_at_all(
     declared: Sequence[Declared],
     parameters: Mapping[str, Any],
     constants: Known,
+    read: _Read,
     partitions: int,
-) -> tuple[dict[str, Look], dict[str, DataFrame]]:
-    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused. And
-    the sources as they were read: once, so that every group reads the same files."""
+) -> dict[str, Look]:
+    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
     frames: dict[str, DataFrame] = {}
     looks: dict[str, Look] = {}
-    sources: dict[str, DataFrame] = {}
     fused: set[str] = set()
     for one in declared:
-        frame = _built(one, session, frames, parameters, constants)
-        if one.role is Role.SOURCE:
-            sources[one.name] = frame
+        frame = read.sources.get(one.name)
+        if frame is None:
+            frame = _built(one, session, frames, parameters, constants)
         below = [looks[name] for name in one.inputs if name in fused]
-        looks[one.name] = look = _look(one, frame, frames, below)
+        looks[one.name] = look = _look(one, frame, frames, below, read.pins.get(one.name))
         readers = [other.name for other in declared if one.name in other.inputs]
         if alone(one, look, readers).fate is Fate.FUSED:
             fused.add(one.name)
@@ -100,7 +120,7 @@ def _look_at_all(
             layout = choose(frame, one.keys, one.partitions or partitions)
             frame = results.stand_in(session, frame._jdf.schema(), layout)
         frames[one.name] = frame
-    return looks, sources
+    return looks
 
 
 def _built(
@@ -136,18 +156,20 @@ def _refuse_unknown_keys(one: Declared, columns: list[str]) -> None:
             )
 
 
-def _look(one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], below: Sequence[Look]) -> Look:
+def _look(
+    one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], below: Sequence[Look], read: Pin | None
+) -> Look:
     execution = frame._jdf.queryExecution()
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
-    verdict = verdict_of(execution)
+    verdict = verdict_of(frame)
     return Look(
         exchanges=shape.exchanges,
         has_python=any(PYTHON.search(node.name) for node in plan.below()),
         is_narrow=shape.is_narrow,
         determinism=_determinism(one, verdict.level, below),
         because=verdict.because,
-        is_pinned=one.role is not Role.SOURCE or one.declared_deterministic is True or pin(frame).is_pinned,
+        is_pinned=read is None or one.declared_deterministic is True or read.is_pinned,
         is_input_itself=len(one.inputs) == 1 and frame is frames[one.inputs[0]],
     )
 
@@ -189,6 +211,14 @@ def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Deter
         return Determinism.INDETERMINATE
     is_declared = root.declared_deterministic and all(looks[one.name].determinism.is_repeatable for one in fused)
     return Determinism.DECLARED if is_declared else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The sources as they were read: once, so that every group reads the same files. And what each read."""
+
+    sources: Mapping[str, DataFrame]
+    pins: Mapping[str, Pin]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ A known name is not enough where values count as equal that are not the same:
 - sums: exact in whole numbers, and in decimals of up to 28 digits, which have ten more before they overflow;
 - windows: rows with equal sort keys are peers in a rank and in a frame by range, in a frame by rows they are not;
 - duplicates by some columns, and limits: which row stays is told by a column that is no key.
+
+A list of what was met has the order of the rows, unless it is sorted on the spot, by values that are the same if they
+compare equal.
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ def judge(analysed_json: str, text: str = "") -> Verdict:
     that gives up on overflow from one that fails: whether it gives up depends on the order of rows."""
     nodes = list(walk(parse(analysed_json)))
     is_collated = any(map(_is_collated, nodes))
-    found = {one for node in nodes for one in _doubts(node, is_collated)}
+    settled = {id(one) for node in nodes if node.name == "SortArray" for one in _sorted_list(node)}
+    found = {one for node in nodes if id(node) not in settled for one in _doubts(node, is_collated)}
     found |= {(Doubt.ORDER, name) for name in GIVES_UP.findall(text)}
     kinds = {kind for kind, _ in found}
     level = Determinism.UNKNOWN if found else Determinism.DETERMINATE
@@ -114,10 +118,23 @@ def _inexact(node: Node) -> str:
     if node.name == "Average":
         is_exact = _digits(value) <= DIGITS_MAX and _is_decimal(value)
         return "" if is_exact else "Average not of decimals"
-    if any(one.name in known.MAKES_DOUBLES or FLOATS.search(_types(one)) for one in walk(value, _says_type)):
+    if _makes_floats(value):
         return f"{node.name} of floating point"
     is_wide = node.name == "Sum" and _digits(value) > DIGITS_MAX
     return f"Sum of decimals of more than {DIGITS_MAX} digits" if is_wide else ""
+
+
+def _makes_floats(value: Node) -> bool:
+    return any(one.name in known.MAKES_DOUBLES or FLOATS.search(_types(one)) for one in walk(value, _says_type))
+
+
+def _sorted_list(sort: Node) -> Iterator[Node]:
+    """The list of rows below a sort that leaves nothing of their order."""
+    below = sort.children[0]
+    while below.name == "AggregateExpression" and below.children:
+        below = below.children[0]
+    if below.name in known.LISTS and not _makes_floats(below) and not any(map(_is_collated, walk(below))):
+        yield below
 
 
 def _says_type(node: Node) -> bool:

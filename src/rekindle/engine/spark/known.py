@@ -1,9 +1,10 @@
 """The names that the determinism table knows, as Spark 4.1 to 4.3 call their operators and expressions.
 
 A name belongs here if it was tried. What is not here is unknown. Left out on purpose, because they keep whichever row
-came first or last: First, Last, AnyValue, MaxBy, MinBy, Mode, CollectList, CollectSet, ListAgg, PivotFirst, RowNumber,
-NTile, Lag, Lead, NthValue; because they add doubles: variance and its kin; because they depend on the order of
-merging: sketches and approximate percentiles. The session's time zone is pinned, so its name is no query constant.
+came first or last: First, Last, AnyValue, MaxBy, MinBy, Mode, CollectList, CollectSet, ListAgg, RowNumber, NTile, Lag,
+Lead, NthValue; because they add doubles: variance and its kin; because they depend on the order of
+merging: sketches and approximate percentiles. PivotFirst is here: there is one row for each cell of a pivot, made by an
+aggregate below it. The session's time zone is pinned, so its name is no query constant.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ NESTED = _names(
 AGGREGATES = _names(
     """
     AggregateExpression Count CountIf RegrCount Sum Min Max Average BitAndAgg BitOrAgg BitXorAgg BoolAnd BoolOr
-    HyperLogLogPlusPlus Percentile Median PercentileCont PercentileDisc
+    HyperLogLogPlusPlus Percentile Median PercentileCont PercentileDisc PivotFirst
     """
 )
+LISTS = _names("CollectList CollectSet")
 RANKS = _names("Rank DenseRank PercentRank CumeDist")
 WINDOWS = RANKS | _names(
     "WindowExpression WindowSpecDefinition SpecifiedWindowFrame CurrentRow UnboundedPreceding UnboundedFollowing"

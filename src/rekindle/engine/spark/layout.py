@@ -189,9 +189,9 @@ def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
     return found if _lies(found, layout) else None
 
 
-def verdict_of(execution: Any) -> Verdict:
-    """How determinate a query is, by its analysed plan."""
-    analysed = execution.analyzed()
+def verdict_of(frame: DataFrame) -> Verdict:
+    """How determinate a frame is, by its analysed plan."""
+    analysed = frame._jdf.queryExecution().analyzed()
     return judge(analysed.toJSON(), analysed.toString())
 
 
@@ -203,7 +203,7 @@ def _held(frame: DataFrame, layout: Layout, way: Way, like: Held | None) -> Held
         execution=execution,
         layout=layout,
         shape=_shape(frame),
-        verdict=like.verdict if like is not None else verdict_of(execution),
+        verdict=like.verdict if like is not None else verdict_of(frame),
         way=way,
     )
 

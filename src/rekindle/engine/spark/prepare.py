@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Wanted
-from rekindle.engine.spark import inventory, session, sinks
+from rekindle.engine.lines import with_lines
+from rekindle.engine.spark import inventory, session, sinks, sources
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
 from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse
@@ -27,15 +28,19 @@ __all__ = ["pinned_settings", "prepare", "read_newest"]
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
-    """Also the number of partitions that a kept step has if the user gave none: it is part of the graph."""
-    return {**session.pinned_settings(spark), SHUFFLE_PARTITIONS: str(spark.conf.get(SHUFFLE_PARTITIONS))}
+    """Also the number of partitions that a kept step has if the user gave none, where it is not Spark's default: it is
+    part of the graph. Otherwise it is found when the sources are known, and pinned then."""
+    session.attach(spark)
+    rows = sources.settings(spark, [SHUFFLE_PARTITIONS])
+    return session.pinned_settings(spark) | {name: value for name, value, usual in rows if value != usual}
 
 
 def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
+    steps = {one.name: one for one in wanted.steps}
     compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
-    analysis = analyse(spark, compiled.groups, wanted.settings)
+    analysis = analyse(spark, compiled.groups, compiled.settings)
     for step, target in compiled.sinks.items():
         schema = str(analysis.held[step].schema.json())
         sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
@@ -45,7 +50,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
         for name, group in analysis.groups.items()
     }
-    engine = SparkEngine(spark, wanted.root, groups, wanted.settings, publisher.publish)
+    engine = SparkEngine(spark, wanted.root, groups, compiled.settings, publisher.publish)
     return Prepared(
         engine=engine,
         graph=analysis.graph,
@@ -53,10 +58,14 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         sinks=tuple(compiled.sinks),
         members=compiled.members,
         why=compiled.why,
-        doubts={name: held.verdict.because for name, held in analysis.held.items()},
+        doubts={
+            name: with_lines(held.verdict.because, [steps[one].function for one in compiled.members[name]])
+            for name, held in analysis.held.items()
+        },
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
+        settings=compiled.settings,
     )
 
 
