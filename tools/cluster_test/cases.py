@@ -21,6 +21,7 @@ from cluster_test.play import (
     Session,
     Stage,
     again,
+    bare,
     finals,
     finished,
     run_of,
@@ -75,7 +76,7 @@ def _resumed_with_fixed_code(stage: Stage, at: int, damaged: str) -> None:
     second = stage.session("fixed")
     second.user_code.write_text(fixed(second.user_code.read_text()))
     second.start(ONE_FAILURE)
-    plain = second.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, second)
     one = {"scored": str(at), "enriched": str(at), "ledger": str(at)}
     _resumes(second, Order("accepted", accepted=["scored"]), plain, one | whole("by_product", "report"))
     over = whole("scored", "enriched", "by_product", "report", "ledger")
@@ -95,7 +96,7 @@ def _resumed_with_changed_helper(stage: Stage) -> None:
     third = stage.session("helper")
     third.user_code.write_text(with_helper_changed(fixed(third.user_code.read_text())))
     third.start()
-    plain = third.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, third)
     _resumes(third, Order("helper"), plain, whole("scored", "enriched", "by_product", "report", "ledger"))
     assert "bonus" in third.driver.text(), "the helper that changed is not named"
     third.end()
@@ -108,7 +109,7 @@ def _resumed_with_changed_input(stage: Stage, session: Session, at: int) -> None
         answer = session.do(Order("input", accepted=["scored"]))
         same("changed input", answer.phase, "Refused")
         assert "people" in answer.error and "--replace" in answer.error, answer.error
-        plain = session.do(Order("plain", is_bare=True)).digests
+        plain = bare(stage, session)
         order = Order("input", accepted=["scored"], replaced=["people"])
         over = whole("people", "enriched", "by_product", "report", "ledger")
         _resumes(session, order, plain, {"scored": str(at)} | over)
@@ -128,7 +129,7 @@ def strategies(stage: Stage) -> Figures:
     """Each failover strategy against a partition that fails until its cause goes away."""
     session = stage.session("strategies").start(ONE_FAILURE)
     stage.cure()
-    plain = session.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, session)
     figures: Figures = {}
     for strategy in ("region", "individual", "full"):
         stage.uncure()
@@ -151,7 +152,7 @@ def executors_and_workers(stage: Stage) -> Figures:
     draw = random.Random(7)
     stage.cure()
     session = stage.session("executors").start({"spark.task.maxFailures": "2"})
-    plain = session.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, session)
     figures: Figures = {"kills": 0}
     for name in ("executor-1", "executor-2", "worker-1"):
         number = session.ask(Order(name))
@@ -176,7 +177,7 @@ def drivers(stage: Stage, kills: int) -> Figures:
     draw = random.Random(11)
     stage.cure()
     current = stage.session("driver").start()
-    plain = current.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, current)
     old, young = Done(), Done()
     for number in range(kills):
         is_last = number == kills - 1
@@ -226,7 +227,7 @@ def zombie(stage: Stage) -> Figures:
     late = old.answer(number, 60)
     same("the zombie's end", (late.phase, "taken over" in late.error), ("fenced", True))
     same("its exit code", old.driver.wait(60), 5)
-    plain = new.do(Order("plain", is_bare=True)).digests
+    plain = bare(stage, new)
     same("output", (answer.phase, answer.digests), ("succeeded", plain))
     again = new.do(Order("taken"))
     same("output after it woke", (again.phase, again.digests), ("done", plain))
@@ -253,7 +254,7 @@ def disk_full(stage: Stage) -> Figures:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
     try:
         first = stage.session("full").start(ONE_FAILURE)
-        plain = first.do(Order("plain", is_bare=True)).digests
+        plain = bare(stage, first)
         answer = first.do(Order("full", tries=2))
         assert answer.phase in ("RunFailed", "StoreFailed"), answer
         done = finished(first, "full")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,6 +20,25 @@ Figures = dict[str, int | float | str]
 STEPS = ("scored", "people", "enriched", "by_product", "report", "ledger")
 N = 64
 Ran = dict[str, Partitions]
+# What bare Spark made of some code and some input, and on which stages that was the right output.
+_MADE: dict[tuple[str, str], dict[str, str]] = {}
+_RIGHT: defaultdict[Path, list[dict[str, str]]] = defaultdict(list)
+
+
+def bare(stage: Stage, session: Session) -> dict[str, str]:
+    """The digests of what bare Spark makes of a session's code and the input as it lies now. It is computed once: the
+    same code over the same input gives the same on every stage."""
+    files = sorted((str(path.relative_to(stage.input)), path.stat().st_size) for path in stage.input.rglob("*.parquet"))
+    key = session.user_code.read_text(), str(files)
+    if key not in _MADE:
+        _MADE[key] = session.do(Order("plain", is_bare=True)).digests
+    _RIGHT[stage.folder].append(_MADE[key])
+    return _MADE[key]
+
+
+def right_outputs(stage: Stage) -> list[dict[str, str]]:
+    """All that was asked for on this stage."""
+    return _RIGHT[stage.folder]
 
 
 def finals(session: Session, order: str) -> Ran:

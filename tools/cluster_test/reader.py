@@ -15,7 +15,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cluster_test.play import Figures, Stage
+from cluster_test.play import Figures, Stage, right_outputs
 from cluster_test.rows import digest_of
 from rekindle.engine.pointers import POINTERS, Pointer, decode
 from rekindle.journal.store import Store
@@ -87,10 +87,7 @@ def reading(stage: Stage, figures: Figures) -> Iterator[None]:
     with Reader(stage) as reader:
         yield
     assert not reader.faults, f"{len(reader.faults)} faults while reading, first: {reader.faults[0]}"
-    right = {name: set[str]() for name in SINKS}
-    for answer in (answer for session in stage.drivers for answer in session.answers()):
-        for name in SINKS if answer.phase == "bare" else ():
-            right[name].add(answer.digests[name])
+    right = {name: {made[name] for made in right_outputs(stage)} for name in SINKS}
     for name, versions in reader.seen.items():
         wrong = {number: digest for number, digest in versions.items() if digest not in right[name]}
         assert not wrong, f"{name}: versions that are no right output were read: {wrong}; right are {right[name]}"

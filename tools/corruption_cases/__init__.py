@@ -1,0 +1,1 @@
+"""`make corruption-cases`: public ways in which Spark loses or doubles rows, with and without Rekindle."""

@@ -1,0 +1,107 @@
+"""The same cases as Rekindle pipelines, at its defaults. Each round is a run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from corruption_cases.bare import differ, ids, wrong
+from corruption_cases.rows import MAPS, REDUCES, ROWS, Strike, slowly, unordered
+
+
+def _pipeline(name: str) -> rk.Pipeline:
+    made = rk.Pipeline(name)
+
+    @made.source
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(0, ROWS, 1, MAPS)
+
+    return made
+
+
+def _run(pipeline: rk.Pipeline, spark: SparkSession, folder: str, strike: Strike) -> None:
+    with strike:
+        pipeline.run(spark, f"{folder}/state")
+
+
+def _read(spark: SparkSession, folder: str, name: str) -> list[int]:
+    return ids(rk.read_newest(spark, f"{folder}/{name}"))
+
+
+def round_robin(spark: SparkSession, folder: str, strike: Strike) -> str:
+    made = _pipeline("round_robin")
+
+    @made.step
+    def dealt(numbers: DataFrame) -> DataFrame:
+        return numbers.mapInPandas(unordered, "id long").repartition(REDUCES).mapInPandas(slowly, "id long")
+
+    @made.sink(rk.files(f"{folder}/out"))
+    def out(dealt: DataFrame) -> None: ...
+
+    _run(made, spark, folder, strike)
+    return wrong(_read(spark, folder, "out"))
+
+
+def salted(spark: SparkSession, folder: str, strike: Strike) -> str:
+    made = _pipeline("salted")
+
+    @made.step
+    def dealt(numbers: DataFrame) -> DataFrame:
+        salt = (F.rand() * REDUCES).cast("int")
+        spread = numbers.mapInPandas(unordered, "id long").withColumn("salt", salt).repartition(REDUCES, "salt")
+        return spread.drop("salt").mapInPandas(slowly, "id long")
+
+    @made.sink(rk.files(f"{folder}/out"))
+    def out(dealt: DataFrame) -> None: ...
+
+    _run(made, spark, folder, strike)
+    return wrong(_read(spark, folder, "out"))
+
+
+def deduplicated(spark: SparkSession, folder: str, strike: Strike) -> str:
+    made = _pipeline("deduplicated")
+
+    @made.step
+    def kept(numbers: DataFrame) -> DataFrame:
+        return numbers.mapInPandas(unordered, "id long").withColumn("k", F.col("id") % 50).dropDuplicates(["k"])
+
+    @made.sink(rk.files(f"{folder}/left"))
+    def left(kept: DataFrame) -> DataFrame:
+        return kept.select("id").mapInPandas(slowly, "id long")
+
+    @made.sink(rk.files(f"{folder}/right"))
+    def right(kept: DataFrame) -> DataFrame:
+        return kept.select("id").mapInPandas(slowly, "id long")
+
+    _run(made, spark, folder, strike)
+    return differ(_read(spark, folder, "left"), _read(spark, folder, "right"))
+
+
+def split(spark: SparkSession, folder: str, strike: Strike) -> str:
+    made = _pipeline("split")
+
+    @made.step(result="blocking")
+    def rows(numbers: DataFrame) -> DataFrame:
+        return numbers.mapInPandas(unordered, "id long").selectExpr("id", "map(id, id) m")
+
+    @made.sink(rk.files(f"{folder}/train"))
+    def train(rows: DataFrame) -> DataFrame:
+        return rows.randomSplit([0.5, 0.5], seed=7)[0].select("id").mapInPandas(slowly, "id long")
+
+    @made.sink(rk.files(f"{folder}/test"))
+    def test(rows: DataFrame) -> DataFrame:
+        return rows.randomSplit([0.5, 0.5], seed=7)[1].select("id").mapInPandas(slowly, "id long")
+
+    _run(made, spark, folder, strike)
+    return wrong(_read(spark, folder, "train") + _read(spark, folder, "test"))
+
+
+KEPT: dict[str, Callable[[SparkSession, str, Strike], str]] = {
+    "round-robin": round_robin,
+    "rand-salt": salted,
+    "drop-duplicates": deduplicated,
+    "random-split": split,
+}
