@@ -39,9 +39,12 @@ from runtime.filing import Filing
 
 DUE = Rules(Terms(0, 0), Limits(batch=2, per_second=2000.0))
 START_SECONDS = 0.03
-SPREAD_SECONDS = 0.12
+SPREAD = 1.5
 # The commands of an undisturbed run before its results are released: a driver dies at one of them.
 COMMANDS = 5
+FINISHED = "the resume finished"
+WRONG = "WRONG"
+LOST = f"{WRONG}, results lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,17 @@ def main() -> int:
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory(prefix="rekindle-races-") as folder:
-        ended = Counter(race(Path(folder) / "real", one, is_protected=True) for one in rounds(chance, arguments.rounds))
-        lost = Counter(
-            race(Path(folder) / "control", one, is_protected=False) for one in rounds(chance, arguments.control)
-        )
-    for name, count in sorted(ended.items()):
-        print(f"{count:5} {name}")
-    wrong = sum(count for name, count in ended.items() if name.startswith("WRONG"))
-    seen = sum(count for name, count in lost.items() if name.startswith("WRONG"))
-    finished, refused = ended["the resume finished"], wrong_free(ended) - ended["the resume finished"]
+        spread = SPREAD * undisturbed(Path(folder) / "alone")
+        real, control = rounds(chance, arguments.rounds, spread), rounds(chance, arguments.control, spread)
+        ended = Counter(race(Path(folder) / "real", one, is_protected=True) for one in real)
+        lost = Counter(race(Path(folder) / "control", one, is_protected=False) for one in control)
+    for told, counted in (("", ended), ("control: ", lost)):
+        for name, count in sorted(counted.items()):
+            print(f"{count:5} {told}{name}")
+    wrong = sum(count for name, count in ended.items() if name.startswith(WRONG))
+    seen = sum(count for name, count in lost.items() if name.startswith(LOST))
+    finished = ended[FINISHED]
+    refused = arguments.rounds - finished - wrong
     is_both = finished > 0 and refused > 0
     print(
         f"RESULT gc_races rounds={arguments.rounds} resumed={finished} refused={refused} wrong={wrong} "
@@ -88,16 +93,21 @@ def main() -> int:
     return 0 if wrong == 0 and seen > 0 and is_both else 1
 
 
-def wrong_free(ended: Counter[str]) -> int:
-    return sum(count for name, count in ended.items() if not name.startswith("WRONG"))
+def undisturbed(folder: Path) -> float:
+    """The seconds of a resume with nobody beside it: the two of a round begin within little more than that."""
+    store, one = open_store(str(folder)), Round(1, False, 0.0, 2, False)
+    die(store, one)
+    started = time.monotonic()
+    resume(store, one, folder)
+    return time.monotonic() - started
 
 
-def rounds(chance: random.Random, count: int) -> list[Round]:
+def rounds(chance: random.Random, count: int, spread_seconds: float) -> list[Round]:
     return [
         Round(
             number,
             is_gc_first=number % 2 == 1,
-            apart_seconds=chance.random() * SPREAD_SECONDS,
+            apart_seconds=chance.random() * spread_seconds,
             dies_after=chance.randrange(1, COMMANDS),
             is_silent=chance.random() < 0.5,
         )
@@ -106,7 +116,7 @@ def rounds(chance: random.Random, count: int) -> list[Round]:
 
 
 def race(folder: Path, one: Round, *, is_protected: bool) -> str:
-    """How it ended, in words; a wrong end begins with WRONG."""
+    """How it ended, in words."""
     store = open_store(str(folder))
     die(store, one)
     at = time.monotonic() + START_SECONDS
@@ -120,23 +130,23 @@ def race(folder: Path, one: Round, *, is_protected: bool) -> str:
     for child in children:
         _, status = os.waitpid(child, 0)
         if status:
-            return f"WRONG a process ended with status {status}"
+            return f"{WRONG}: a process ended with status {status}"
     answer = json.loads((told / one.run).read_text())
     return judge(store, one, answer["outcome"], answer["losses"])
 
 
 def judge(store: Store, one: Round, outcome: str, losses: int) -> str:
     if losses:
-        return f"WRONG {losses} committed files were gone"
+        return f"{LOST}: committed files were gone"
     is_closed = read(store, one.folder, codec()).position.is_closed
     if outcome == "finished":
-        right = store.get(f"out/{one.folder}") == expected(one)
-        return "the resume finished" if right and not is_closed else "WRONG result"
-    if outcome in ("RunClosed", "StillOwned"):
-        if is_closed and not any(store.walk(f"{one.folder}/results/")):
-            return f"the resume was refused ({outcome})"
-        return f"WRONG refused ({outcome}), and the run is not closed"
-    return f"WRONG {outcome}"
+        is_right = store.get(f"out/{one.folder}") == expected(one)
+        return FINISHED if is_right and not is_closed else f"{LOST}: something else was published"
+    if outcome not in ("RunClosed", "StillOwned"):
+        return f"{WRONG}: {outcome}"
+    if is_closed and not any(store.walk(f"{one.folder}/results/")):
+        return f"the resume was refused ({outcome})"
+    return f"{WRONG}: refused ({outcome}), and the run is not closed"
 
 
 def die(store: Store, one: Round) -> None:

@@ -121,7 +121,7 @@ def _failed(folder: str, run: str, number: int, partitions: int, age: float) -> 
 
 
 def _succeeded(folder: str, run: str, number: int, late: int, age: float) -> Iterator[Item]:
-    for key, body in _made(folder, run, number, "orders[4] =blocking=> daily[3]", breaks=False):
+    for key, body in _made(folder, run, number, "orders[3] =blocking=> daily[3]", breaks=False):
         yield Item(key, body, age)
     for file in range(late):
         yield Item(f"{folder}/results/orders/g0/e1-a1/{data_name(file, 99)}", b"", age)
