@@ -122,6 +122,9 @@ class Config:
     gc_files_per_second: float = _setting(
         "gc.files_per_second", 0.0, "the most files that gc deletes in a second; 0 is no limit", least=0
     )
+    is_swept: bool = _setting(
+        "gc.sweep", True, "each driver removes old waste of its pipeline, a little and beside its run"
+    )
     trace_folder: str = _setting(
         "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
     )

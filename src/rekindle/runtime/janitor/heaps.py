@@ -57,17 +57,23 @@ class Survey:
     results: Heap = field(default_factory=lambda: Heap(f"{RESULTS}/", ""))
     beats: Heap = field(default_factory=lambda: Heap("", "its run is closed"))
     heaps: dict[str, Heap] = field(default_factory=dict)
+    is_cut: bool = False
     _at: tuple[AttemptId | None, Callable[[Entry], None]] | None = None
 
-    def walk(self, store: Store) -> Survey:
-        for page in store.walk(f"{self.look.folder}/"):
+    def walk(self, store: Store, pages_max: int = 0) -> Survey:
+        for number, page in enumerate(store.walk(f"{self.look.folder}/"), 1):
+            if pages_max and number > pages_max:
+                self.is_cut = True
+                break
             for entry in page:
                 self._add(entry)
         return self
 
-    def ripe(self) -> list[Heap]:
-        """The heaps that may go now."""
-        return [heap for heap in self.heaps.values() if heap.takes or self._is_old(heap.youngest)]
+    def ripe(self, files_max: int = 0) -> list[Heap]:
+        """The heaps that may go now. Of a walk that was cut short none: nobody knows how young a heap's rest is."""
+        heaps = [] if self.is_cut else self.heaps.values()
+        old = [heap for heap in heaps if heap.takes or self._is_old(heap.youngest)]
+        return [heap for heap in old if not files_max or heap.files <= files_max]
 
     def young(self) -> int:
         """How many files are waste that is not old enough."""

@@ -64,13 +64,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How gc works: how long things are kept, how fast it deletes, and what it may do at all."""
+    """How gc works: how long things are kept, how fast it deletes, and what it may do at all. A run with more than
+    `pages_max` pages, or a heap with more than `files_max` files, is left to a gc without these limits; 0 is none."""
 
     terms: Terms
     limits: Limits = field(default_factory=Limits)
     stale_seconds: float = STALE_SECONDS
     is_dry: bool = False
     may_close: bool = True
+    pages_max: int = 0
+    files_max: int = 0
 
 
 class _Overtaken(Exception):
@@ -110,10 +113,10 @@ class Janitor:
             return self._report(run, number, verdict, trouble=look.trouble)
         if verdict.act is Act.CLOSE and not self._rules.may_close:
             verdict = Verdict(Act.SWEEP, verdict.because)
-        survey = Survey(look, self._rules.terms, self._now).walk(self._store)
+        survey = Survey(look, self._rules.terms, self._now).walk(self._store, self._rules.pages_max)
         if verdict.act is Act.CLOSE:
             return self._close(run, number, look, verdict, survey)
-        heaps = self._confirmed(run, survey.ripe())
+        heaps = self._confirmed(run, survey.ripe(self._rules.files_max))
         if not self._rules.is_dry:
             self._remove(look, heaps)
         return self._report(run, number, verdict, (*_found(heaps), *self._tidy(look, survey)), survey.young())
