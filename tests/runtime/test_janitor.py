@@ -22,10 +22,12 @@ from rekindle.journal.stores import open_store
 from rekindle.master.state import Phase
 from rekindle.runtime import opening
 from rekindle.runtime.janitor import diary, looks, pins, tend
+from rekindle.runtime.janitor.location import tend_all, tidy_location
 from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.janitor.remover import Limits, Remover
 from rekindle.runtime.janitor.tend import Janitor, Report, Rules
 from runtime.filing import ENDING, Filing, data_name, marker_name
+from runtime.instant import nothing
 from support.s3 import S3Server
 
 RUN = "run-1"
@@ -446,3 +448,37 @@ def arm(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None], *, is_ch
 
 def void(value: object) -> None:
     """An act as an expression."""
+
+
+@pytest.mark.s3
+def test_many_runs_are_tended_at_once_and_told_in_order(s3: S3Server) -> None:
+    store = open_store(s3.url(uuid.uuid4().hex), s3.store_settings)
+    runs = [("daily", f"run-{number}", number) for number in range(1, 8)]
+    for pipeline, run, number in runs:
+        breaks = always("clean", 2) if number % 2 else nothing
+        make_run(store, run, engine=Filing(store, f"{pipeline}/{run}", breaks=breaks))
+    store.put("daily/run-3/journal/00000000000000000002", b"RK1 damaged")
+    store.delete_many("daily/run-3/snapshot/", store.list_after("daily/run-3/snapshot/"))
+    pins.put_pin(store, "daily", "run-5", Pin("ann", 0))
+    reports = list(tend_all(store, runs, Rules(AT_ONCE, Limits(parallel=3))))
+    assert [(one.number, one.because) for one in reports] == [
+        (1, "nobody resumed it"),
+        (2, "it succeeded"),
+        (3, "its journal cannot be read"),
+        (4, "it succeeded"),
+        (5, "it is pinned"),
+        (6, "it succeeded"),
+        (7, "nobody resumed it"),
+    ]
+    left = {entry.name.split("/")[0] for page in store.walk("daily/") for entry in page if "/results/" in entry.name}
+    assert left == {"run-3", "run-5"}
+
+
+def test_what_dead_processes_left_beside_the_pipelines_goes_when_it_is_old(store: MemoryStore) -> None:
+    for key in ("_clock/one", "_probe/two", "notes/three"):
+        store.put(key, b"")
+    store.clock = HOUR
+    assert tidy_location(store, AT_ONCE) == 0, "a process may be using it"
+    store.clock = HOUR + 1
+    assert tidy_location(store, Terms(2 * 3_600_000, 0)) == 0
+    assert tidy_location(store, AT_ONCE) == 2 and list(store.objects) == ["notes/three"]
