@@ -23,9 +23,10 @@ for room in MIDDLE:
     BELOW[room] = {"master", "failover", "model", "errors", "config"}
 BELOW["runtime"] = MIDDLE | BELOW["journal"]
 BELOW["api"] = {"runtime"} | BELOW["runtime"]
+BELOW["onramp"] = {"api"} | BELOW["api"]
 BELOW["testing"] = {"api"} | BELOW["api"]
 BELOW["cli"] = BELOW["ui"] = {"testing"} | BELOW["testing"]
-BELOW["__init__"] = {"api"} | BELOW["api"]
+BELOW["__init__"] = {"api", "onramp"} | BELOW["api"]
 
 PURE = {"model", "failover", "master", "observe"}
 WORLD = {"time", "random", "secrets", "os", "pathlib", "socket", "threading", "asyncio", "subprocess"}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         StillOwned,
         StoreFailed,
     )
+    from rekindle.onramp import run
 
 __all__ = [
     "Fenced",
@@ -40,6 +41,7 @@ __all__ = [
     "files",
     "read_newest",
     "replace",
+    "run",
     "run_time",
     "seed",
     "table",
@@ -52,6 +54,7 @@ _HOMES = {
     "engine.constants": ("run_time", "seed"),
     "engine.targets": ("directory", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
+    "onramp": ("run",),
 }
 
 

@@ -19,7 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The committed files of one kept result, as the journal names them. Nothing is listed: a file that no journal knows
  * is not seen, and a hundred thousand partitions cost no request before the tasks run.
  */
-public final class CommittedFiles implements FileIndex {
+public class CommittedFiles implements FileIndex {
   private final Path root;
   private final FileStatus[] files;
   private final long bytes;

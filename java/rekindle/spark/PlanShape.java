@@ -49,6 +49,7 @@ public final class PlanShape {
       CollectionConverters.asScala(List.of("path", "paths", "basePath", "basepath")).toSeq();
 
   private final Map<Object, Integer> ids = new HashMap<>();
+  private final List<PythonFunction> functions = new ArrayList<>();
 
   private PlanShape() {}
 
@@ -62,6 +63,13 @@ public final class PlanShape {
     StringBuilder out = new StringBuilder();
     new PlanShape().write(plan, out);
     return out.toString();
+  }
+
+  /** The Python code that the shape leaves out, in the order in which it stands in the plan. */
+  public static List<PythonFunction> functions(LogicalPlan plan) {
+    PlanShape shape = new PlanShape();
+    shape.write(plan, new StringBuilder());
+    return shape.functions;
   }
 
   static String hash(String text) {
@@ -79,7 +87,10 @@ public final class PlanShape {
   private void write(Object value, StringBuilder out) {
     if (value == null || value instanceof Number || value instanceof Boolean) {
       out.append(value);
-    } else if (value instanceof QueryContext || value instanceof Metadata || value instanceof PythonFunction) {
+    } else if (value instanceof PythonFunction function) {
+      functions.add(function);
+      out.append('_');
+    } else if (value instanceof QueryContext || value instanceof Metadata) {
       out.append('_');
     } else if (value instanceof String text) {
       out.append('"').append(masked(text)).append('"');

@@ -47,7 +47,7 @@ public final class Sources {
 
   /**
    * One line per source: `files`, digest, number, bytes; or `table`, digest of name and version; or `unpinned`, what it is. Data in the plan itself and
-   * kept results of ours are no sources. Of a directory with partitions only those count that the plan asks for.
+   * kept results of the same run are no sources. Of a directory with partitions only those count that the plan asks for.
    */
   public static String pins(QueryExecution execution) {
     List<String> lines = new ArrayList<>();
@@ -146,8 +146,12 @@ public final class Sources {
   }
 
   private static void files(LogicalRelation relation, Seq<Expression> filters, List<String> lines) {
-    if (relation.relation() instanceof HadoopFsRelation files && !(files.location() instanceof CommittedFiles)) {
-      listed(files.location(), filters, lines);
+    if (relation.relation() instanceof HadoopFsRelation files) {
+      if (files.location() instanceof KeptFiles kept) {
+        lines.add(kept.pin());
+      } else if (!(files.location() instanceof CommittedFiles)) {
+        listed(files.location(), filters, lines);
+      }
     }
   }
 
@@ -196,7 +200,7 @@ public final class Sources {
   }
 
   /** Every node, with those of subqueries. */
-  private static List<LogicalPlan> nodes(LogicalPlan plan) {
+  static List<LogicalPlan> nodes(LogicalPlan plan) {
     List<LogicalPlan> found = new ArrayList<>();
     Deque<LogicalPlan> todo = new ArrayDeque<>(List.of(plan));
     while (!todo.isEmpty()) {

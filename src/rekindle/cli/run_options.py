@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from rekindle.cli.limits import master_config
 from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused
+from rekindle.runtime.limits import master_config
 from rekindle.runtime.options import RunOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])

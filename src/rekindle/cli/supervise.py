@@ -19,12 +19,12 @@ from types import FrameType
 import click
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.limits import master_config
 from rekindle.config import Config, is_submitted
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
+from rekindle.runtime.limits import master_config
 
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"

@@ -60,7 +60,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class Ready:
     """A run that can be started or planned: what was found of it, and what the engine made of the pipeline."""
 
     known: RunState | None
@@ -71,16 +71,16 @@ class _Ready:
 def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     """Until everything is published."""
     store, options = wish.store, wish.options
-    name = options.run or claim(store, wish.pipeline, wish.key, _fresh_name(), is_new=options.new).run
+    name = options.run or claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
     known = _known(store, wish, name)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
     if known is not None and not options.force:
         sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
         refuse_living(name, sign, options.stale_seconds)
-    ready = _ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
+    ready = make_ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
     if options.on_plan is not None:
-        options.on_plan(_plan(store, wish, ready, paces_of(store, wish.pipeline, name)))
+        options.on_plan(plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name)))
     tally = Tally()
     state = execute(
         store,
@@ -88,10 +88,10 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
         ready.prepared.engine,
         force=options.force,
         stale_seconds=options.stale_seconds,
-        watcher=_both(tally, options.watcher),
+        watcher=both(tally, options.watcher),
     )
     if state.phase is not Phase.SUCCEEDED:
-        raise _failed(state)
+        raise failure_of(state)
     return summary_of(
         state,
         tally,
@@ -113,9 +113,9 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     if known is not None and known.phase is Phase.SUCCEEDED:
         return done_plan(known, Told(sizes=sizes))
     order = known.order if known else next_order(store, wish.pipeline)
-    ready = _ready(wish, make, name or _fresh_name(), known, order)
+    ready = make_ready(wish, make, name or fresh_name(), known, order)
     try:
-        return _plan(store, wish, ready, paces_of(store, wish.pipeline, name))
+        return plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name))
     finally:
         ready.prepared.engine.close()
 
@@ -125,7 +125,7 @@ def stores_of(storage: Mapping[str, str]) -> Stores:
     return lambda url: open_store(url, storage)
 
 
-def _plan(store: Store, wish: Wish, ready: _Ready, earlier: Mapping[str, Pace]) -> Plan:
+def plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
     return foresee(store, ready.intent, ready.prepared, ready.known, told, wish.key, wish.options.stale_seconds)
 
@@ -137,7 +137,7 @@ def _known(store: Store, wish: Wish, name: str) -> RunState | None:
     return known
 
 
-def _ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> _Ready:
+def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> Ready:
     adapter = make()
     session = wish.session() if callable(wish.session) else wish.session
     constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
@@ -166,10 +166,10 @@ def _ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, ord
         _kept("replace", wish.options.replace, prepared),
         replace(constants, settings={**constants.settings, **prepared.settings}),
     )
-    return _Ready(known, prepared, intent)
+    return Ready(known, prepared, intent)
 
 
-def _both(tally: Tally, watcher: Watcher) -> Watcher:
+def both(tally: Tally, watcher: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
         tally.take(events, state)
         watcher(events, state)
@@ -177,7 +177,7 @@ def _both(tally: Tally, watcher: Watcher) -> Watcher:
     return watch
 
 
-def _failed(state: RunState) -> RunFailed:
+def failure_of(state: RunState) -> RunFailed:
     failing = state.failing
     told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
     for failure in failing.failures if failing else ():
@@ -203,6 +203,6 @@ def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[st
     return frozenset(names)
 
 
-def _fresh_name() -> str:
+def fresh_name() -> str:
     """Sorts by time, and is used once."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"

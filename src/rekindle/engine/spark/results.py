@@ -104,11 +104,14 @@ def read(
     layout: Layout,
     *,
     is_by_file: bool = False,
+    is_source: bool = False,
 ) -> DataFrame:
     """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
-    `is_by_file`: each file is one partition. The session of a relation decides how its files are cut."""
+    `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
+    what is made of it they are files like any others, and pinned."""
     java = jvm(session)
-    index = java.rekindle.spark.CommittedFiles(root, "\n".join(f"{path}\t{length}" for path, length in files))
+    kind = java.rekindle.spark.KeptFiles if is_source else java.rekindle.spark.CommittedFiles
+    index = kind(root, "\n".join(f"{path}\t{length}" for path, length in files))
     relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
         index,
         index.partitionSchema(),

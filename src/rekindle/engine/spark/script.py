@@ -1,0 +1,91 @@
+"""DataFrames of a user's own script: as a step of ours, and a kept result in the script's hands.
+
+- A frame that was made elsewhere is planned again in the session of its group, as a source is. The code that belongs to
+  it is what its plan holds of Python, read from there (engine/pickled.py): no function of ours stands behind it.
+- A kept result that a script reads is a source for what it keeps next: its committed files are its pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine import manifest
+from rekindle.engine.pickled import Unreadable, home_of, read
+from rekindle.engine.port import Engine
+from rekindle.engine.spark import results
+from rekindle.engine.spark.engine import SparkEngine, committed_files
+from rekindle.engine.spark.session import attach, in_session, jvm
+from rekindle.errors import GraphRefused
+from rekindle.master.state import Segment
+
+
+@dataclass(eq=False)
+class Given:
+    """Stands where a step has its function. Its state, by which its code is told, is the Python in the frame's plan;
+    names are relative to the module of the first function of it, as they are for a step."""
+
+    frame: DataFrame
+    functions: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        self.__module__ = home_of(self.functions)
+
+    def __call__(self, spark: SparkSession) -> DataFrame:
+        return in_session(self.frame, spark)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.functions
+
+
+def given(frame: Any, name: str, place: str) -> Given:
+    """A frame as the function of a step. Raises `GraphRefused` where it cannot be kept."""
+    if not hasattr(frame, "_jdf") or not isinstance(frame.sparkSession, SparkSession):
+        raise GraphRefused(
+            f"{place}: {name} is a {type(frame).__name__}, and only a DataFrame of a classic Spark session can be kept",
+            hint="give the DataFrame itself; a session of Spark Connect has no plan that could be looked at",
+        )
+    if frame.isStreaming:
+        raise GraphRefused(
+            f"{place}: {name} is a stream, which has no last partition", hint="keep a batch, such as one day of it"
+        )
+    attach(frame.sparkSession)
+    return Given(frame, _functions(frame, name, place))
+
+
+def opened(engine: Engine, step: str, segments: Sequence[Segment], session: SparkSession) -> DataFrame:
+    """The committed files of a kept step, for the script that keeps it."""
+    spark_engine = cast(SparkEngine, engine)
+    files = [(path, length) for _, path, length in committed_files(segments)]
+    schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
+    return results.read(session, spark_engine._root, files, schema, spark_engine._groups[step].lies, is_source=True)
+
+
+def _functions(frame: DataFrame, name: str, place: str) -> tuple[Any, ...]:
+    """What the plan holds of Python, each once, in the order of the plan."""
+    java = jvm(frame.sparkSession).rekindle.spark
+    found: dict[bytes, Any] = {}
+    for function in java.PlanShape.functions(frame._jdf.queryExecution().analyzed()):
+        command = bytes(java.PythonCode.command(function))
+        if command not in found:
+            rows = (line.split("\t", 1) for line in str(java.PythonCode.broadcasts(function)).splitlines())
+            broadcasts = {int(number): Path(path).read_bytes() for number, path in rows}
+            found[command] = _function(command, broadcasts, name, place)
+    return tuple(found.values())
+
+
+def _function(command: bytes, broadcasts: dict[int, bytes], name: str, place: str) -> Any:
+    """A command is the function, with the type of what it returns where Spark must know it: the plan tells that too."""
+    try:
+        made = read(command, broadcasts)
+    except Unreadable as error:
+        raise GraphRefused(
+            f"{place}: a Python function in the plan of {name} cannot be read ({error}), so that nobody can tell "
+            "whether it is the one that ran before",
+            hint="keep the result before it and the result after it; or write both as steps of an rk.Pipeline",
+        ) from error
+    return made[0] if isinstance(made, tuple) else made

@@ -1,0 +1,223 @@
+"""The on-ramp for a script that is there already: keep what it makes, and change nothing else in it.
+
+    with rk.run("daily", spark, day=day) as run:
+        enriched = run.keep(orders.join(customers, "customer_id"), "enriched", partition_by="customer_id")
+
+- What is kept is in files when `keep` returns, and the frame it returns reads these. A script that is started again
+  with the same name and parameters finds it there; what is not complete is completed, what changed is made anew.
+- Each kept result is a run of its own, of a pipeline called `daily.enriched`: `rekindle runs`, `show` and `explain`
+  know it. The rules are those of every run.
+- The code of a frame is what its plan holds of Python, and its identity is its plan, what it reads, that code, the
+  settings that change values and the versions. Everything else a script does is its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+from rekindle import api
+from rekindle.api import Parameter, RunOptions
+from rekindle.config import load_config
+from rekindle.engine.adapter import engine_module
+from rekindle.engine.check import BLOCKING, NAME, check
+from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
+from rekindle.engine.port import Engine
+from rekindle.engine.targets import Target
+from rekindle.errors import ConfigRefused, GraphRefused
+from rekindle.journal.stores import open_store
+from rekindle.master.state import Segment
+from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
+from rekindle.runtime import keeping
+from rekindle.runtime.limits import master_config
+from rekindle.runtime.running import Wish
+
+SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
+PUBLISHED_TO = "published to"
+
+Tell = Callable[[str], None]
+Columns = str | Sequence[str]
+
+
+class _Script(Protocol):
+    """The engine's module for frames of a script."""
+
+    def given(self, frame: Any, name: str, place: str) -> Callable[..., Any]: ...
+    def opened(self, engine: Engine, step: str, segments: Sequence[Segment], session: Any) -> Any: ...
+
+
+def run(
+    name: str,
+    spark: Any,
+    location: str = "",
+    *,
+    options: RunOptions | None = None,
+    tell: Tell = print,
+    **parameters: Parameter,
+) -> ScriptRun:
+    """A script's run, to be used as `with rk.run(…) as run:`. Its name and parameters say which results are its own.
+    Without `location`, and for how to restart and to reach the store, it is asked what the command line asks too:
+    `rekindle.toml`, the environment, `spark.rekindle.*`. `options` take the place of all of these but the location.
+    `tell` is given what there is to say, line by line."""
+    if not name.isidentifier() or not name.isascii() or name.startswith("_"):
+        raise GraphRefused(
+            f"{_place()}: {name!r} cannot be the name of a run: letters, digits and _ only, a letter first",
+            hint='rk.run("daily_orders", spark)',
+        )
+    config = load_config(spark=engine_module(START).properties(spark))
+    if not (location or config.location):
+        raise ConfigRefused(
+            "no location is set: where does this script keep its results?",
+            f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
+        )
+    usual = RunOptions(storage=config.storage, config=master_config(config), stale_seconds=config.stale_seconds)
+    return ScriptRun(name, location or config.location, options or usual, tell, parameters)
+
+
+class ScriptRun:
+    """One start of a script. `summary` is what it came to so far."""
+
+    def __init__(
+        self, name: str, location: str, options: RunOptions, tell: Tell, parameters: Mapping[str, Parameter]
+    ) -> None:
+        self.name = name
+        self._location = location
+        self._options = options
+        self._tell = tell
+        self._key = api._texts(parameters)
+        self._results: list[KeptResult] = []
+        self._places: dict[str, str] = {}
+        self._is_open = False
+        self._is_complete = False
+
+    def keep(
+        self,
+        frame: Any,
+        name: str,
+        *,
+        partition_by: Columns = (),
+        partitions: int | None = None,
+        deterministic: bool | None = None,
+    ) -> Any:
+        """The same rows, in files: those that an earlier start left, if it is proved that they are the same, and only
+        what is missing is computed. `partition_by`, `partitions` and `deterministic` are those of a step."""
+        place = _place()
+        step = self._declared(frame, name, place, partition_by, partitions, deterministic)
+        return self._kept(frame, (step,), self._key)
+
+    def publish(
+        self,
+        frame: Any,
+        target: Target,
+        *,
+        name: str,
+        partition_by: Columns = (),
+        partitions: int | None = None,
+        deterministic: bool | None = None,
+    ) -> None:
+        """Put the rows into a target, `rk.table`, `rk.files` or `rk.directory`: whole, once, and again when they
+        changed. The files that are made on the way are let go when it is published."""
+        place = _place()
+        api._refuse_no_target(target)
+        step = self._declared(frame, name, place, partition_by, partitions, deterministic)
+        read = Argument("rows", Binding.INPUT, name)
+        sink = Declared(f"{name}_published", Role.SINK, _as_it_is, (read,), place, target=target)
+        self._kept(frame, (step, sink), self._key | {PUBLISHED_TO: target.shown})
+
+    def plan(self) -> ScriptPlan:
+        """What earlier starts of the same name and parameters left, from their journals: nothing is looked into, and no
+        Spark job is started. Whether it is still the same is found out by `keep`."""
+        store = open_store(self._location, self._options.storage)
+        names = [folder.partition(".") for folder in store.list_folders("")]
+        mine = [name for run, dot, name in names if dot and run == self.name]
+        found = (keeping.find(store, f"{self.name}.{name}", name, self._key) for name in mine)
+        return ScriptPlan(self.name, self._key, tuple(one for one in found if one is not None))
+
+    @property
+    def summary(self) -> ScriptSummary:
+        return ScriptSummary(self.name, self._key, tuple(self._results), self._is_complete)
+
+    def __enter__(self) -> ScriptRun:
+        self._is_open = True
+        plan = self.plan()
+        if plan.found:
+            self._say(plan)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._is_open = False
+        self._is_complete = error is None
+        self._say(self.summary)
+
+    def _kept(self, frame: Any, steps: tuple[Declared, ...], key: Mapping[str, str]) -> Any:
+        name = steps[0].name
+        mine = tuple(one for one in self._options.accept_change if one == name)
+        options = replace(self._options, accept_change=mine, replace=(name,), run="")
+        wish = Wish(f"{self.name}.{name}", check(steps), frame.sparkSession, self._location, options, {}, key)
+        kept = keeping.keep(wish, api._spark, _script().opened, self._tell)
+        self._results.append(kept.result)
+        self._tell(str(kept.result))
+        return kept.frame
+
+    def _declared(
+        self,
+        frame: Any,
+        name: str,
+        place: str,
+        partition_by: Columns,
+        partitions: int | None,
+        deterministic: bool | None,
+    ) -> Declared:
+        self._refuse(name, place)
+        step = Declared(
+            name=name,
+            role=Role.SOURCE,
+            function=_script().given(frame, name, place),
+            arguments=(Argument(SESSION, Binding.SESSION),),
+            place=place,
+            result=BLOCKING,
+            partitions=partitions,
+            keys=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+            declared_deterministic=deterministic,
+        )
+        self._places[name] = place
+        return step
+
+    def _refuse(self, name: str, place: str) -> None:
+        """A name is the name of a folder, and is taken once."""
+        if not self._is_open:
+            raise GraphRefused(
+                f"{place}: {name} is to be kept outside of the run", hint=f'with rk.run("{self.name}", …) as run: …'
+            )
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise GraphRefused(
+                f"{place}: {name!r} cannot be the name of a result: letters, digits and _ only, no digit first",
+                hint='run.keep(df, "enriched")',
+            )
+        if name in self._places:
+            raise GraphRefused(
+                f"{place}: {name} is kept twice in this run, first at {self._places[name]}",
+                hint=f'run.keep(df, "{name}_2"), or remove one of them',
+            )
+
+    def _say(self, what: ScriptPlan | ScriptSummary) -> None:
+        for line in what.lines():
+            self._tell(line)
+
+
+def _as_it_is(rows: Any) -> Any:
+    return rows
+
+
+def _place() -> str:
+    """The line of the script that called what called this."""
+    frame = sys._getframe(2)
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _script() -> _Script:
+    return cast(_Script, engine_module(SCRIPT))

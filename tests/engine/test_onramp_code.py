@@ -1,0 +1,238 @@
+"""The Python of a plan, read from what PySpark packed for its workers: the parts of the function, nothing run."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.core.broadcast import _from_id
+
+import rekindle
+from rekindle.engine.code import is_task_bound, parts
+from rekindle.engine.pickled import Unreadable, read
+from rekindle.engine.spark.script import Given
+
+SCRIPT = """
+import functools, re
+from dataclasses import dataclass
+
+RATE = {"eur": 1.1}
+WORDS = {"a", "b", "c", "d"}
+
+def helper(x): return x * RATE["eur"] if str(x) not in WORDS else x
+
+def price(x, digits=2):
+    '''Documentation does not count.'''
+    return round(helper(x), digits)
+
+def recursive(n): return n if n < 2 else recursive(n - 1)
+
+def closed(over):
+    def inner(x): return x + over
+    return inner
+
+@dataclass
+class Scorer:
+    weight: float
+    def score(self, x): return x * self.weight + len(re.findall("1", str(x)))
+
+
+def wrapped(function):
+    @functools.wraps(function)
+    def call(*given): return function(*given)
+    return call
+
+decorated = wrapped(price)
+sliced = functools.partial(price, digits=1)
+method = Scorer(2.0).score
+inner = closed(3)
+by_lambda = lambda x: helper(x) + 1
+NAMES = "price recursive inner method decorated sliced by_lambda".split()
+"""
+
+
+def made(text: str, name: str = "script") -> dict[str, Any]:
+    """A script that is no module, as a notebook or a file that was started is."""
+    names: dict[str, Any] = {"__name__": name}
+    exec(compile(text, "script.py", "exec", dont_inherit=True), names)
+    return names
+
+
+def identity(function: Any, broadcasts: dict[int, bytes] | None = None) -> dict[str, str]:
+    """The parts of a frame whose plan holds this function, after it was packed as PySpark does it."""
+    command, _ = read(cloudpickle.dumps((function, "long")), broadcasts or {})
+    return parts(Given(None, (command,)))
+
+
+@pytest.mark.parametrize("name", made(SCRIPT)["NAMES"])
+def test_a_function_is_the_same_however_often_it_is_defined(name: str) -> None:
+    assert identity(made(SCRIPT)[name]) == identity(made(SCRIPT)[name])
+
+
+@pytest.mark.parametrize("name", made(SCRIPT)["NAMES"])
+def test_where_it_stands_and_what_is_said_about_it_does_not_count(name: str) -> None:
+    moved = "# A comment.\n\n" + SCRIPT.replace("Documentation does not count", "Other words")
+    assert identity(made(SCRIPT)[name]) == identity(made(moved)[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("price", "round(helper(x), digits)", "round(helper(x), digits) + 1"),
+        ("price", "digits=2", "digits=3"),
+        ("price", "1.1", "1.2"),
+        ("price", '"c", "d"', '"c", "e"'),
+        ("price", "return x * RATE", "return 2 * x * RATE"),
+        ("recursive", "n < 2", "n < 3"),
+        ("inner", "closed(3)", "closed(4)"),
+        ("method", "Scorer(2.0)", "Scorer(2.5)"),
+        ("method", "self.weight +", "self.weight -"),
+        ("decorated", "round(helper(x), digits)", "round(helper(x), digits) + 1"),
+        ("decorated", "return function(*given)", "return function(*given) or 0"),
+        ("sliced", "digits=1", "digits=0"),
+        ("sliced", "return x * RATE", "return 2 * x * RATE"),
+        ("by_lambda", "helper(x) + 1", "helper(x) + 2"),
+    ],
+)
+def test_each_change_is_seen(name: str, old: str, new: str) -> None:
+    assert old in SCRIPT
+    assert identity(made(SCRIPT)[name]) != identity(made(SCRIPT.replace(old, new))[name])
+
+
+def test_the_parts_are_those_of_the_function_itself() -> None:
+    function = made(SCRIPT)["price"]
+    own, packed = parts(function), identity(function)
+    assert packed["helper:price"] == own["code"]
+    assert packed.pop("default:price.digits") == own.pop("default:digits") == "2"
+    del packed["code"], packed["helper:price"], own["code"]
+    assert packed == own and "helper:helper" in own
+
+
+def test_a_function_of_a_module_counts_by_the_code_it_has_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(value: str) -> str:
+        return value.upper()
+
+    before = identity(shouted)
+    monkeypatch.setattr(f"{__name__}.quiet", other)
+    assert identity(shouted) != before
+
+
+def quiet(value: str) -> str:
+    return value.lower()
+
+
+def shouted(value: str) -> str:
+    return quiet(value) + "!"
+
+
+def test_a_package_function_made_on_the_fly_is_looked_into() -> None:
+    """What a decorator of an installed package returns: the code is the package's, what it holds is the user's."""
+
+    def of_a_package(*holding: Any) -> Callable[..., Any]:
+        names: dict[str, Any] = {"__name__": "package"}
+        path = f"{sys.prefix}/lib/python3/site-packages/package.py"
+        exec(
+            compile("def keep(held):\n def call(x): return held[0](x)\n return call", path, "exec", dont_inherit=True),
+            names,
+        )
+        found: Callable[..., Any] = names["keep"](list(holding))
+        return found
+
+    one, two = made(SCRIPT)["price"], made(SCRIPT.replace("1.1", "1.2"))["price"]
+    assert identity(of_a_package(one)) == identity(of_a_package(made(SCRIPT)["price"]))
+    assert identity(of_a_package(one)) != identity(of_a_package(two))
+
+
+def test_a_broadcast_variable_counts_by_its_value_and_not_by_its_number() -> None:
+    one, two, three = Shared(1), Shared(7), Shared(8)
+    values = {1: cloudpickle.dumps({"a": 1}), 7: cloudpickle.dumps({"a": 1}), 8: cloudpickle.dumps({"a": 2})}
+    text = "def look(x): return table.value[x]"
+    found = [identity(made_with(text, table=shared)["look"], values) for shared in (one, two, three)]
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_large_command_is_read_from_its_broadcast_variable() -> None:
+    function = made(SCRIPT)["price"]
+    sent = cloudpickle.dumps(cloudpickle.dumps((function, "long")))
+    command, kind = read(cloudpickle.dumps(Shared(3)), {3: sent})
+    assert kind == "long" and parts(command) == parts(function)
+
+
+class Shared:
+    """Packs itself as PySpark's broadcast variables do."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> Any:
+        return _from_id, (self._number,)
+
+
+def made_with(text: str, **more: Any) -> dict[str, Any]:
+    names = {"__name__": "script", **more}
+    exec(compile(text, "script.py", "exec", dont_inherit=True), names)
+    return names
+
+
+RAN: list[str] = []
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return RAN.append, ("made",)
+
+
+def test_nothing_that_was_packed_is_run() -> None:
+    packed = cloudpickle.dumps((functools.partial(print, Trap()), "long"))
+    read(packed, {})
+    assert RAN == []
+
+
+def test_what_only_its_packer_could_find_again_is_refused() -> None:
+    class Foreign(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, found: object) -> str | None:
+            return "elsewhere" if found is RAN else None
+
+    to = io.BytesIO()
+    Foreign(to).dump((RAN, "long"))
+    with pytest.raises(Unreadable, match="BINPERSID"):
+        read(to.getvalue(), {})
+
+
+def test_a_function_that_asks_for_its_task_is_found() -> None:
+    text = "from pyspark import TaskContext\ndef here(x): return TaskContext.get().partitionId()"
+    command, _ = read(cloudpickle.dumps((made(text)["here"], "long")), {})
+    assert is_task_bound(Given(None, (command,)))
+    assert not is_task_bound(Given(None, (made(SCRIPT)["price"],)))
+
+
+ELSEWHERE = """
+import json, sys
+sys.path[:0] = {paths!r}
+from engine.test_onramp_code import SCRIPT, identity, made
+names = made(SCRIPT, "another_name")
+print(json.dumps({{name: identity(names[name]) for name in names["NAMES"]}}))
+"""
+
+
+def test_equal_in_another_process_under_another_name() -> None:
+    paths = [str(Path(rekindle.__file__).parent.parent), str(Path(__file__).parent.parent)]
+    found = []
+    for seed in ("1", "2"):
+        code = ELSEWHERE.format(paths=paths)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": seed}
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    here = made(SCRIPT)
+    assert found[0] == found[1] == {name: identity(here[name]) for name in here["NAMES"]}
