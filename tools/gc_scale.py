@@ -1,9 +1,9 @@
 """`make gc-scale`: gc on a location with 10,000 runs and 1,000,000 files, and on a real S3 server at a smaller size.
 
-Of ten runs six succeeded, and a task that came late left files; two failed lately and can be resumed; two failed long
-ago and are due. A tenth of all files lies in one directory. gc runs as a process of its own, first dry; its time and
-its peak memory are printed, beside those of a tenth of the runs and files. What is left afterwards is counted: exactly
-what the runs that can be resumed need.
+Of a hundred runs 94 succeeded, and a task that came late left files; four failed lately and can be resumed; two failed
+long ago and are due. A tenth of all files lies in one directory. gc runs as a process of its own, first dry; its time
+and its peak memory are printed, beside those of a tenth of the runs and files. What is left afterwards is counted:
+exactly what the runs that can be resumed need.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from cli.location import AT_ONCE, always
+from rekindle.journal.history import read, start_of
+from rekindle.journal.journal import Journal
+from rekindle.journal.lease import Lease
 from rekindle.journal.memory import MemoryStore
+from rekindle.journal.owner import this_process
 from rekindle.journal.stores import open_store
+from rekindle.master.apply import fold
+from rekindle.master.events import Event, RunStarted
 from rekindle.runtime.janitor.pins import Pin
-from rekindle.runtime.opening import Intent, execute
+from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
 from runtime.filing import Filing, data_name
 from support.s3 import S3Server
@@ -34,6 +42,9 @@ GROWTH_MAX = 1.5
 DAY = 86_400.0
 LATELY, LONG_AGO = 2 * DAY, 30 * DAY
 DEEP_SHARE = 0.1
+# Of each hundred runs.
+DUE = (3, 53)
+RESUMABLE = (5, 25, 55, 75)
 AT_ONCE_FLAGS = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
 REKINDLE = (sys.executable, "-c", "from rekindle.cli.main import main; main()")
 
@@ -48,9 +59,10 @@ class Item(NamedTuple):
 
 
 class Took(NamedTuple):
-    """A process: its seconds and its peak memory."""
+    """A process: its seconds, those of the CPU, and its peak memory."""
 
     seconds: float
+    cpu_seconds: float
     peak_mb: float
 
 
@@ -82,7 +94,9 @@ def main() -> int:
         "runs": arguments.runs,
         "files": arguments.files,
         "dry_s": f"{large.dry.seconds:.1f}",
+        "dry_cpu_s": f"{large.dry.cpu_seconds:.1f}",
         "gc_s": f"{large.real.seconds:.1f}",
+        "gc_cpu_s": f"{large.real.cpu_seconds:.1f}",
         "peak_mb": f"{large.peak_mb:.0f}",
         "peak_mb_at_a_tenth": f"{small.peak_mb:.0f}",
         "growth": f"{growth:.2f}",
@@ -98,14 +112,14 @@ def main() -> int:
 
 
 def location(runs: int, files: int) -> Iterator[Item]:
-    """Everything that lies there. Of ten runs six succeeded, two can be resumed, two are due."""
+    """Everything that lies there."""
     each = max(12, round(files * (1 - DEEP_SHARE) / runs))
     for number in range(1, runs + 1):
         run = f"20261101T000000Z-{number:08x}"
-        folder, kind = f"daily/{run}", number % 10
-        age = LONG_AGO if kind in (3, 7) else LATELY
+        folder, kind = f"daily/{run}", number % 100
+        age = LONG_AGO if kind in DUE else LATELY
         yield Item(f"daily/_runs/{number:08d}", run.encode(), age)
-        if kind in (3, 5, 7, 9):
+        if kind in (*DUE, *RESUMABLE):
             yield from _failed(folder, run, number, each // 4, age)
         else:
             late = round(files * DEEP_SHARE) if number == 1 else each
@@ -113,28 +127,51 @@ def location(runs: int, files: int) -> Iterator[Item]:
 
 
 def _failed(folder: str, run: str, number: int, partitions: int, age: float) -> Iterator[Item]:
+    """What the last try at a partition left is waste; the rest is needed if it can be resumed."""
     drawing = f"orders[{partitions}] =blocking=> clean[{partitions}] =blocking all=> daily[3]"
-    is_needed = age == LATELY
-    for key, body in _made(folder, run, number, drawing, breaks=True):
-        counts = "/orders/" in key or "/clean/g0/e1-a2/" in key
-        yield Item(key, body, age, is_needed and counts and "/results/" in key)
+    for key, body in _run(folder, run, number, _template(drawing, breaks=True)):
+        counts = key.startswith((f"{folder}/results/orders/", f"{folder}/results/clean/g0/e1-a2/"))
+        yield Item(key, body, age, counts and age == LATELY)
 
 
 def _succeeded(folder: str, run: str, number: int, late: int, age: float) -> Iterator[Item]:
-    for key, body in _made(folder, run, number, "orders[3] =blocking=> daily[3]", breaks=False):
+    for key, body in _run(folder, run, number, _template("orders[3] =blocking=> daily[3]", breaks=False)):
         yield Item(key, body, age)
     for file in range(late):
         yield Item(f"{folder}/results/orders/g0/e1-a1/{data_name(file, 99)}", b"", age)
 
 
-def _made(folder: str, run: str, number: int, drawing: str, *, breaks: bool) -> Iterator[tuple[str, bytes]]:
-    """A run of the real loop, in a memory of its own."""
+class Template(NamedTuple):
+    """A run of the real loop: the events of each record, and the names of its result files."""
+
+    records: tuple[tuple[Event, ...], ...]
+    files: tuple[str, ...]
+
+
+@cache
+def _template(drawing: str, *, breaks: bool) -> Template:
     store, graph = MemoryStore(), draw(drawing)
-    engine = Filing(store, folder, breaks=always("clean", 2)) if breaks else Filing(store, folder)
-    execute(store, Intent("daily", run, graph, {}, (list(graph.steps)[-1],), number, AT_ONCE), engine)
-    for key, (body, _) in store.objects.items():
-        if key.startswith(folder):
-            yield key, b"" if "/results/" in key else body
+    engine = Filing(store, "daily/it", breaks=always("clean", 2)) if breaks else Filing(store, "daily/it")
+    execute(store, Intent("daily", "it", graph, {}, (list(graph.steps)[-1],), 1, AT_ONCE), engine)
+    files = tuple(key.removeprefix("daily/it/") for key in store.objects if key.startswith("daily/it/results/"))
+    return Template(tuple(record.events for record in read(store, "daily/it", codec()).records), files)
+
+
+def _run(folder: str, run: str, number: int, like: Template) -> Iterator[tuple[str, bytes]]:
+    """The same run under another name, without the threads of a driver: thousands are made."""
+    store = MemoryStore()
+    journal = Journal(store, folder, codec(), start_of(folder))
+    started, *others = like.records[0]
+    assert isinstance(started, RunStarted)
+    journal.open_epoch(this_process(), [msgspec.structs.replace(started, run=run, order=number), *others])
+    for events in like.records[1:]:
+        journal.append(*events)
+    state = fold(None, read(store, folder, codec()).events)
+    assert state is not None
+    Lease(journal).stop()
+    StateKeeper(store, folder).remember_end(journal.position, state)
+    yield from ((key, body) for key, (body, _) in store.objects.items())
+    yield from ((f"{folder}/{name}", b"") for name in like.files)
 
 
 def on_disk(runs: int, files: int) -> Measured:
@@ -192,7 +229,8 @@ def measured(environment: dict[str, str], *words: str) -> Took:
         print(*said.read().splitlines()[-2:], sep="\n", flush=True)
     if status:
         raise SystemExit(f"gc ended with status {status}")
-    return Took(round(seconds, 2), round(usage.ru_maxrss / 1024, 1))
+    cpu_seconds = usage.ru_utime + usage.ru_stime
+    return Took(round(seconds, 2), round(cpu_seconds, 2), round(usage.ru_maxrss / 1024, 1))
 
 
 def _left(folder: str) -> int:
