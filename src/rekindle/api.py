@@ -20,6 +20,7 @@ from rekindle.engine.adapter import Adapter, engine_module
 from rekindle.engine.check import check, check_name
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.near import did_you_mean
+from rekindle.engine.reproduced import Reproduced, Reproducer
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, ParameterRefused
@@ -27,13 +28,14 @@ from rekindle.model.kinds import KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
-from rekindle.runtime import looking, running
+from rekindle.runtime import looking, reproducing, running
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.running import Wish, stores_of
 
-__all__ = ["Pipeline", "Plan", "RunOptions", "RunSummary", "StepOptions", "StepSummary", "read_newest"]
+__all__ = ["Pipeline", "Plan", "Reproduced", "RunOptions", "RunSummary", "StepOptions", "StepSummary", "read_newest"]
 
 SPARK = "rekindle.engine.spark.prepare"
+SPARK_REPRODUCES = "rekindle.engine.spark.reproduce"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameter = str | int | float | bool | date | datetime | Decimal | None
@@ -130,6 +132,13 @@ class Pipeline:
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
         """What `run` with the same arguments would do now, without doing it: nothing is written or started."""
         return running.plan(self._wish(spark, location, options, parameters), _spark)
+
+    def reproduce(
+        self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
+    ) -> Reproduced:
+        """One partition of a run again, such as `"enriched[173]"`: what it reads and what the step makes of it, as
+        DataFrames of this session. Nothing is written; the run is that of these parameters, or `options.run`."""
+        return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """What became of the run of these parameters, from its journal alone; it needs no session. In a notebook it
@@ -231,3 +240,7 @@ def _until(place: str, text: str) -> KeepUntil:
 
 def _spark() -> Adapter:
     return cast(Adapter, engine_module(SPARK))
+
+
+def _reproducer() -> Reproducer:
+    return cast(Reproducer, engine_module(SPARK_REPRODUCES))

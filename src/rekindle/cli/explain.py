@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import click
@@ -10,12 +9,9 @@ import click
 from rekindle.cli.opened import Opened, open_run
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import say, width, wrapped
-from rekindle.engine.near import did_you_mean
-from rekindle.errors import NotFound
 from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
-
-VERTEX = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
+from rekindle.runtime.vertices import vertex_of
 
 
 @click.command("explain")
@@ -30,30 +26,13 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
     lines say whether it will run again, and why or why not.
     """
     opened = open_run(settings, run)
-    step, partition = _vertex(opened, vertex)
+    step, partition = vertex_of(opened.state, vertex, str(opened.named), "rekindle explain")
     records = ((one.sequence, one.epoch, one.events) for one in opened.history.records)
     story = story_of(records, opened.state, step, partition)
     if is_json:
         say([to_json(story)])
     else:
         say(_lines(story, opened, width()))
-
-
-def _vertex(opened: Opened, given: str) -> tuple[str, int | None]:
-    found = VERTEX.fullmatch(given)
-    steps = opened.state.layout.graph.steps
-    name = found["step"] if found else given
-    if found is None or name not in opened.state.steps:
-        raise NotFound(
-            f"run {opened.named} has no kept step {name}",
-            did_you_mean(name, opened.state.steps) or f"its kept steps are {', '.join(opened.state.steps)}",
-        )
-    if found["partition"] is None:
-        return name, None
-    partition, count = int(found["partition"]), steps[name].partitions
-    if partition >= count:
-        raise NotFound(f"{name} has partitions 0 to {count - 1}", f"rekindle explain '{name}[{count - 1}]'")
-    return name, partition
 
 
 def _lines(story: Story, opened: Opened, wide: int | None) -> Iterator[str]:

@@ -27,6 +27,10 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry(
         "rekindle.cli.explain", "Tell the story of a step or of one partition: what happened to it, and why."
     ),
+    "reproduce": Entry(
+        "rekindle.cli.reproduce",
+        "Run one partition of a step again, here: see its input, and its exception or its rows.",
+    ),
     "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
     "results": Entry(
         "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."

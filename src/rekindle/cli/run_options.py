@@ -57,7 +57,7 @@ def with_choices(command: Command) -> Command:
         conf: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        choices = Choices(accept_change, replace_, force, master or "", tuple(map(_property, conf)))
+        choices = Choices(accept_change, replace_, force, master or "", _conf(conf))
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
         return command(*arguments, settings=settings, choices=choices, **others)
@@ -67,6 +67,22 @@ def with_choices(command: Command) -> Command:
     return call  # type: ignore[return-value]
 
 
+def with_spark(command: Command) -> Command:
+    """Add --master and --conf alone; the command gets `choices`, in which nothing else is said."""
+
+    @wraps(command)
+    def call(*arguments: Any, master: str | None, conf: tuple[str, ...], **others: Any) -> Any:
+        return command(*arguments, choices=Choices(master=master or "", conf=_conf(conf)), **others)
+
+    for decorate in reversed(_SPARK_OPTIONS):
+        call = decorate(call)
+    return call  # type: ignore[return-value]
+
+
+_SPARK_OPTIONS = (
+    click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark property of the session that is started."),
+)
 _OPTIONS = (
     click.option(
         "--accept-change", multiple=True, metavar="STEP", help="Keep what is committed of STEP although it changed."
@@ -80,9 +96,12 @@ _OPTIONS = (
         type=click.Choice(("region", "individual", "full")),
         help="Which vertices restart after a failure.",
     ),
-    click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark property of the session that is started."),
+    *_SPARK_OPTIONS,
 )
+
+
+def _conf(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(map(_property, given))
 
 
 def _property(given: str) -> tuple[str, str]:

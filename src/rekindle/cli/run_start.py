@@ -13,7 +13,7 @@ from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import Config
 from rekindle.errors import RekindleError, RunFailed
-from rekindle.master.events import Event, FailureHandled
+from rekindle.master.events import Event, FailureHandled, RunFailing
 from rekindle.master.state import RunState
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
@@ -38,11 +38,14 @@ class Starting:
 def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSummary:
     """Until everything is published. A failure names the exact next command."""
     config, to = starting.config, console()
+    failing: RunFailing | None = None
 
     def tell(plan: Plan) -> None:
         show(plan, to)
 
     def watch(events: tuple[Event, ...], state: RunState) -> None:
+        nonlocal failing
+        failing = state.failing
         display(events, state)
         if any(isinstance(event, FailureHandled) for event in events) and not starting.session.is_alive():
             raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
@@ -54,7 +57,8 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            raise _with_command(error, starting, display.number) from error
+            look = _reproduce(failing, starting, display.number)
+            raise _with_command(error, starting, display.number, look) from error
         except RekindleError:
             raise
         except Exception as error:
@@ -67,10 +71,21 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     return summary
 
 
-def _with_command(error: RunFailed, starting: Starting, number: str) -> RunFailed:
+def _reproduce(failing: RunFailing | None, starting: Starting, number: str) -> str:
+    """The command that shows the first failure of somebody's own code or data again; empty if there is none."""
+    for failure in failing.failures if failing else ():
+        if failure.cause.root.kind.blames_partition:
+            vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
+            where = _location(starting)
+            return shlex.join(["rekindle", "reproduce", *where, "--run", number, starting.named, vertex])
+    return ""
+
+
+def _with_command(error: RunFailed, starting: Starting, number: str, look: str = "") -> RunFailed:
     """The same, with where the full trace is and what to type next."""
     log = starting.session.keep_log()
     message = f"{error.message}\nfull trace: {log}" if log else error.message
+    message += f"\nsee it fail here: {look}" if look else ""
     if error.is_resumable:
         first = "" if isinstance(error, SparkDied) else "correct it, then: "
         hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), starting.named, number])}"
@@ -82,7 +97,12 @@ def _with_command(error: RunFailed, starting: Starting, number: str) -> RunFaile
 
 def _words(starting: Starting) -> list[str]:
     """The flags of this start that the next one needs too."""
-    config, choices = starting.config, starting.choices
-    found = ["--location", config.location] if config.origins.get("location") == "flag" else []
+    choices = starting.choices
+    found = _location(starting)
     found += ["--master", choices.master] if choices.master else []
     return found + [word for key, value in choices.conf for word in ("--conf", f"{key}={value}")]
+
+
+def _location(starting: Starting) -> list[str]:
+    config = starting.config
+    return ["--location", config.location] if config.origins.get("location") == "flag" else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,15 @@ def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
         for commit in manifest.unpack(segment.manifest)
         if commit.partition in segment.partitions and commit.bytes >= 0
     ]
+
+
+def read_committed(
+    session: SparkSession, root: str, layout: Layout, segments: Sequence[Segment], *, is_by_file: bool = False
+) -> DataFrame:
+    """What these segments make count of one kept step, with the schema it was written with."""
+    files = [(path, length) for _, path, length in committed_files(segments)]
+    schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
+    return results.read(session, root, files, schema, layout, is_by_file=is_by_file)
 
 
 class SparkEngine:
@@ -168,10 +177,7 @@ class SparkEngine:
 
     def read(self, step: str, segments: Input, session: SparkSession, *, is_by_file: bool = False) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
-        group = self._groups[step]
-        files = [(path, length) for _, path, length in committed_files(segments.segments)]
-        schema = _schema(self._spark, manifest.schema_of(segments.segments[0].manifest))
-        return results.read(session, self._root, files, schema, group.lies, is_by_file=is_by_file)
+        return read_committed(session, self._root, self._groups[step].lies, segments.segments, is_by_file=is_by_file)
 
     def _start(self, command: StartAttempt) -> None:
         attempt = Attempt(
@@ -246,7 +252,3 @@ def refuse_change(group: GroupSpec, frame: DataFrame) -> None:
                 f"the input of {group.step} changed while the run was on: {group.source}, now {now}",
                 hint=f"run again with --replace {group.step} to read it again",
             )
-
-
-def _schema(spark: SparkSession, text: str) -> Any:
-    return jvm(spark).org.apache.spark.sql.types.DataType.fromJson(text)

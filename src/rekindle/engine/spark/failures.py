@@ -102,6 +102,7 @@ PY4J = re.compile(r"^Py4JJavaError: An error occurred while calling \S+\s*:?\s*"
 PLACE = re.compile(r", at (\S+:\d+ in .+)$")
 NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 TEXT_CHARACTERS_MAX = 300
+READING = re.compile(r" \(reading (?P<names>.+?)(?: …)?\)$")
 URI = r"(?:[a-z][a-z0-9+.-]*:/|/)[^\s,;'\"()\[\]]+"
 FILES = re.compile(
     rf"(?:while reading file|footer for file:?|schema for file:?|in file|Checksum error:|No such file or directory:?|"
@@ -165,6 +166,20 @@ def _end_of(traceback: list[str]) -> Raised | None:
     return None
 
 
+def users_lines(error: str) -> tuple[str, ...]:
+    """The user's own frames of the last Python traceback in the text, each with the line of code if it is there."""
+    found: list[str] = []
+    is_users = False
+    for line in error.split(TRACEBACK)[-1].splitlines()[1:] if TRACEBACK in error else ():
+        if frame := FRAME.match(line):
+            is_users = is_users_file(frame["file"]) and not LIBRARY.search(frame["file"])
+        elif line.strip() and not line.startswith((" ", "\t")):
+            break
+        if is_users and line.strip(" ^~"):
+            found.append(line.rstrip())
+    return tuple(found)
+
+
 def one_line(error: str) -> str:
     """What began it: the user's exception, else the last cause of the first stack trace, else the first line."""
     raised = raised_in(error)
@@ -190,6 +205,12 @@ def signature(cause: Cause) -> str:
     place = PLACE.search(root.text)
     seen = f"{root.text.partition(':')[0]} {place[1]}" if place else NUMBERS.sub("#", root.text)
     return hashlib.sha256(f"{root.kind.value}:{seen}".encode()).hexdigest()[:16]
+
+
+def files_named(text: str) -> tuple[str, ...]:
+    """The names of the files that a Spark task was reading when it failed, from the one line that was made of it."""
+    found = READING.search(text)
+    return tuple(found["names"].split(", ")) if found else ()
 
 
 def files_in(error: str) -> tuple[str, ...]:

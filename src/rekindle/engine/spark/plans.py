@@ -28,6 +28,8 @@ ROW_LOCAL = STAYS | frozenset(
 KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec"})
 # Leaves besides files whose partitions follow from settings alone, so that they are the same in another driver.
 SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
+# How the file index of a kept result is called.
+KEPT_INDEX = "CommittedFiles"
 BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
 EXCHANGES = frozenset({"ShuffleExchangeExec", "ShuffleQueryStageExec", "CollectLimitExec", "TakeOrderedAndProjectExec"})
 
@@ -223,14 +225,38 @@ def _of_scan(scan: _Node) -> Top:
     """A keyed result that is read without its keys is cut by size: nothing to go by."""
     if scan.is_bucketed:
         return Top.OTHER
-    return Top.FILES if scan.index == "CommittedFiles" else Top.SPLITS
+    return Top.FILES if scan.index == KEPT_INDEX else Top.SPLITS
 
 
 def top_rdd(frame: DataFrame) -> Any:
     """The RDD of the first node below the row-local part of a plan."""
     plan = _initial_plan(frame)
     spark = frame.sparkSession
-    return jvm(spark).rekindle.spark.PlanNodes.at(plan, _top(read(spark, plan)).number).execute()
+    return node_at(spark, plan, _top(read(spark, plan))).execute()
+
+
+def stage_leaves(node: Node) -> Iterator[Node]:
+    """What the tasks of the final stage of a plan read that is no kept result: leaves and exchanges, and a columnar
+    leaf as the node that makes rows of it."""
+    if node.name == "ShuffleExchangeExec" or (not node.children and node.own.index != KEPT_INDEX):
+        yield node
+    elif node.name == "ColumnarToRowExec" and _only_leaf(node) is not None:
+        if _only_leaf(node) != KEPT_INDEX:
+            yield node
+    elif node.name not in BROADCASTS:
+        for child in node.children:
+            yield from stage_leaves(child)
+
+
+def _only_leaf(node: Node) -> str | None:
+    """The index of the one scan below a node, if there is nothing else below it."""
+    below = [one for one in node.below() if one.name != "InputAdapter"][1:]
+    return below[0].own.index if len(below) == 1 else None
+
+
+def node_at(spark: SparkSession, plan: Any, node: Node) -> Any:
+    """A node of a plan that was read, as the JVM has it."""
+    return jvm(spark).rekindle.spark.PlanNodes.at(plan, node.number)
 
 
 def _top(plan: Node) -> Node:

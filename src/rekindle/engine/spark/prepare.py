@@ -45,7 +45,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         schema = str(analysis.held[step].schema.json())
         sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
     publisher = Publisher(spark, wanted, compiled.sinks)
-    found = fingerprints(_kept(compiled, analysis, wanted))
+    found = fingerprints(kept_of(compiled, analysis, wanted))
     groups = {
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
         for name, group in analysis.groups.items()
@@ -69,7 +69,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     )
 
 
-def _kept(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str, Kept]:
+def kept_of(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str, Kept]:
     """What a fingerprint is made of: a fused step belongs to that of its group."""
     steps = {one.name: one for one in wanted.steps}
 

@@ -44,10 +44,16 @@ def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first
     if is_all and len(tasks) == int(rdd.getNumPartitions()):
         _run(held, held.execution, held.plan, directory, name, chosen)
         return
-    pruned = jvm(session).rekindle.spark.Bridge.prune(rdd, _packed(index for index, _ in tasks))
-    rows = session._jsparkSession.internalCreateDataFrame(pruned, held.schema, False)
+    rows = session._jsparkSession.internalCreateDataFrame(
+        pruned(session, rdd, (index for index, _ in tasks)), held.schema, False
+    )
     execution = rows.queryExecution()
     _run(held, execution, execution.executedPlan(), directory, name, chosen)
+
+
+def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
+    """The same RDD with these of its partitions only, in ascending order."""
+    return jvm(session).rekindle.spark.Bridge.prune(rdd, _packed(chosen))
 
 
 def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:

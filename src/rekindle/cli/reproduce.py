@@ -1,0 +1,85 @@
+"""`rekindle reproduce`: one partition again, here, so that its exception can be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from rekindle.cli.boundary import ExitCode, write_trace
+from rekindle.cli.catalog import Named, find_run, newest_of
+from rekindle.cli.options import Settings, pipeline_argument, with_settings
+from rekindle.cli.run_options import Choices, with_spark
+from rekindle.cli.run_session import LazySession
+from rekindle.config import is_submitted
+from rekindle.engine.reproduced import Reproduced
+from rekindle.errors import NotFound
+from rekindle.journal.keys import parameters_of
+from rekindle.journal.store import Store
+from rekindle.journal.stores import open_store
+from rekindle.observe.words import count_text
+from rekindle.runtime.options import RunOptions
+
+LOCAL = "local[*]"
+ROWS = 20
+
+
+@click.command("reproduce")
+@with_settings
+@with_spark
+@click.option("--run", metavar="RUN", help="Which run; the newest of the pipeline if left out.")
+@click.option("--rows", metavar="N", type=click.IntRange(0), default=ROWS, help=f"How many rows to show; {ROWS}.")
+@pipeline_argument
+@click.argument("vertex", metavar="STEP[PARTITION]")
+def command(
+    pipeline: str,
+    vertex: str,
+    settings: Settings,
+    choices: Choices,
+    run: str | None,
+    rows: int,
+) -> int:
+    """Run one partition of a step again, here: see its input, and its exception or its rows.
+
+    Reads what the run committed, in a Spark of this machine unless --master says otherwise. Nothing is written, and the
+    run does not notice: correct the code and try again as often as you like. Exit 1 if the step fails. A step without a
+    number is for a failure that names no partition: the Spark tasks that read the files it names.
+    """
+    is_elsewhere = choices.master or is_submitted()
+    with LazySession(pipeline, choices if is_elsewhere else replace(choices, master=LOCAL)) as session:
+        loaded = session.load()
+        config = settings.located(session.properties())
+        store = open_store(config.location, config.storage)
+        named = _named(store, loaded.pipeline.name, run)
+        parameters = parameters_of(store, named.pipeline).get(named.run, {})
+        options = RunOptions(run=named.run, storage=config.storage)
+        opened = loaded.pipeline.reproduce(session, config.location, vertex, options=options, **parameters)
+        return _try(opened, named, rows)
+
+
+def _named(store: Store, pipeline: str, word: str | None) -> Named:
+    named = find_run(store, word if "/" in word else f"{pipeline}/{word}") if word else newest_of(store, pipeline)
+    if named is None:
+        raise NotFound(f"there is no run of {pipeline} at {store.name}", "rekindle run PIPELINE")
+    if named.pipeline != pipeline:
+        raise NotFound(f"run {named} is none of {pipeline}", "name the file of its pipeline")
+    return named
+
+
+def _try(opened: Reproduced, named: Named, rows: int) -> int:
+    click.echo(f"{click.style(opened.vertex, bold=True)} of run {named}")
+    for line in opened.said:
+        click.echo(f"  {line}")
+    for name, frame in opened.inputs.items():
+        click.echo(f"input {name}, the first {count_text(rows, 'row')} at most:")
+        click.echo(opened.show(frame, rows))
+    tried = opened.attempt(rows)
+    if not tried.failure:
+        click.echo(f"{opened.vertex} does not fail here: {count_text(tried.count, 'row')}, the first {rows:,} at most:")
+        click.echo(tried.table)
+        return ExitCode.DONE
+    click.echo(f"{click.style(f'{opened.vertex} fails:', fg='red', bold=True)} {tried.failure}")
+    for line in tried.frames:
+        click.echo(line)
+    click.echo(f"full trace: {write_trace(tried.trace)}")
+    return ExitCode.FAILED

@@ -1,0 +1,77 @@
+"""One vertex, tried again by hand: what is asked for, and what comes of it. Values without a word of the engine's own.
+
+- The inputs are what the vertex reads: the committed files of the kept partitions it reads, or the rows that Spark
+  would hand to its one task.
+- Nothing of it is written, committed or journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rekindle.engine.adapter import Wanted
+from rekindle.master.commands import Input
+from rekindle.master.events import Fingerprint
+from rekindle.model.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A vertex to try. `inputs` are the kept partitions it reads and nothing else; `failure` is how it failed, in one
+    line. Without a partition: all of the step, or the Spark tasks below its partitions that read the files which the
+    failure names."""
+
+    step: str
+    partition: int | None
+    inputs: tuple[Input, ...]
+    failure: str = ""
+
+    def __str__(self) -> str:
+        return self.step if self.partition is None else f"{self.step}[{self.partition}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of it: the first rows as a table and how many there are; or the exception in one line, with the user's
+    own frames, and all that Spark says."""
+
+    table: str = ""
+    count: int = 0
+    failure: str = ""
+    frames: tuple[str, ...] = ()
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """A vertex, ready to be tried in this process. `rows` and `inputs` are DataFrames which nothing has computed yet:
+    an exception of the step comes up when `rows` are asked for. `said` is what is worth knowing before."""
+
+    vertex: str
+    rows: Any
+    inputs: Mapping[str, Any]
+    said: tuple[str, ...]
+    attempt: Callable[[int], Tried]
+    show: Callable[[Any, int], str]
+
+    def __str__(self) -> str:
+        return "\n".join((self.vertex, *(f"  {line}" for line in self.said)))
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """A pipeline as its code is now, of which single vertices can be opened; that starts no Spark job."""
+
+    graph: Graph
+    fingerprints: Mapping[str, Fingerprint]
+    open: Callable[[Asked], Reproduced]
+
+
+class Reproducer(Protocol):
+    """An engine's module."""
+
+    def workbench(self, session: Any, wanted: Wanted) -> Workbench:
+        """Compile and analyse, as for a run. No target is looked at."""
+        ...
