@@ -12,6 +12,7 @@ import pytest
 from cli.calling import Said, call
 from cli.location import always, make_run
 from cli.pages import Walk
+from gc_scale import on_disk
 from rekindle.config import load_config
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.runtime.opening import Intent, execute
@@ -156,3 +157,7 @@ def test_the_page_about_cleaning_up_does_what_it_says(
     assert walk.codes == [0] * 7
     assert not [name for name in everything(state) if "/results/" in name]
     assert load_config(folder=folder).origins["gc.retention_hours"] == str(folder / "rekindle.toml")
+
+
+def test_a_small_location_of_the_campaign_is_cleaned_exactly() -> None:
+    assert on_disk(10, 300).is_exact
