@@ -25,15 +25,18 @@ MINUTES_MAX = 15.0
 def main() -> int:
     folder, started, failed = Path(tempfile.mkdtemp(prefix="starts-")), time.monotonic(), 0
     figures: dict[str, int | float] = {}
-    known: tuple[Callable[[Path], dict[str, int | float]], ...] = (three_at_once, while_it_lives, through_kills)
+    known: tuple[Callable[[User], dict[str, int | float]], ...] = (three_at_once, while_it_lives, through_kills)
     cases = [case for case in known if not sys.argv[1:] or case.__name__ in sys.argv[1:]]
     for case in cases:
+        user = User(folder / case.__name__)
         try:
-            figures |= case(folder / case.__name__)
+            figures |= case(user)
             print(f"{case.__name__}: holds", flush=True)
         except Exception:
             failed += 1
             print(f"{case.__name__}: FAILED\n{traceback.format_exc()}", flush=True)
+        finally:
+            user.leaves()
     shutil.rmtree(folder, ignore_errors=True)
     minutes = (time.monotonic() - started) / 60
     shown = " ".join(f"{name}={value}" for name, value in figures.items())
@@ -41,8 +44,7 @@ def main() -> int:
     return 0 if failed == 0 and minutes <= MINUTES_MAX else 1
 
 
-def three_at_once(folder: Path) -> dict[str, int | float]:
-    user = User(folder)
+def three_at_once(user: User) -> dict[str, int | float]:
     user.writes(pause=1.0)
     answers = [ended(one) for one in [user.begins("run") for _ in range(3)]]
     codes = sorted(one.code for one in answers)
@@ -51,8 +53,7 @@ def three_at_once(folder: Path) -> dict[str, int | float]:
     return {"at_once": 3, "refused": codes.count(int(ExitCode.REFUSED))}
 
 
-def while_it_lives(folder: Path) -> dict[str, int | float]:
-    user = User(folder)
+def while_it_lives(user: User) -> dict[str, int | float]:
     user.writes(pause=4.0)
     first = user.begins("run")
     wait_until(lambda: user.commits("priced") > 0, "a commit", first)
@@ -69,8 +70,7 @@ def while_it_lives(folder: Path) -> dict[str, int | float]:
     return {"retry_seconds": round(again.seconds, 1), "done_seconds": round(late.seconds, 1)}
 
 
-def through_kills(folder: Path) -> dict[str, int | float]:
-    user = User(folder)
+def through_kills(user: User) -> dict[str, int | float]:
     user.writes(pause=4.0)
     parent = user.begins("run", "--supervise", "--set", "backoff.initial_ms=100")
     for epoch in range(1, KILLS + 1):

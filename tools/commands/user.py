@@ -1,8 +1,14 @@
-"""A user with a folder, a pipeline and a terminal. Processes are ended by their own handle."""
+"""A user with a folder, a pipeline and a terminal. Processes are ended by their own handle.
+
+The gate: as long as the folder `gate` is there, only so many Spark tasks of `priced` go on as it says, and the others
+wait. What runs is then held in the middle of a step for as long as a campaign likes, and nothing depends on how fast
+the machine is. No code of the pipeline changes when the gate is put up or taken away.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,12 +24,15 @@ from rekindle.journal.keys import listed
 from rekindle.journal.stores import open_store
 from rekindle.master.events import Event, PartitionsCommitted, SinkPublished
 from rekindle.runtime.opening import codec
+from rekindle.testing.cluster import LocalCluster
+from rekindle.testing.processes import Process, end
 
 ROWS, CUSTOMERS, PARTITIONS = 4_000, 64, 8
 MAIN = "from rekindle.cli.main import main; main()"
 NAME = "shop"
-WAIT_SECONDS_MAX = 240.0
+WAIT_SECONDS_MAX = 600.0
 PIPELINE = """
+import os
 import time
 
 import pandas as pd
@@ -43,17 +52,36 @@ def by_customer(orders):
     return orders.where("id >= 0")
 
 
+def scaled(ids):
+    return ids * {factor}
+
+
+def pass_the_gate(gate="{folder}/gate"):
+    number = 0
+    try:
+        while os.path.exists(f"{{gate}}/{{number}}"):
+            number += 1
+        os.close(os.open(f"{{gate}}/{{number}}", os.O_CREAT | os.O_EXCL))
+        while number >= int(open(f"{{gate}}/open").read()):
+            time.sleep(0.05)
+    except FileExistsError:
+        pass_the_gate(gate)
+    except FileNotFoundError:
+        pass
+
+
 @f.pandas_udf("long")
 def price(ids: pd.Series) -> pd.Series:
     if {poison} in ids.tolist():
         raise ValueError("cannot be priced")
     time.sleep({pause})
-    return ids * {factor}
+    pass_the_gate()
+    return scaled(ids)
 
 
 @pipeline.step(partition_by="customer", partitions={partitions})
 def priced(by_customer):
-    return by_customer.withColumn("price", price("id"))
+    return by_customer.withColumn("price", price("id") + {plus})
 
 
 @pipeline.step(partition_by="day", partitions=4)
@@ -80,11 +108,16 @@ class Typed:
 class User:
     """One folder; every command goes to its store."""
 
-    def __init__(self, folder: Path, conf: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, conf: Mapping[str, str] | None = None, cluster: LocalCluster | None = None
+    ) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.store = open_store(str(folder / "store"))
-        self._conf = dict(conf or {})
+        self.cluster = cluster
+        self.master = cluster.master_url if cluster else "local[2]"
+        self.conf = {**(cluster.app_settings() if cluster else {}), **(conf or {})}
+        self._begun: list[subprocess.Popen[str]] = []
         (folder / "orders").mkdir()
         self.adds_orders("first", 0, ROWS)
         self.writes()
@@ -94,24 +127,55 @@ class User:
         table = pa.table({"id": ids, "customer": [one % CUSTOMERS for one in ids]})
         pq.write_table(table, self.folder / "orders" / f"{name}.parquet")
 
-    def writes(self, *, pause: float = 0.0, poison: int = -1, factor: int = 2, mark: int = 1) -> None:
+    def writes(self, *, pause: float = 0.0, poison: int = -1, factor: int = 2, plus: int = 0, mark: int = 1) -> None:
         """The pipeline's file, as the user has it from now on."""
         text = PIPELINE.format(
-            folder=self.folder, partitions=PARTITIONS, pause=pause, poison=poison, factor=factor, mark=mark
+            folder=self.folder,
+            partitions=PARTITIONS,
+            pause=pause,
+            poison=poison,
+            factor=factor,
+            plus=plus,
+            mark=mark,
         )
         (self.folder / "shop_pipeline.py").write_text(text)
 
+    def opens_gate_for(self, count: int) -> None:
+        """From now on this many Spark tasks of `priced` go on, and the others wait."""
+        gate = self.folder / "gate"
+        gate.mkdir(exist_ok=True)
+        (gate / "new").write_text(str(count))
+        (gate / "new").rename(gate / "open")
+
+    def at_gate(self) -> int:
+        """How many Spark tasks came to the gate."""
+        return sum(file.name.isdigit() for file in (self.folder / "gate").iterdir())
+
+    def takes_gate_away(self) -> None:
+        gone = self.folder / "gone"
+        (self.folder / "gate").rename(gone)
+        shutil.rmtree(gone)
+
     def begins(self, command: str, *words: str) -> subprocess.Popen[str]:
-        conf = [word for key, value in self._conf.items() for word in ("--conf", f"{key}={value}")]
-        place = ["--location", str(self.folder / "store"), "--master", "local[2]", *conf]
-        return subprocess.Popen(
+        conf = [word for key, value in self.conf.items() for word in ("--conf", f"{key}={value}")]
+        place = ["--location", str(self.folder / "store"), "--master", self.master, *conf]
+        process = subprocess.Popen(
             [sys.executable, "-c", MAIN, command, *place, "shop_pipeline.py", *words],
             cwd=self.folder,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **(self.cluster.app_env if self.cluster else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._begun.append(process)
+        return process
+
+    def leaves(self) -> None:
+        """Whatever this user started and did not wait for is ended."""
+        for process in self._begun:
+            if process.poll() is None:
+                end(driver_of(process))
+                process.wait()
 
     def types(self, command: str, *words: str) -> Typed:
         return ended(self.begins(command, *words))
@@ -154,6 +218,14 @@ class User:
         return sum(sum(pq.read_table(file)["total"].to_pylist()) for file in files)
 
 
+def driver_of(process: subprocess.Popen[str]) -> list[Process]:
+    """What a driver is: Python first, and the JVM under it."""
+    python = Process.of(process.pid)
+    assert python is not None, "a child that was not waited for keeps its entry"
+    below = [one for one in python.descendants() if Path((one.command() or [""])[0]).name == "java"]
+    return [python, *below]
+
+
 def ended(process: subprocess.Popen[str]) -> Typed:
     started = time.monotonic()
     out, err = process.communicate(timeout=WAIT_SECONDS_MAX)
@@ -170,5 +242,5 @@ def wait_until(is_so: Callable[[], bool], what: str, process: subprocess.Popen[s
         time.sleep(0.1)
 
 
-def sum_of(factor: int = 2, rows: int = ROWS) -> int:
-    return factor * rows * (rows - 1) // 2
+def sum_of(factor: int = 2, rows: int = ROWS, plus: int = 0) -> int:
+    return factor * rows * (rows - 1) // 2 + plus * rows
