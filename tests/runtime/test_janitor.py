@@ -21,7 +21,7 @@ from rekindle.journal.store import Entry, Put, Store
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Phase
 from rekindle.runtime import opening
-from rekindle.runtime.janitor import diary, looks, pins, tend
+from rekindle.runtime.janitor import diary, heaps, looks, pins, tend
 from rekindle.runtime.janitor.location import tend_all, tidy_location
 from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.janitor.remover import Limits, Remover
@@ -173,6 +173,18 @@ def test_losers_late_commits_half_written_files_and_strays_go_and_nothing_else(s
     assert results(store) == NEEDED | {crc}
     assert store.get(f"{FOLDER}/journal/.put-dead") is None and store.get(f"{FOLDER}/notes.txt") == b"not ours"
     assert make(store, application="app-2") is Phase.SUCCEEDED
+
+
+def test_without_the_manifests_what_counts_is_lost(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
+    """The control of the test above."""
+    monkeypatch.setattr(heaps, "is_counted", lambda name, tasks: False)
+    fail(store)
+    store.clock = 2 * HOUR
+    gc(store)
+    assert results(store) == set()
+    engine = Filing(store, FOLDER, "app-2")
+    make_run(store, RUN, engine=engine)
+    assert engine.losses == 4 + 3, "all of orders, and what was there of clean"
 
 
 def test_files_that_come_after_the_close_go_too(store: MemoryStore) -> None:
