@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +28,8 @@ from rekindle.journal.lease import Lease
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import this_process
 from rekindle.journal.stores import open_store
-from rekindle.master.apply import fold
 from rekindle.master.events import Event, RunStarted
+from rekindle.master.state import RunState
 from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.runtime.snapshots import StateKeeper
@@ -142,9 +142,10 @@ def _succeeded(folder: str, run: str, number: int, late: int, age: float) -> Ite
 
 
 class Template(NamedTuple):
-    """A run of the real loop: the events of each record, and the names of its result files."""
+    """A run of the real loop: the events of each record, what they fold to, and the names of its result files."""
 
     records: tuple[tuple[Event, ...], ...]
+    state: RunState
     files: tuple[str, ...]
 
 
@@ -152,9 +153,9 @@ class Template(NamedTuple):
 def _template(drawing: str, *, breaks: bool) -> Template:
     store, graph = MemoryStore(), draw(drawing)
     engine = Filing(store, "daily/it", breaks=always("clean", 2)) if breaks else Filing(store, "daily/it")
-    execute(store, Intent("daily", "it", graph, {}, (list(graph.steps)[-1],), 1, AT_ONCE), engine)
+    state = execute(store, Intent("daily", "it", graph, {}, (list(graph.steps)[-1],), 1, AT_ONCE), engine)
     files = tuple(key.removeprefix("daily/it/") for key in store.objects if key.startswith("daily/it/results/"))
-    return Template(tuple(record.events for record in read(store, "daily/it", codec()).records), files)
+    return Template(tuple(record.events for record in read(store, "daily/it", codec()).records), state, files)
 
 
 def _run(folder: str, run: str, number: int, like: Template) -> Iterator[tuple[str, bytes]]:
@@ -166,9 +167,8 @@ def _run(folder: str, run: str, number: int, like: Template) -> Iterator[tuple[s
     journal.open_epoch(this_process(), [msgspec.structs.replace(started, run=run, order=number), *others])
     for events in like.records[1:]:
         journal.append(*events)
-    state = fold(None, read(store, folder, codec()).events)
-    assert state is not None
     Lease(journal).stop()
+    state = msgspec.structs.replace(like.state, run=run, order=number)
     StateKeeper(store, folder).remember_end(journal.position, state)
     yield from ((key, body) for key, (body, _) in store.objects.items())
     yield from ((f"{folder}/{name}", b"") for name in like.files)
@@ -179,10 +179,7 @@ def on_disk(runs: int, files: int) -> Measured:
         started, now = time.monotonic(), time.time()
         made = needed = 0
         for item in location(runs, files):
-            path = Path(folder, item.key)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(item.body)
-            os.utime(path, (now - item.age, now - item.age))
+            _write(Path(folder), item, now)
             made, needed = made + ("/results/" in item.key), needed + item.is_needed
         print(f"disk: {runs} runs, {made} files made in {time.monotonic() - started:.0f} s", flush=True)
         dry = measured({}, "--location", folder, "--dry-run")
@@ -191,6 +188,21 @@ def on_disk(runs: int, files: int) -> Measured:
         left = _left(folder)
         print(f"disk: dry {dry}, gc {real}, left {left} of {made}, needed {needed}", flush=True)
         return Measured(dry, real, untouched == made and left == needed)
+
+
+def _write(root: Path, item: Item, now: float) -> None:
+    parent, _, name = item.key.rpartition("/")
+    file = os.open(f"{_folder(root, parent)}/{name}", os.O_WRONLY | os.O_CREAT)
+    os.write(file, item.body)
+    os.utime(file, (now - item.age, now - item.age))
+    os.close(file)
+
+
+@lru_cache(64)
+def _folder(root: Path, parent: str) -> str:
+    """Made, and remembered while files of it are written."""
+    (root / parent).mkdir(parents=True, exist_ok=True)
+    return str(root / parent)
 
 
 def on_s3(runs: int, files: int) -> Measured:
