@@ -1,7 +1,7 @@
 """The one place where errors become text and an exit code. No traceback reaches a user.
 
 - Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`. On a terminal the first is
-  wrapped at spaces; the second never is, so that it can be copied.
+  wrapped at spaces; a line with a command never is, so that it can be copied.
 - Anything else is a fault of ours or of the user's code: one line, and the full trace in a file whose path is printed.
 - Exit codes are for schedulers and never change their meaning. A usage error is a refusal: 2 means that `plan` found
   work.
@@ -31,6 +31,8 @@ from rekindle.errors import (
     RunFailed,
     StoreFailed,
 )
+
+COMMAND = ": rekindle "
 
 
 class ExitCode(IntEnum):
@@ -90,7 +92,8 @@ def exit_code(error: RekindleError) -> ExitCode:
 
 def _say(word: str, text: str, color: str | None = None, width: int | None = None) -> None:
     head = f"{word}:"
-    shown = "\n".join(part for line in f"{head} {text}".split("\n") for part in folded(line, width))
+    lines = f"{head} {text}".split("\n")
+    shown = "\n".join(part for line in lines for part in folded(line, None if COMMAND in line else width))
     styled = click.style(head, fg=color, bold=True) + shown.removeprefix(head)
     click.echo(styled, err=True, color=False if is_plain() else None)
 

@@ -99,7 +99,8 @@ class Display:
 
     def _left(self) -> str:
         left_ms = self.progress.left_ms()
-        return f", about {time_text(left_ms)} left" if left_ms else ""
+        said = time_text(left_ms)
+        return f", {'' if said.startswith('under') else 'about '}{said} left" if left_ms else ""
 
 
 def _notes(row: Row, *, is_short: bool = False) -> str:
