@@ -56,7 +56,8 @@ def look_at(
     if state is None:
         return Look(folder, Facts(Found.NEVER_BEGAN))
     found = _found(store, folder, position, state, stale_seconds)
-    facts = Facts(found, _silent_ms(store, folder, position, now_seconds), is_pinned, is_asked)
+    silent_ms = _silent_ms(store, folder, position, now_seconds) if found is Found.UNFINISHED else 0
+    facts = Facts(found, silent_ms, is_pinned, is_asked)
     return Look(folder, facts, known_of(state), position.epoch, state)
 
 
@@ -77,11 +78,11 @@ def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
 
 
 def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:
-    if state.phase is Phase.SUCCEEDED:
-        return Found.SUCCEEDED
+    """A run that succeeded has a living driver until it has deleted what it released."""
     if sign_of_life(store, folder, position, stale_seconds).life is Life.LIVING:
         return Found.LIVING
-    return Found.CLOSING if state.phase is Phase.CLOSING else Found.UNFINISHED
+    ended = {Phase.SUCCEEDED: Found.SUCCEEDED, Phase.CLOSING: Found.CLOSING}
+    return ended.get(state.phase, Found.UNFINISHED)
 
 
 def _silent_ms(store: Store, folder: str, position: Position, now_seconds: float) -> int:
