@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rekindle.cli.load import Loaded
-from rekindle.cli.plan import console, show
+from rekindle.cli.plan import console, show, tell
 from rekindle.cli.progress import Display
 from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
@@ -40,7 +40,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     config, to = starting.config, console()
     failing: RunFailing | None = None
 
-    def tell(plan: Plan) -> None:
+    def show_plan(plan: Plan) -> None:
         show(plan, to)
 
     def watch(events: tuple[Event, ...], state: RunState) -> None:
@@ -51,7 +51,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
 
     with Display(to) as display:
-        options = replace(options_of(config, starting.choices), new=is_new, run=run, watcher=watch, on_plan=tell)
+        options = replace(options_of(config, starting.choices), new=is_new, run=run, watcher=watch, on_plan=show_plan)
         try:
             summary = starting.loaded.pipeline.run(
                 starting.session, config.location, options=options, **starting.parameters
@@ -67,7 +67,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             died = SparkDied("Spark's driver process died; what is committed is kept")
             raise _with_command(died, starting, display.number) from error
     for line in summary.lines():
-        to.print(line, markup=False, soft_wrap=True)
+        tell(to, line)
     return summary
 
 
