@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,8 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle as rk
-from cli.pages import DOCS, ROOT, Walk, run_python
+from cli.pages import DOCS, ROOT, Walk, blocks, run_python
 from engine.conftest import spark as spark  # The session of the engine's tests.
+from rekindle.testing.cluster import spark_home
 
 TESTS = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 TARGETS = re.compile(r"`make ([a-z-]+)")
@@ -37,7 +42,49 @@ def test_the_page_about_notebooks_works_as_written(
     names = run_python("how-to/notebooks.md", spark=spark)
     assert "<td>totals</td>" in names["plan"]._repr_html_()
     assert "computed 4 partitions" in names["summary"]._repr_html_()
+    assert "run 1 of shop: succeeded" in names["view"]._repr_html_()
+    assert names["view"].graph._repr_html_().count("<svg") == 1 and "totals [####" in str(names["view"].graph)
     assert rk.read_newest(spark, f"{names['lake']}/gold").where("count = 400").count() == 5
+
+
+SUBMITTED = """
+import rekindle as rk
+
+pipeline = rk.Pipeline("daily")
+
+
+@pipeline.source
+def days(spark, day):
+    return spark.range(6).selectExpr("id", f"'{{day}}' AS day")
+
+
+@pipeline.sink(rk.files("{folder}/gold"), partition_by="id", partitions=2)
+def gold(days): ...
+"""
+
+
+def test_the_page_about_spark_submit_works_as_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program of the page in this process; `submit.py` of it by a real spark-submit."""
+    for block in blocks("how-to/spark-submit.md", "python"):
+        (tmp_path / block.text.split()[1]).write_text(block.text)
+    (tmp_path / "daily.py").write_text(SUBMITTED.format(folder=tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["daily_job.py", str(tmp_path / "state"), "2026-11-13"])
+    runpy.run_path("daily_job.py", run_name="__main__")
+    del sys.modules["daily"]
+    assert "computed 2 partitions" in capsys.readouterr().out
+    assert rk.read_newest(spark, f"{tmp_path}/gold").where("day = '2026-11-13'").count() == 6
+
+    submit = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    words = ["submit.py", "run", "daily.py", "--location", str(tmp_path / "state"), "--param", "day=2026-11-14"]
+    environ = {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run([*submit, *words], env={**os.environ, **environ}, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert "computed 2 partitions" in done.stdout
+    assert rk.read_newest(spark, f"{tmp_path}/gold").where("day = '2026-11-14'").count() == 6
 
 
 def test_the_page_about_poison_finds_the_row_and_leaves_it_out(spark: SparkSession, tmp_path: Path) -> None:
