@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, overload
@@ -24,7 +25,7 @@ from rekindle.engine.reproduced import Reproduced, Reproducer
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, ParameterRefused
-from rekindle.model.kinds import KeepUntil
+from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
@@ -41,6 +42,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Parameter = str | int | float | bool | date | datetime | Decimal | None
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 Until = Literal["consumed", "run end", "forever"]
+Digest = Literal["auto", "always", "never"]
 
 
 class StepOptions(TypedDict, total=False):
@@ -53,6 +55,8 @@ class StepOptions(TypedDict, total=False):
     deterministic   your word that the same inputs give the same rows, or that they do not
     eager           it starts Spark jobs while it is built
     keep_until      when a result that nobody reads any more may go
+    digest          whether each partition of its result gets a digest: `auto` where it is not proved that the same
+                    comes back, `always`, `never`; what the run's options say if left out
     """
 
     name: str
@@ -62,6 +66,7 @@ class StepOptions(TypedDict, total=False):
     deterministic: bool
     eager: bool
     keep_until: Until
+    digest: Digest
 
 
 class Pipeline:
@@ -147,8 +152,10 @@ class Pipeline:
 
     def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
         texts = _texts(parameters)
-        steps = check(self._declared, texts)
-        return Wish(self.name, steps, spark, location, options or RunOptions(), parameters, texts)
+        chosen = options or RunOptions()
+        usual = _policy("RunOptions", chosen.digest)
+        steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
+        return Wish(self.name, steps, spark, location, chosen, parameters, texts)
 
     def _decorator(self, role: Role, options: StepOptions, function: Any, target: Target | None = None) -> Any:
         def declare(function: Function) -> Function:
@@ -183,6 +190,7 @@ class Pipeline:
             is_eager=options.get("eager", False),
             keep=_until(place, options.get("keep_until", KeepUntil.RUN_END.value)),
             target=target,
+            digest=_policy(place, options["digest"]) if "digest" in options else None,
         )
         check_name(one, self._declared)
         self._declared.append(one)
@@ -236,6 +244,13 @@ def _until(place: str, text: str) -> KeepUntil:
     if text not in words:
         raise GraphRefused(f"{place}: keep_until={text!r} is not known", f"one of {', '.join(map(repr, words))}")
     return KeepUntil(text)
+
+
+def _policy(place: str, text: str) -> DigestPolicy:
+    words = [word.value for word in DigestPolicy]
+    if text not in words:
+        raise GraphRefused(f"{place}: digest={text!r} is not known", f"one of {', '.join(map(repr, words))}")
+    return DigestPolicy(text)
 
 
 def _spark() -> Adapter:

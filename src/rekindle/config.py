@@ -125,6 +125,12 @@ class Config:
     is_swept: bool = _setting(
         "gc.sweep", True, "each driver removes old waste of its pipeline, a little and beside its run"
     )
+    digest: str = _setting(
+        "digest",
+        "auto",
+        "which results get digests: auto is where it is not proved that the same comes back",
+        choices=("auto", "always", "never"),
+    )
     trace_folder: str = _setting(
         "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
     )

@@ -31,8 +31,8 @@ import scala.collection.immutable.Seq;
  *    however late it wakes up. There is no rename, because object stores have none.
  * 2. A task has committed if and only if its marker exists. A complete Parquet file is no proof: when a task fails,
  *    Spark closes its writer, and the closed file has a valid footer over half of the rows.
- * 3. The marker's name says everything (partition, Spark task attempt, number of files, bytes), so that a new driver
- *    learns what a dead one finished from one listing. Empty partitions have a marker too.
+ * 3. The marker's name says everything (partition, Spark task attempt, number of files, bytes, the digest if one was
+ *    made), so that a new driver learns what a dead one finished from one listing. Empty partitions have a marker too.
  * 4. Nothing is removed when the job aborts. A failed task removes only the files it did not commit itself.
  * 5. Numbers are those of the kept result, also where a pruned job counts its tasks from 0, and stand in the file name
  *    where Spark's bucketed reader looks for them.
@@ -55,7 +55,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     this.directory = path;
   }
 
-  /** All commits of this attempt directory since the last call, one per line: partition, task attempt, (name, bytes)*. */
+  /** All commits of this attempt directory since the last call, one per line: partition, task attempt, (name, bytes)*, digest if one was made. */
   public static String drain(String directory) {
     Queue<String> queue = SEEN.get(directory);
     if (queue == null) {
@@ -97,6 +97,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
   public void setupTask(TaskAttemptContext context) {
     files = new ArrayList<>();
     committing = false;
+    DigestedParquet.take(); // What a failed task left in this thread.
   }
 
   @Override
@@ -123,8 +124,13 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
         bytes += length;
         line.append('\t').append(file.getName()).append('\t').append(length);
       }
-      committing = true;
+      String digest = DigestedParquet.take();
       String name = String.format("%05d-%d-%d-%d", partition(context), attempt(), files.size(), bytes);
+      if (!digest.isEmpty()) {
+        line.append('\t').append(digest);
+        name += "-" + digest;
+      }
+      committing = true;
       mark(fs, new Path(new Path(directory, MARKERS), name));
       return new TaskCommitMessage(line.toString());
     } catch (IOException e) {

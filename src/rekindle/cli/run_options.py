@@ -37,6 +37,7 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         replace=choices.replace,
         force=choices.force,
         storage=config.storage,
+        digest=config.digest,
         config=master_config(config),
         stale_seconds=config.stale_seconds,
     )

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from rekindle.engine.targets import Target
-from rekindle.model.kinds import KeepUntil
+from rekindle.model.kinds import DigestPolicy, KeepUntil
 
 SESSION = "spark"
 REQUIRED: Any = inspect.Parameter.empty
@@ -48,8 +48,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; `place` is
-    the line of their file, as `file.py:12`."""
+    """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
+    `digest`, where the run's own counts; `place` is the line of their file, as `file.py:12`."""
 
     name: str
     role: Role
@@ -63,6 +63,7 @@ class Declared:
     is_eager: bool = False
     keep: KeepUntil = KeepUntil.RUN_END
     target: Target | None = None
+    digest: DigestPolicy | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -16,16 +16,18 @@ from rekindle.model.partitions import Partitions
 
 LABEL = "_attempt"
 DATA = re.compile(r"part-(\d+)_(\d+)(\.[^/]*)$")
-MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)$")
+MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?$")
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """One committed partition: the Spark task that wrote it and its file, if it has rows."""
+    """One committed partition: the Spark task that wrote it and its file, if it has rows. The digest is hexadecimal,
+    empty where none was made; it is no part of a manifest, because the journal has a field for it."""
 
     partition: int
     task: int
     name: str
     bytes: int
+    digest: str = ""
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -65,6 +67,14 @@ def pack(commits: Iterable[Commit], schema: str) -> bytes:
     return zlib.compress(msgspec.json.encode(columns), 1)
 
 
+def digests(commits: Iterable[Commit], nothing: str) -> bytes | None:
+    """The digests of these partitions as the journal has them, in order of partition: None unless all are known. The
+    digest of a partition without a file is that of `nothing`."""
+    rows = sorted(commits, key=lambda commit: commit.partition)
+    found = [commit.digest or (nothing if commit.bytes < 0 else "") for commit in rows]
+    return bytes.fromhex("".join(found)) if found and all(found) else None
+
+
 def schema_of(packed: bytes) -> str:
     """The schema of the result as Spark's JSON, so that a consumer can be planned without its producer's code."""
     return _columns(packed).schema
@@ -95,13 +105,14 @@ def unpack(packed: bytes) -> list[Commit]:
 
 
 def from_driver(lines: str) -> list[Commit]:
-    """What the commit protocol reported: partition, task attempt, then name and length of at most one file."""
+    """What the commit protocol reported: partition, task attempt, then name and length of at most one file, and its
+    digest if one was made."""
     found = []
     for line in lines.splitlines():
         partition, task, *files = line.split("\t")
-        assert len(files) <= 2, f"one file per partition, found {files}"
-        name, length = files if files else ("", "-1")
-        found.append(Commit(int(partition), int(task), name, int(length)))
+        assert len(files) <= 3, f"one file per partition, found {files}"
+        name, length, digest = (*files, "")[:3] if files else ("", "-1", "")
+        found.append(Commit(int(partition), int(task), name, int(length), digest))
     return found
 
 
@@ -111,18 +122,19 @@ def from_listing(lines: str) -> list[Commit]:
     Of two Spark task attempts that both committed a partition the lower one counts; nobody has read either.
     """
     data: dict[tuple[int, int], tuple[str, int]] = {}
-    markers = []
+    markers: list[tuple[int, int, int, int, str]] = []
     for path, length in _listed(lines):
         if match := DATA.fullmatch(path):
             data[int(match.group(2)), int(match.group(1))] = (path, length)
         elif match := MARKER.fullmatch(path):
-            markers.append(tuple(int(group) for group in match.groups()))
+            partition, task, count, size = map(int, match.groups()[:4])
+            markers.append((partition, task, count, size, match.group(5) or ""))
     found: dict[int, Commit] = {}
-    for partition, task, count, size in sorted(markers):
+    for partition, task, count, size, digest in sorted(markers):
         name, length = data.get((partition, task), ("", -1)) if count else ("", -1)
         if partition in found or count > 1 or (count == 1 and length != size):
             continue
-        found[partition] = Commit(partition, task, name, length)
+        found[partition] = Commit(partition, task, name, length, digest)
     return list(found.values())
 
 

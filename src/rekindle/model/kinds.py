@@ -58,6 +58,20 @@ class Determinism(Enum):
         return self in (Determinism.DETERMINATE, Determinism.DECLARED)
 
 
+class DigestPolicy(Enum):
+    """Which results get a digest per partition while they are written."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+    def is_on(self, level: Determinism) -> bool:
+        """By itself: wherever it is not proved that the same comes back."""
+        if self is DigestPolicy.AUTO:
+            return level is not Determinism.DETERMINATE
+        return self is DigestPolicy.ALWAYS
+
+
 class KeepUntil(Enum):
     """When a result that nobody reads any more may go."""
 

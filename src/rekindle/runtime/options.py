@@ -21,6 +21,7 @@ class RunOptions:
     replace         sources that are read again although they changed
     force           take the run over from a master that still shows life
     storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
+    digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
     config          failover strategy, restart backoff and limits
     watcher         is told every decision after it counts
     on_plan         is told the plan before it is executed
@@ -32,6 +33,7 @@ class RunOptions:
     replace: Sequence[str] = ()
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
+    digest: str = "auto"
     config: MasterConfig = field(default_factory=MasterConfig)
     stale_seconds: float = STALE_SECONDS
     watcher: Watcher = ignore

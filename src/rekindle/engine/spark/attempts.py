@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from rekindle.engine import manifest
-from rekindle.engine.spark import plans, results, tasks
+from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.exchanges import Watch
 from rekindle.engine.spark.failures import cause_in_run, signature, text_of
 from rekindle.engine.spark.layout import Held
@@ -120,8 +120,12 @@ class Attempt:
         tag: str,
         generation: Callable[[], Generation],
         report: Callable[[Stimulus], None],
+        *,
+        is_digested: bool = False,
     ) -> None:
         self._command = command
+        self._is_digested = is_digested
+        self._nothing = ""  # The digest of no rows; empty where partitions get none.
         self._root = root
         self._directory = f"{root}/{directory}"
         self._tag = tag
@@ -164,11 +168,19 @@ class Attempt:
             session.sparkContext.addJobTag(self._tag)
             with self._lock:
                 self._schema = str(generation.held.schema.json())
+                self._nothing = digests.of_nothing(session, generation.held.schema) if self._is_digested else ""
                 self._drained = jvm(session).rekindle.spark.AttemptCommitProtocol.drain
                 self._generation = generation
             self._label(generation.held)
             is_first, generation.has_run = not generation.has_run, True
-            results.write(generation.held, self._directory, self._command.partitions, self._tag, is_first=is_first)
+            results.write(
+                generation.held,
+                self._directory,
+                self._command.partitions,
+                self._tag,
+                is_first=is_first,
+                is_digested=bool(self._nothing),
+            )
         except BaseException as caught:
             error = caught
         try:
@@ -236,6 +248,7 @@ class Attempt:
                 self._command.attempt,
                 Partitions(commit.partition for commit in self._unreported),
                 manifest.pack(self._unreported, self._schema),
+                manifest.digests(self._unreported, self._nothing),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
             )

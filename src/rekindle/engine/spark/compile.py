@@ -31,7 +31,7 @@ from rekindle.engine.spark.session import clone, group_session, in_session
 from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, RekindleError
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, DigestPolicy
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 BYTES_PER_PARTITION, PARTITIONS_MIN = 8 << 20, 8
@@ -201,6 +201,7 @@ def _group(
         is_eager=any(member.is_eager for member in members),
         functions=tuple(member.function for member in members),
         keep=one.keep,
+        digest=one.digest or DigestPolicy.AUTO,
     )
 
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
-from rekindle.engine.spark import plans, results, tasks
+from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
@@ -35,7 +37,7 @@ from rekindle.master.commands import (
 from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
 from rekindle.model.ids import AttemptId
-from rekindle.model.kinds import Determinism, KeepUntil
+from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil
 from rekindle.model.partitions import Partitions
 
 POLL_MS_MAX = 200
@@ -49,7 +51,7 @@ class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
     fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
-    attempt in this application runs that very plan."""
+    attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -63,6 +65,8 @@ class GroupSpec:
     source: str = ""
     layout: Layout | None = None
     planned: Held | None = None
+    digest: DigestPolicy = DigestPolicy.NEVER
+    is_digested: bool = False
 
     @property
     def lies(self) -> Layout:
@@ -187,6 +191,7 @@ class SparkEngine:
             self._tag(command.attempt),
             lambda: self._generation(command),
             self._reports.put,
+            is_digested=self._groups[command.attempt.step].is_digested,
         )
         self._running[command.attempt] = attempt
         attempt.start()
@@ -221,7 +226,22 @@ class SparkEngine:
         listing = self._bridge().list(self._spark._jsparkSession, directory)
         commits = manifest.from_listing(listing)
         found = Partitions(commit.partition for commit in commits)
-        self._reports.put(AttemptSealed(attempt, found, manifest.pack(commits, label.schema)))
+        known = self._digests(attempt, commits, label.schema)
+        self._reports.put(AttemptSealed(attempt, found, manifest.pack(commits, label.schema), known))
+
+    def _digests(self, attempt: AttemptId, commits: Sequence[manifest.Commit], schema: str) -> bytes | None:
+        """The digests that the markers tell; where they are wanted and not told, by one read back of the files. A file
+        that cannot be read has none: whoever reads it will say that it is lost."""
+        group = self._groups.get(attempt.step)
+        is_wanted = group is not None and group.is_digested
+        if not is_wanted and not any(commit.digest for commit in commits):
+            return None
+        read = jvm(self._spark).org.apache.spark.sql.types.DataType.fromJson(schema)
+        nothing = digests.of_nothing(self._spark, read)
+        if is_wanted and nothing:
+            with contextlib.suppress(Py4JError, PySparkException):
+                commits = digests.read_back(self._spark, f"{self._root}/{directory_of(attempt)}", commits, read)
+        return manifest.digests(commits, nothing)
 
     def _delete(self, attempt: AttemptId) -> None:
         self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}")

@@ -56,15 +56,26 @@ def analyse(
         name: replace(group, keys=held[name].layout.keys, partitions=held[name].partitions, layout=held[name].layout)
         for name, group in groups.items()
     }
+    steps = {name: _step(group, held[name]) for name, group in resolved.items()}
     graph = Graph.of(
-        (_step(group, held[name]) for name, group in resolved.items()),
+        steps.values(),
         (
             Edge(one, name, IDENTITY if _is_pointwise(held[name], held[one]) else ALL)
             for name, group in resolved.items()
             for one in group.inputs
         ),
     )
-    return Analysis(graph, resolved, held)
+    digested = {
+        name: replace(group, is_digested=group.digest.is_on(_proved(group, held[name], steps[name])))
+        for name, group in resolved.items()
+    }
+    return Analysis(graph, digested, held)
+
+
+def _proved(group: GroupSpec, held: Held, step: Step) -> Determinism:
+    """The level of a step without the user's word that it is determinate."""
+    is_word = step.determinism is Determinism.DECLARED
+    return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
 
 
 def _is_pointwise(consumer: Held, producer: Held) -> bool:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,13 +28,25 @@ STRICT = {
 }
 
 
-def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Where a Spark job writes, its name in Spark's UI, and whether each partition gets a digest on its way."""
+
+    directory: str
+    name: str
+    is_digested: bool
+
+
+def write(
+    held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool, is_digested: bool = False
+) -> None:
     """One Spark job that computes and commits `wanted`. All of them: the held plan itself, as a plain write costs.
     Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped. A wanted partition for
     which Spark has no task is empty; no task, no job."""
+    job = _Job(directory, name, is_digested)
     is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
     if is_all and not held.layout.is_by_file:
-        _run(held, held.execution, held.plan, directory, name, {})
+        _run(held, job, held.execution, held.plan, {})
         return
     rdd = held.rdd(is_first=is_first)
     tasks = tasks_of(held, rdd, wanted)
@@ -42,13 +55,13 @@ def write(held: Held, directory: str, wanted: Partitions, name: str, *, is_first
     session = held.session
     chosen = {"rekindle.partitions": base64.b64encode(_packed(number for _, number in tasks)).decode()}
     if is_all and len(tasks) == int(rdd.getNumPartitions()):
-        _run(held, held.execution, held.plan, directory, name, chosen)
+        _run(held, job, held.execution, held.plan, chosen)
         return
     rows = session._jsparkSession.internalCreateDataFrame(
         pruned(session, rdd, (index for index, _ in tasks)), held.schema, False
     )
     execution = rows.queryExecution()
-    _run(held, execution, execution.executedPlan(), directory, name, chosen)
+    _run(held, job, execution, execution.executedPlan(), chosen)
 
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
@@ -80,18 +93,18 @@ def _packed(numbers: Iterable[int]) -> bytes:
     return struct.pack(f"<{len(listed)}i", *listed)
 
 
-def _run(held: Held, execution: Any, plan: Any, directory: str, name: str, options: Mapping[str, str]) -> None:
+def _run(held: Held, job: _Job, execution: Any, plan: Any, options: Mapping[str, str]) -> None:
     """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
     spark = held.session
     java = jvm(spark)
     nothing = scala_seq(spark, [])
     command = java.org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand(
-        java.org.apache.hadoop.fs.Path(directory),
+        java.org.apache.hadoop.fs.Path(job.directory),
         scala_map(spark, {}),
         False,
         nothing,
         scala_option(spark, None),
-        _parquet(spark),
+        java.rekindle.spark.DigestedParquet() if job.is_digested else _parquet(spark),
         scala_map(spark, options),
         execution.optimizedPlan(),
         java.org.apache.spark.sql.SaveMode.Append,
@@ -99,7 +112,7 @@ def _run(held: Held, execution: Any, plan: Any, directory: str, name: str, optio
         scala_option(spark, None),
         scala_seq(spark, held.frame.columns),
     )
-    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, plan, name)
+    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, plan, job.name)
 
 
 def read(

@@ -1,0 +1,161 @@
+"""Digests made while a result is written: in every attempt, told by the driver, the markers or a read back alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+from rekindle.engine.spark import digests, results
+from rekindle.engine.spark.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.graph import analyse
+from rekindle.engine.spark.session import jvm
+from rekindle.master.commands import SealAttempt, StartAttempt
+from rekindle.master.digests import Digests
+from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
+from rekindle.model.ids import AttemptId, Epoch, Generation
+from rekindle.model.kinds import Determinism, DigestPolicy
+from rekindle.model.partitions import Partitions
+
+N = 6
+ALL = Partitions.first(N)
+WIDTH = 24
+
+
+def totals(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """Four keys: of six partitions at least two have no rows."""
+    rows = session.range(400).selectExpr("id % 4 k", "id", "map('a', id, 'b', null) m")
+    return rows.repartition(N, "k").withColumn("v", F.expr("array(id / 3.0D, -0.0D)"))
+
+
+SPEC = GroupSpec("totals", totals, (), ("k",), N, is_digested=True)
+
+
+def made(spark: SparkSession, folder: Path, *, is_digested: bool = True) -> SparkEngine:
+    return SparkEngine(spark, f"file:{folder}", {"totals": replace(SPEC, is_digested=is_digested)})
+
+
+def attempt_of(number: int) -> AttemptId:
+    return AttemptId("totals", Generation(0), Epoch(1), number)
+
+
+def until(engine: SparkEngine, kind: type[Stimulus]) -> list[Stimulus]:
+    """What is reported up to and with the first report of a kind."""
+    found: list[Stimulus] = []
+    deadline = time.monotonic() + 120
+    while not any(isinstance(one, kind) for one in found):
+        assert time.monotonic() < deadline, f"no {kind.__name__}: {found}"
+        found += engine.poll(200)
+    return found
+
+
+def ran(engine: SparkEngine, number: int = 1, wanted: Partitions = ALL) -> dict[int, bytes | None]:
+    """The digest of each partition, as one attempt reported them."""
+    engine.send(StartAttempt(attempt_of(number), wanted, (), number == 1, True, 0, None))
+    reported = until(engine, AttemptEnded)
+    assert not [one for one in reported if isinstance(one, AttemptEnded) and one.failures]
+    seen = [Digests(one.partitions, one.digests) for one in reported if isinstance(one, CommitsSeen)]
+    return {number: one.digest(number) for one in seen for number in one.of}
+
+
+def sealed(engine: SparkEngine, number: int = 1) -> dict[int, bytes | None]:
+    engine.send(SealAttempt(attempt_of(number)))
+    (found,) = (one for one in until(engine, AttemptSealed) if isinstance(one, AttemptSealed))
+    return {number: Digests(found.partitions, found.digests).digest(number) for number in found.partitions}
+
+
+def test_every_partition_has_one_also_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    found = ran(made(spark, tmp_path))
+    assert set(found) == set(ALL)
+    assert all(digest is not None and len(digest) == WIDTH for digest in found.values())
+    rows = {number: int.from_bytes((digest or b"")[:8]) for number, digest in found.items()}
+    assert sum(rows.values()) == 400 and 2 <= list(rows.values()).count(0) < N
+    nothing = bytes.fromhex(digests.of_nothing(spark, totals(spark, {})._jdf.schema()))
+    assert {found[number] for number, count in rows.items() if not count} == {nothing}
+
+
+def test_a_retry_of_some_partitions_has_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    first = made(spark, tmp_path)
+    found = ran(first)
+    some = Partitions(number for number in ALL if number % 2)
+    assert ran(first, 2, some) == {number: found[number] for number in some}
+    assert ran(made(spark, tmp_path), 3) == found, "another driver, another plan"
+
+
+def test_another_driver_finds_them_in_the_markers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ran(made(spark, tmp_path))
+
+    def never(*_: object) -> None:
+        raise AssertionError("no file has to be read")
+
+    monkeypatch.setattr(results, "read", never)
+    assert sealed(made(spark, tmp_path)) == found
+    assert sealed(made(spark, tmp_path, is_digested=False)) == found
+
+
+def test_what_was_written_without_is_read_back_once(spark: SparkSession, tmp_path: Path) -> None:
+    assert set(ran(made(spark, tmp_path / "a", is_digested=False)).values()) == {None}
+    assert set(sealed(made(spark, tmp_path / "a", is_digested=False)).values()) == {None}
+    assert sealed(made(spark, tmp_path / "a")) == ran(made(spark, tmp_path / "b"))
+
+
+def test_a_file_that_cannot_be_read_back_leaves_them_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    ran(made(spark, tmp_path, is_digested=False))
+    file = next(path for path in tmp_path.rglob("part-*.parquet"))
+    file.write_bytes(b"x" * file.stat().st_size)
+    assert set(sealed(made(spark, tmp_path)).values()) == {None}
+
+
+def test_without_a_digest_nothing_is_different(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither in what is written nor in what Spark is asked to write with."""
+    ran(made(spark, tmp_path, is_digested=False))
+    assert {len(path.name.split("-")) for path in tmp_path.rglob("_committed/0*")} == {4}
+
+
+def test_a_type_without_a_canonical_form_has_none(spark: SparkSession) -> None:
+    java = jvm(spark)
+    point = java.org.apache.spark.sql.types.DataType.fromJson('{"type":"struct","fields":[]}')
+    assert digests.of_nothing(spark, point)
+    unknown = java.org.apache.spark.sql.types.ObjectType(java.java.lang.Class.forName("java.lang.Object"))
+    assert digests.of_nothing(spark, point.add("v", unknown)) == ""
+
+
+@F.udf(LongType())  # type: ignore[untyped-decorator]
+def opaque(value: int) -> int:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("policy", "declared", "expected"),
+    [
+        (DigestPolicy.AUTO, None, {"known": False, "doubtful": True}),
+        (DigestPolicy.AUTO, Determinism.DECLARED, {"known": False, "doubtful": True}),
+        (DigestPolicy.AUTO, Determinism.INDETERMINATE, {"known": True, "doubtful": True}),
+        (DigestPolicy.ALWAYS, None, {"known": True, "doubtful": True}),
+        (DigestPolicy.NEVER, None, {"known": False, "doubtful": False}),
+    ],
+    ids=["auto", "auto: a declaration is no proof", "auto: declared indeterminate", "always", "never"],
+)
+def test_which_steps_get_digests(
+    spark: SparkSession, policy: DigestPolicy, declared: Determinism | None, expected: dict[str, bool]
+) -> None:
+    def known(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return session.range(10).selectExpr("id", "id % 3 k")
+
+    def doubtful(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return known(session, inputs).withColumn("v", opaque("id"))
+
+    groups = {
+        build.__name__: GroupSpec(build.__name__, build, (), ("k",), 2, declared=declared, digest=policy)
+        for build in (known, doubtful)
+    }
+    found = analyse(spark, groups).groups
+    assert {name: group.is_digested for name, group in found.items()} == expected
