@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -19,11 +21,13 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, ove
 
 from rekindle.engine.adapter import Adapter, engine_module
 from rekindle.engine.check import check, check_name
+from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.reproduced import Reproduced, Reproducer
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
+from rekindle.engine.trial import Trial
 from rekindle.errors import GraphRefused, ParameterRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
@@ -37,6 +41,7 @@ __all__ = ["Pipeline", "Plan", "Reproduced", "RunOptions", "RunSummary", "StepOp
 
 SPARK = "rekindle.engine.spark.prepare"
 SPARK_REPRODUCES = "rekindle.engine.spark.reproduce"
+SPARK_TRIES = "rekindle.engine.spark.trials"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameter = str | int | float | bool | date | datetime | Decimal | None
@@ -50,7 +55,7 @@ class StepOptions(TypedDict, total=False):
 
     name            under which others read it; the function's own if left out
     result          `auto` keeps what would be expensive to lose; `blocking` keeps it in files; `pipelined` does not
-    partitions      how many result partitions; those of Spark's shuffle if left out
+    partitions      how many result partitions; if left out, by `spark.sql.shuffle.partitions` or the sources' bytes
     partition_by    the column or columns by which rows are put together
     deterministic   your word that the same inputs give the same rows, or that they do not
     eager           it starts Spark jobs while it is built
@@ -144,6 +149,16 @@ class Pipeline:
         """One partition of a run again, such as `"enriched[173]"`: what it reads and what the step makes of it, as
         DataFrames of this session. Nothing is written; the run is that of these parameters, or `options.run`."""
         return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
+
+    def try_steps(self, spark: Any, *, rows: int = 1000, **parameters: Parameter) -> Iterator[Trial]:
+        """Run each step twice on a sample of so many rows: as they are, and shuffled and cut in another way. Nothing is
+        written. A step that gives other rows the second time is not determinate."""
+        wish = self._wish(spark, "", None, parameters)
+        session = spark() if callable(spark) else spark
+        constants = Known(time.time_ns() // 1_000_000, random.getrandbits(63))
+        return cast(
+            Iterator[Trial], engine_module(SPARK_TRIES).try_steps(session, wish.steps, parameters, constants, rows)
+        )
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """What became of the run of these parameters, from its journal alone; it needs no session. In a notebook it

@@ -6,7 +6,6 @@ import hashlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from determinism_corpus.steps import STEPS
 from rekindle.engine.spark.layout import verdict_of
 from rekindle.engine.spark.session import attach
+from rekindle.engine.spark.trials import text_of_value
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -26,21 +26,8 @@ class Said(msgspec.Struct, frozen=True):
     because: tuple[str, ...]
 
 
-def text_of(value: Any) -> str:
-    """Exact to the last bit, without the order of a map, which is none."""
-    match value:
-        case float():
-            return value.hex()
-        case dict():
-            return f"{{{sorted((text_of(key), text_of(one)) for key, one in value.items())}}}"
-        case list() | tuple():
-            return f"[{','.join(map(text_of, value))}]"
-        case _:
-            return repr(value)
-
-
 def digest(frame: DataFrame) -> str:
-    lines = sorted(text_of(row) for row in frame.collect())
+    lines = sorted(text_of_value(row) for row in frame.collect())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

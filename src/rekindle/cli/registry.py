@@ -31,6 +31,10 @@ COMMANDS: dict[str, Entry] = {
         "rekindle.cli.reproduce",
         "Run one partition of a step again, here: see its input, and its exception or its rows.",
     ),
+    "check": Entry(
+        "rekindle.cli.check",
+        "Run each step twice on a sample, and name those that do not give the same again; exit 2 if there are any.",
+    ),
     "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
     "results": Entry(
         "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."

@@ -1,0 +1,64 @@
+"""`rekindle check`: each step twice over a sample, before production does it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.options import pipeline_argument, with_parameters
+from rekindle.cli.run_options import Choices, with_spark
+from rekindle.cli.run_session import LazySession
+from rekindle.config import is_submitted
+from rekindle.engine.trial import Trial
+from rekindle.observe.words import count_text
+
+LOCAL = "local[*]"
+ROWS = 1000
+
+
+@click.command("check")
+@with_parameters
+@with_spark
+@click.option("--rows", metavar="N", type=click.IntRange(1), default=ROWS, help=f"Rows of each source to try; {ROWS}.")
+@pipeline_argument
+def command(pipeline: str, parameters: dict[str, str], choices: Choices, rows: int) -> int:
+    """Run each step twice on a sample, and name those that do not give the same again; exit 2 if there are any.
+
+    The second time its input comes in another order and in other partitions. Nothing is written. A step that gives the
+    same may still differ on other rows: what is proved, `rekindle plan -v` tells.
+    """
+    is_elsewhere = choices.master or is_submitted()
+    with LazySession(pipeline, choices if is_elsewhere else replace(choices, master=LOCAL)) as session:
+        loaded = session.load()
+        trials = []
+        for trial in loaded.pipeline.try_steps(session, rows=rows, **parameters):
+            trials.append(trial)
+            click.echo(f"{click.style(trial.step, bold=True)}  {said_of(trial)}")
+    return tell(trials)
+
+
+def said_of(trial: Trial) -> str:
+    """One line for each step."""
+    if trial.failure:
+        return click.style(f"could not be tried: {trial.failure}", fg="red")
+    if trial.is_same:
+        return f"{click.style('the same', fg='green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
+    what = f"{trial.different:,} of {count_text(trial.rows, 'row')} did not come again"
+    return f"{click.style(what, fg='yellow')}, {trial.trust}, such as {trial.example}"
+
+
+def tell(trials: list[Trial]) -> int:
+    """What follows from it."""
+    broken = [trial for trial in trials if trial.is_word_broken]
+    differing = [trial.step for trial in trials if trial.different]
+    failed = [trial.step for trial in trials if trial.failure]
+    for trial in broken:
+        click.echo(f"{trial.place}: {trial.step} is declared deterministic and is not: remove deterministic=True")
+    if differing:
+        click.echo(f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it.")
+        click.echo("Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it.")
+    if failed:
+        return ExitCode.FAILED
+    return ExitCode.WORK if differing else ExitCode.DONE

@@ -1,0 +1,41 @@
+"""`rekindle check`: what is said of each step, and the exit code."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.check import said_of, tell
+from rekindle.engine.trial import Trial
+from rekindle.model.kinds import Determinism
+
+SAME = Trial("clean", "daily.py:3", Determinism.DETERMINATE, rows=1200)
+OTHER = Trial(
+    "first", "daily.py:8", Determinism.UNKNOWN, ("First at daily.py:9",), rows=7, different=2, example="[1, 2]"
+)
+BROKEN = Trial("drawn", "daily.py:12", Determinism.DECLARED, rows=7, different=7, example="[1, 9]")
+FAILED = Trial("reader", "daily.py:20", Determinism.UNKNOWN, failure="it reads broken, which failed")
+
+
+@pytest.mark.parametrize(
+    ("trial", "said"),
+    [
+        (SAME, "the same: 1,200 rows, determinate"),
+        (OTHER, "2 of 7 rows did not come again, unknown (First at daily.py:9), such as [1, 2]"),
+        (BROKEN, "7 of 7 rows did not come again, declared, such as [1, 9]"),
+        (FAILED, "could not be tried: it reads broken, which failed"),
+    ],
+)
+def test_one_line_for_each_step(trial: Trial, said: str) -> None:
+    assert click.unstyle(said_of(trial)) == said
+
+
+def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell([SAME]) == ExitCode.DONE
+    assert capsys.readouterr().out == ""
+    assert tell([SAME, OTHER, BROKEN]) == ExitCode.WORK
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "daily.py:12: drawn is declared deterministic and is not: remove deterministic=True"
+    assert said[1].startswith("not determinate: first, drawn.")
+    assert tell([OTHER, FAILED]) == ExitCode.FAILED
