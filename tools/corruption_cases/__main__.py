@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS_MIN)
     asked = parser.parse_args()
     started, draw = time.monotonic(), random.Random(3)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # What was started is ended here, too.
     folder = Path(tempfile.mkdtemp(prefix="corruption-"))
     figures: dict[str, list[Round]] = {}
     try:

@@ -84,9 +84,12 @@ def said_by(driver: Driver) -> list[Said]:
 
 
 def finish(driver: Driver) -> list[Said]:
-    code = driver.wait(3600)
-    assert code == 0, driver.text()[-3000:]
-    return said_by(driver)
+    try:
+        code = driver.wait(3600)
+        assert code == 0, driver.text()[-3000:]
+        return said_by(driver)
+    finally:
+        driver.end()
 
 
 def on_cluster(folder: Path, rounds: Sequence[int], only: Sequence[str]) -> tuple[list[Said], int]:
@@ -94,13 +97,16 @@ def on_cluster(folder: Path, rounds: Sequence[int], only: Sequence[str]) -> tupl
     draw, kills = random.Random(5), 0
     with LocalCluster() as cluster:
         driver = performed(folder, rounds, cluster.app_settings() | PATIENT, only)
-        while driver.is_alive():
-            time.sleep(draw.uniform(*KILL_SECONDS))
-            executors = cluster.executors()
-            if len(executors) > 1 and driver.is_alive():
-                draw.choice(executors).send(signal.SIGKILL)
-                kills += 1
-        return finish(driver), kills
+        try:
+            while driver.is_alive():
+                time.sleep(draw.uniform(*KILL_SECONDS))
+                executors = cluster.executors()
+                if len(executors) > 1 and driver.is_alive():
+                    draw.choice(executors).send(signal.SIGKILL)
+                    kills += 1
+        finally:
+            found = finish(driver)
+        return found, kills
 
 
 def judged(found: Iterable[Said]) -> list[Judged]:
@@ -136,6 +142,7 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="write the table into the docs")
     asked = parser.parse_args()
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # What was started is ended here, too.
     folder = Path(tempfile.mkdtemp(prefix="determinism-"))
     try:
         known = rows()
