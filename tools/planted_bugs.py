@@ -27,6 +27,7 @@ from rekindle.master import (
     shrink,
     versions,
 )
+from rekindle.master import state as state_module
 from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
 from rekindle.master.events import Fence, GenerationOpened, RunClosed, RunFailed
@@ -618,3 +619,25 @@ def _() -> AbstractContextManager[Any]:
         ours(draft, sentence, seen, is_resumable=False)
 
     return instead(failures, "give_up", for_good)
+
+
+@bug("a hole that is filled leaves its readers as they are")
+def _() -> AbstractContextManager[Any]:
+    def unseen(step: StepState, gone: Partitions) -> StepState:
+        return changed(step, holes=step.holes - gone)
+
+    return instead(shrink, "fill", unseen)
+
+
+@bug("a target is not told what was left out")
+def _() -> AbstractContextManager[Any]:
+    def silent(state: RunState, sink: str) -> tuple[tuple[str, Partitions], ...]:
+        own = state.steps[sink].holes
+        return ((sink, own),) if own else ()
+
+    return instead(dispatch, "_holes", silent)
+
+
+@bug("a partition that was left out is started again in the same generation")
+def _() -> AbstractContextManager[Any]:
+    return instead(state_module.StepState, "available", property(lambda self: self.committed))

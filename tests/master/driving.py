@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from given import sets
 from rekindle.master import stimuli as st
 from rekindle.master.apply import fold
 from rekindle.master.commands import Command, Key
@@ -136,6 +137,7 @@ class Driven:
         fingerprints: dict[str, Fingerprint] | None = None,
         accepted: frozenset[str] = frozenset(),
         replaced: frozenset[str] = frozenset(),
+        without: str = "",
     ) -> tuple[Event, ...]:
         """A new process: what was sent is forgotten, and the application is another."""
         self.sent = set()
@@ -149,6 +151,7 @@ class Driven:
                 fingerprints or self.state.fingerprints,
                 accepted,
                 replaced,
+                sets(without),
             )
         )
 

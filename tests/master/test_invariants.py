@@ -75,6 +75,8 @@ BROKEN: list[tuple[str, Callable[[RunState], RunState]]] = [
     ("a released partition counts again", step_a(released=ONE)),
     ("counts and is remembered as gone", seen),
     ("compared with what nobody saw", step_a(forced=ONE)),
+    ("is left out that counts", step_a(holes=ONE)),
+    ("may commit what was left out", step_b(holes=Partitions((1,)))),
     ("of a later generation counts", later_generation),
     ("files that count were deleted", lambda state: replace(state, undeleted=frozenset())),
     ("files were deleted that b/", deleted_in_use),

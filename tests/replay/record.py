@@ -1,4 +1,5 @@
-"""Record journals of the simulated world for this release. Run once per release, from the root of the repository.
+"""Record journals of the simulated world for this release. Run once per release, from the root of the repository, and
+again when a type of event was added before it.
 
 Seeds are taken until every type of event occurs; a recording that exists is never touched.
 """
@@ -27,7 +28,7 @@ from rekindle.model.parts import Parts
 from rekindle.runtime.opening import codec
 from rekindle.testing.drawing import draw
 from rekindle.testing.world.scenario import scenario_of
-from replay.recorded import HERE, RUN, save, summary_of
+from replay.recorded import HERE, RUN, events_in, load, save, summary_of
 from sim_journal import StoredWorld
 
 SEEDS = range(2000)
@@ -77,10 +78,13 @@ def write(folder: Path, name: str, bodies: list[bytes], events: list[Event]) -> 
 
 def main() -> None:
     folder = HERE / rekindle.__version__
-    folder.mkdir(exist_ok=False)
-    bodies, events = lost_exchange()
-    write(folder, "lost-exchange", bodies, events)
-    missing = set(get_args(Event)) - {type(event) for event in events}
+    folder.mkdir(exist_ok=True)
+    if not (folder / "lost-exchange.journal").exists():
+        write(folder, "lost-exchange", *lost_exchange())
+    there = {type(event) for path in folder.glob("*.journal") for event in events_in(load(path))}
+    missing = set(get_args(Event)) - there
+    if not missing:
+        return
     for seed in SEEDS:
         found = recorded(seed)
         if found is None or not missing & {type(event) for event in found[1]}:

@@ -30,6 +30,7 @@ class Summary(msgspec.Struct, frozen=True):
     committed: dict[str, str]
     open_attempts: int
     published: list[str]
+    left_out: dict[str, str] = {}
 
 
 def summary_of(state: RunState) -> Summary:
@@ -40,6 +41,7 @@ def summary_of(state: RunState) -> Summary:
         {name: str(step.committed) for name, step in state.steps.items()},
         len(state.attempts),
         sorted(state.published),
+        {name: str(holes) for name, holes in state.holes().items()},
     )
 
 

@@ -53,6 +53,7 @@ class Briefs:
             tally.changed_ms,
             driver,
             tally.steps,
+            tally.left_out,
         )
 
     def _read(self, named: Named, tally: Tally) -> Position | None:

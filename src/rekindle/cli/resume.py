@@ -106,7 +106,7 @@ def _why(store: Store, named: Named) -> str:
 
 def reason(state: RunState) -> str:
     """Why a run can be resumed; empty where it cannot."""
-    done = sum(len(step.committed | step.released) for step in state.steps.values())
+    done = sum(len(step.available | step.released) for step in state.steps.values())
     total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
     kept = f"{done:,} of {total:,} partitions are done"
     match state.phase:

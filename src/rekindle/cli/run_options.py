@@ -26,6 +26,7 @@ class Choices:
     accept_change: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
     force: bool = False
+    without: tuple[str, ...] = ()
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
 
@@ -36,6 +37,7 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         accept_change=choices.accept_change,
         replace=choices.replace,
         force=choices.force,
+        without=choices.without,
         storage=config.storage,
         digest=config.digest,
         config=master_config(config),
@@ -53,12 +55,13 @@ def with_choices(command: Command) -> Command:
         accept_change: tuple[str, ...],
         replace_: tuple[str, ...],
         force: bool,
+        without: tuple[str, ...],
         strategy: str | None,
         master: str | None,
         conf: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        choices = Choices(accept_change, replace_, force, master or "", _conf(conf))
+        choices = Choices(accept_change, replace_, force, without, master or "", _conf(conf))
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
         return command(*arguments, settings=settings, choices=choices, **others)
@@ -90,6 +93,12 @@ _OPTIONS = (
     ),
     click.option(
         "--replace", "replace_", multiple=True, metavar="STEP", help="Read the source of STEP again: it changed."
+    ),
+    click.option(
+        "--without",
+        multiple=True,
+        metavar="STEP[PARTITION]",
+        help="Leave out a partition that failed: publish with a hole, which the target and the journal name.",
     ),
     click.option("--force", is_flag=True, help="Take the run over from a master that still shows life."),
     click.option(

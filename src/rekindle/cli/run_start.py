@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rekindle.cli.load import Loaded
@@ -57,8 +57,8 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            look = _reproduce(failing, starting, display.number)
-            raise _with_command(error, starting, display.number, look) from error
+            looks = list(_looks(failing, starting, display.number))
+            raise _with_command(error, starting, display.number, looks) from error
         except RekindleError:
             raise
         except Exception as error:
@@ -71,21 +71,24 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     return summary
 
 
-def _reproduce(failing: RunFailing | None, starting: Starting, number: str) -> str:
-    """The command that shows the first failure of somebody's own code or data again; empty if there is none."""
+def _looks(failing: RunFailing | None, starting: Starting, number: str) -> Iterator[str]:
+    """What else can be done about the first failure of somebody's own code or data: see it again, or leave it out."""
     for failure in failing.failures if failing else ():
-        if failure.cause.root.kind.blames_partition:
-            vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
-            where = _location(starting)
-            return shlex.join(["rekindle", "reproduce", *where, "--run", number, starting.named, vertex])
-    return ""
+        if not failure.cause.root.kind.blames_partition:
+            continue
+        vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
+        again = ["rekindle", "reproduce", *_location(starting), "--run", number, starting.named, vertex]
+        yield f"see it fail here: {shlex.join(again)}"
+        if failure.partitions:
+            without = ["rekindle", "resume", *_words(starting), starting.named, number, "--without", vertex]
+            yield f"publish without it: {shlex.join(without)}"
+        return
 
 
-def _with_command(error: RunFailed, starting: Starting, number: str, look: str = "") -> RunFailed:
+def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequence[str] = ()) -> RunFailed:
     """The same, with where the full trace is and what to type next."""
     log = starting.session.keep_log()
-    message = f"{error.message}\nfull trace: {log}" if log else error.message
-    message += f"\nsee it fail here: {look}" if look else ""
+    message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *looks))
     if error.is_resumable:
         first = "" if isinstance(error, SparkDied) else "correct it, then: "
         hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), starting.named, number])}"

@@ -75,7 +75,7 @@ def _row(brief: Brief, now_ms: int) -> tuple[Cell | str, ...]:
     return (
         f"{brief.pipeline}/{brief.number}",
         colored_phase(brief.phase),
-        f"{brief.kept:,}/{brief.wanted:,}",
+        f"{brief.kept:,}/{brief.wanted:,}{f', {brief.left_out:,} left out' if brief.left_out else ''}",
         changed,
         parameters_text(brief.parameters),
         brief.run,

@@ -12,7 +12,7 @@ from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.runs import parameters_text
 from rekindle.cli.text import Cell, Column, colored_phase, say, table, width, wrapped
 from rekindle.observe.picture_page import page
-from rekindle.observe.show import FailureView, RestartView, RunView, StepView
+from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
 from rekindle.observe.words import count_text, time_text
 
@@ -57,6 +57,7 @@ def _lines(view: RunView, wide: int | None) -> Iterator[str]:
     yield ""
     yield from table(STEPS, [_step(step) for step in view.steps], wide)
     yield from _section("failures", [_failure(one) for one in view.failures], wide)
+    yield from _section("left out", [_hole(one) for one in view.holes], wide)
     yield from _section("restarts", [_restart(one) for one in view.restarts], wide)
     yield from _section(
         "drivers", [f"{clock(one.at_ms)}  {one.epoch}: {one.owner}, {one.application}" for one in view.drivers], wide
@@ -110,6 +111,8 @@ def _now(step: StepView) -> Cell:
         return Cell(f"{step.running:,} running", "cyan")
     if step.missing:
         return Cell("waiting", "yellow")
+    if step.left_out:
+        return Cell(f"complete without {step.left_out:,}", "yellow")
     return Cell("complete, released" if step.released else "complete", "green")
 
 
@@ -128,6 +131,11 @@ def _failure(one: FailureView) -> str:
     who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step}, no partition named,"
     text = f": {one.text}" if one.text else ""
     return f"{clock(one.at_ms)}  {who} {one.kind}{text}"
+
+
+def _hole(one: HoleView) -> str:
+    again = f"; {one.count - one.left:,} tried again since" if one.left < one.count else ""
+    return f"{clock(one.at_ms)}  {one.step}[{brief(one.partitions)}] on the word of {one.who}{again}"
 
 
 def _restart(one: RestartView) -> str:

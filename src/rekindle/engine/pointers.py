@@ -32,11 +32,13 @@ UNKNOWN_WAIT_SECONDS = 0.2
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order."""
+    """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
+    names the partitions that its user left out, of this result and of those it was made from."""
 
     fence: Fence
     source: str
     bytes: tuple[int, ...]
+    holes: str = ""
 
     def files(self) -> list[tuple[str, int]]:
         """(name, bytes) in a version directory. No two publications use the same name."""
@@ -60,6 +62,11 @@ class Pointer(msgspec.Struct, frozen=True):
 
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
+
+    @property
+    def holes(self) -> str:
+        """What is missing in this version, by run; empty if nothing is."""
+        return "; ".join(f"run {part.fence.order} without {part.holes}" for part in self.parts if part.holes)
 
     def holds(self, part: Part) -> bool:
         return any(part.is_same(one) for one in self.parts)

@@ -88,7 +88,7 @@ def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
     """Something of the step can be started now; a step that renews itself, or is a whole, first ends what runs."""
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
     wanted = _wanted(state, plan, name)
-    if wanted <= step.committed | running | poisoned(state, name) or draft.now_ms < step.due_ms:
+    if wanted <= step.available | running | poisoned(state, name) or draft.now_ms < step.due_ms:
         return False
     if any(one.status is AttemptStatus.SEALING for one in state.attempts_of(name)):
         return False
@@ -101,7 +101,7 @@ def _start(draft: Draft, plan: RestartSet, name: str) -> None:
     if not _is_due(draft, plan, name):
         return
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
-    ready = _wanted(state, plan, name) - step.committed - running - poisoned(state, name)
+    ready = _wanted(state, plan, name) - step.available - running - poisoned(state, name)
     if not state.layout.restarts_whole(name):
         ready, _ = tried_last(step.suspects, ready)
         if running and not ready.is_disjoint(step.suspects.partitions):
@@ -131,7 +131,7 @@ def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
 
 def _free(state: RunState, plan: RestartSet, name: str, stuck: Sets) -> Partitions:
     """What of a step can be made although others of it cannot."""
-    wanted = plan.partitions(name) - state.steps[name].committed - stuck.get(name, EMPTY)
+    wanted = plan.partitions(name) - state.steps[name].available - stuck.get(name, EMPTY)
     if not wanted or _is_outdated(state, plan, name):
         return EMPTY
     is_gone = not wanted.is_disjoint(state.steps[name].released)
@@ -214,7 +214,8 @@ def _release(draft: Draft, phase: RunPhase) -> None:
     holds = Holds(published=frozenset(state.published) if phase.is_over else frozenset())
     free = releasable(state.layout.graph, state.tracker(), holds, phase)
     for name, partitions in free.results.items():
-        draft.add(PartitionsReleased(name, partitions))
+        if stored := partitions & draft.step(name).committed:
+            draft.add(PartitionsReleased(name, stored))
 
 
 def _close(draft: Draft) -> None:

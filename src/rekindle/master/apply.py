@@ -18,7 +18,7 @@ from rekindle.failover.poison import Suspects
 from rekindle.master import events as ev
 from rekindle.master.digests import Digests
 from rekindle.master.layout import Layout
-from rekindle.master.shrink import drop, outdated, remove
+from rekindle.master.shrink import drop, outdated, remove, without
 from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
 from rekindle.model.partitions import Partitions
 
@@ -64,6 +64,8 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
         case ev.AttemptDeleted():
             assert event.attempt in state.undeleted, "deleted what was not there to delete"
             return replace(state, undeleted=state.undeleted - {event.attempt})
+        case ev.HoleAccepted():
+            return _hole_accepted(state, event)
         case ev.PublicationOpened():
             assert all(state.is_complete(sink) for sink in state.sinks), "publish together"
             return replace(state, publication=event.fence, publication_number=event.fence.number)
@@ -170,6 +172,7 @@ def _attempt_opened(state: RunState, event: ev.AttemptOpened) -> RunState:
     assert attempt.number == state.attempt_number + 1, "attempt numbers grow by one"
     assert event.partitions and event.partitions.is_disjoint(step.committed), "computes what counts already"
     assert event.partitions.is_disjoint(step.released), "computes what was released in this generation"
+    assert event.partitions.is_disjoint(step.holes), "computes what was left out"
     assert event.partitions.is_disjoint(state.running(attempt.step)), "computes what is in flight"
     step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1)
     opened = AttemptState(attempt, event.partitions, AttemptStatus.RUNNING, event.reads)
@@ -188,13 +191,12 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
     assert event.changed <= event.partitions, "changed without being committed"
     assert event.exchange_version == step.exchange_version, "committed over another exchange"
     segment = Segment(event.attempt, event.partitions, event.manifest, Digests(event.of, event.digests))
-    seen = (replace(one, partitions=one.partitions - event.partitions) for one in step.seen)
     held = step.held if event.is_adopted else state.layout.exchanges(name)
     step = replace(
         step,
         committed=step.committed | event.partitions,
         segments=(*step.segments, segment),
-        seen=tuple(one for one in seen if one.partitions),
+        seen=without(step.seen, event.partitions),
         forced=step.forced - event.partitions,
         held=held,
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
@@ -260,6 +262,22 @@ def _released(state: RunState, event: ev.PartitionsReleased) -> RunState:
     assert event.partitions <= step.committed, "released what did not count"
     gone = remove(step, event.partitions, are_inputs_equal=True)
     return _with_step(state, event.step, replace(gone, released=gone.released | event.partitions))
+
+
+def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:
+    step = state.steps[event.step]
+    assert event.partitions and event.partitions <= step.started, "left out what never began"
+    assert event.partitions.is_disjoint(step.available | step.released), "left out what counts, or did"
+    assert event.partitions.is_disjoint(state.running(event.step)), "left out what is in flight"
+    assert event.changed <= event.partitions, "changed without being left out"
+    step = replace(
+        step,
+        holes=step.holes | event.partitions,
+        seen=without(step.seen, event.partitions),
+        forced=step.forced - event.partitions,
+        suspects=step.suspects.without(event.partitions),
+    )
+    return _with_changed_inputs(_with_step(state, event.step, step), event.step, event.changed)
 
 
 def _failing(state: RunState, event: ev.RunFailing) -> RunState:

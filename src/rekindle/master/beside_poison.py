@@ -21,7 +21,7 @@ def poisoned(state: RunState, name: str) -> Partitions:
     for one in poison(state.config.poison, state.steps[name].suspects):
         found = found | (state.layout.graph.whole[name] if one.is_step else one.partitions)
     is_whole = bool(found) and state.layout.restarts_whole(name)
-    return (state.layout.graph.whole[name] if is_whole else found) - state.steps[name].committed
+    return (state.layout.graph.whole[name] if is_whole else found) - state.steps[name].available
 
 
 def blocked(state: RunState) -> Sets:
@@ -30,12 +30,12 @@ def blocked(state: RunState) -> Sets:
     for name in state.layout.kept:
         mine = found.get(name, EMPTY) | poisoned(state, name)
         if mine and state.layout.restarts_whole(name):
-            mine = state.layout.graph.whole[name] - state.steps[name].committed
+            mine = state.layout.graph.whole[name] - state.steps[name].available
         if not mine:
             continue
         found[name] = mine
         for reader, partitions in state.layout.readers_of(name, mine).items():
-            found[reader] = found.get(reader, EMPTY) | (partitions - state.steps[reader].committed)
+            found[reader] = found.get(reader, EMPTY) | (partitions - state.steps[reader].available)
     return {name: partitions for name, partitions in found.items() if partitions}
 
 

@@ -16,16 +16,18 @@ import msgspec
 from rekindle.master.events import Fence
 from rekindle.master.state import Segment
 from rekindle.model.ids import AttemptId
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 
 Key = tuple[str, Hashable]
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A kept step that an attempt reads, with the files that counted when it was opened."""
+    """A kept step that an attempt reads, with the files that counted when it was opened. `holes` are partitions that
+    were left out: they have no file and no rows."""
 
     step: str
     segments: tuple[Segment, ...]
+    holes: Partitions = EMPTY
 
 
 class StartAttempt(msgspec.Struct, frozen=True):
@@ -68,11 +70,13 @@ class SealAttempt(msgspec.Struct, frozen=True):
 
 
 class PublishSink(msgspec.Struct, frozen=True):
-    """Put the committed result into its target, unless that holds a later fence."""
+    """Put the committed result into its target, unless that holds a later fence. `holes` are what was left out of it
+    and of all it was made from: the target says so, too."""
 
     sink: str
     fence: Fence
     segments: tuple[Segment, ...]
+    holes: tuple[tuple[str, Partitions], ...] = ()
 
     @property
     def key(self) -> Key:

@@ -24,7 +24,7 @@ from rekindle.master.commands import (
     Stop,
     WakeAt,
 )
-from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState, Segment
+from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
 
@@ -82,7 +82,12 @@ def _publications(state: RunState) -> Iterator[Command]:
     if state.publication is not None:
         for sink in state.sinks:
             if sink not in state.published:
-                yield PublishSink(sink, state.publication, state.steps[sink].segments)
+                yield PublishSink(sink, state.publication, state.steps[sink].segments, _holes(state, sink))
+
+
+def _holes(state: RunState, sink: str) -> tuple[tuple[str, Partitions], ...]:
+    upstream = state.layout.upstream[sink]
+    return tuple((name, holes) for name, holes in state.holes().items() if name in upstream)
 
 
 def _deletions(state: RunState) -> Iterator[Command]:
@@ -102,7 +107,7 @@ def _start(state: RunState, one: AttemptState) -> StartAttempt:
     return StartAttempt(
         attempt=one.attempt,
         partitions=one.partitions,
-        inputs=tuple(Input(producer, _segments(state, producer, read)) for producer, read in reads.items()),
+        inputs=tuple(_input(state, producer, read) for producer, read in reads.items()),
         is_repeatable=state.layout.repeatable[name] is not None,
         is_first=not step.has_witnesses() and not has_rivals,
         exchange_version=step.exchange_version,
@@ -110,6 +115,7 @@ def _start(state: RunState, one: AttemptState) -> StartAttempt:
     )
 
 
-def _segments(state: RunState, producer: str, read: Partitions) -> tuple[Segment, ...]:
-    segments = state.steps[producer].segments
-    return tuple(segment for segment in segments if not segment.partitions.is_disjoint(read))
+def _input(state: RunState, producer: str, read: Partitions) -> Input:
+    step = state.steps[producer]
+    segments = tuple(segment for segment in step.segments if not segment.partitions.is_disjoint(read))
+    return Input(producer, segments, step.holes & read)

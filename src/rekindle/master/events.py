@@ -187,6 +187,17 @@ class AttemptDeleted(_Event, frozen=True, tag=True):
     attempt: AttemptId
 
 
+class HoleAccepted(_Event, frozen=True, tag=True):
+    """The user's word: these partitions, which failed, are left out. Each counts as one without rows for whoever reads
+    it, until its step opens a new generation without it. `changed` are those that had counted before, with rows."""
+
+    step: str
+    partitions: Partitions
+    who: str
+    at_ms: int
+    changed: Partitions = EMPTY
+
+
 class PublicationOpened(_Event, frozen=True, tag=True):
     """Every sink is committed: from here on they are published, with this fence."""
 
@@ -249,6 +260,7 @@ Event = (
     | ExchangesLost
     | PartitionsReleased
     | AttemptDeleted
+    | HoleAccepted
     | PublicationOpened
     | SinkPublished
     | RunFailing

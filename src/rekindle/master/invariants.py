@@ -44,6 +44,8 @@ def _step(state: RunState, name: str, step: StepState) -> Iterator[str]:
         yield "rule 5: a partition counts and is remembered as gone"
     if not step.forced <= step.seen_partitions():
         yield "rule 5: something is to be compared with what nobody saw"
+    if not step.holes <= step.started - step.committed - step.released - step.seen_partitions():
+        yield "rule 3: a partition is left out that counts, did, or never began"
     if any(segment.attempt.generation > step.generation for segment in step.segments):
         yield "rule 4: a partition of a later generation counts"
     if any(state.attempts.get(s.attempt) is None and s.attempt not in state.undeleted for s in step.segments):
@@ -60,6 +62,8 @@ def _attempts(state: RunState) -> Iterator[str]:
         flying[name] = before | one.partitions
         if not one.partitions.is_disjoint(step.committed):
             yield f"rule 3: an open attempt may commit what counts already ({name})"
+        if not one.partitions.is_disjoint(step.holes):
+            yield f"rule 3: an open attempt may commit what was left out ({name})"
         if not one.partitions <= step.started:
             yield f"rule 4: an open attempt may commit what a new generation dropped ({name})"
         if one.attempt.epoch < state.epoch and one.status is not AttemptStatus.SEALING:

@@ -42,6 +42,15 @@ class Layout:
         return {name: tuple(c for c in self.kept if name in self.producers[c]) for name in self.kept}
 
     @cached_property
+    def upstream(self) -> dict[str, frozenset[str]]:
+        """For each kept step itself and every kept step that its result was made from."""
+        found: dict[str, frozenset[str]] = {}
+        for root in self.graph.steps:
+            if root in self.producers:
+                found[root] = frozenset({root}).union(*(found[one] for one in self.producers[root]))
+        return found
+
+    @cached_property
     def repeatable(self) -> dict[str, Proof | None]:
         """Why running a group again on the same inputs gives the same, if it does."""
         return {root: self._repeatable(root) for root in self.kept}

@@ -23,6 +23,7 @@ from rekindle.master.events import (
     RunStarted,
 )
 from rekindle.master.graph_spec import GraphSpec
+from rekindle.master.holes import leave_out, refuse_holes
 from rekindle.master.state import Phase, RunState
 from rekindle.master.stimuli import CloseRun, StartRun, TakeOver
 from rekindle.model.because import CodeChanged
@@ -71,6 +72,7 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
         else:
             draft.add(CodeReplaced(step, parts, fingerprint))
             _restart_changed(draft, step)
+    leave_out(draft, stimulus.without, stimulus.owner)
 
 
 def close_run(draft: Draft, stimulus: CloseRun) -> None:
@@ -97,6 +99,7 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
     if state.phase is Phase.CLOSING:
         raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
     if state.phase is Phase.SUCCEEDED:
+        refuse_holes(state, stimulus.without, frozenset())
         return {}
     if state.failing is not None and not state.failing.is_resumable:
         raise Refused(f"run {state.run} cannot be resumed: {state.failing.gave_up}", hint="start a new run")
@@ -117,6 +120,7 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
                 f"the input of {step} changed since run {state.run} started",
                 hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
             )
+    refuse_holes(state, stimulus.without, changes.keys() - stimulus.accepted)
     return changes
 
 

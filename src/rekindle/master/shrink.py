@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from rekindle.master.digests import Digests
 from rekindle.master.events import GenerationOpened
 from rekindle.master.state import Seen, Segment, StepState
 from rekindle.model.because import CodeChanged, EverythingRestarts, InputChanged
@@ -26,10 +27,26 @@ def remove(step: StepState, gone: Partitions, *, are_inputs_equal: bool) -> Step
     return replace(step, committed=step.committed - gone, segments=tuple(kept), seen=tuple(seen))
 
 
+def fill(step: StepState, gone: Partitions) -> StepState:
+    """These are left out no more: whoever read them saw no rows, and what is made now is something else."""
+    holes = step.holes & gone
+    if not holes:
+        return step
+    seen = Seen(holes, Digests(holes, None), are_inputs_equal=False, is_hole=True)
+    return replace(step, holes=step.holes - holes, seen=(*step.seen, seen))
+
+
+def without(seen: tuple[Seen, ...], again: Partitions) -> tuple[Seen, ...]:
+    """What is remembered, when these count again."""
+    cut = (replace(one, partitions=one.partitions - again) for one in seen)
+    return tuple(one for one in cut if one.partitions)
+
+
 def drop(step: StepState, event: GenerationOpened) -> StepState:
     """The step in its new generation. What had counted, or was seen before it was lost, must be made again."""
     are_inputs_equal = not any(isinstance(why, _OTHER_INPUTS) for why, _ in event.because)
-    removed = remove(step, step.committed & event.dropped, are_inputs_equal=are_inputs_equal)
+    filled = fill(step, event.dropped)
+    removed = remove(filled, filled.committed & event.dropped, are_inputs_equal=are_inputs_equal)
     seen = removed.seen if are_inputs_equal else outdated(removed.seen, event.dropped)
     version = max(event.exchange_version, step.exchange_version)
     dropped = replace(

@@ -55,11 +55,13 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What consumers may have read of partitions that no longer count."""
+    """What consumers may have read of partitions that no longer count. `is_hole`: that there were no rows, because
+    they were left out."""
 
     partitions: Partitions
     digests: Digests
     are_inputs_equal: bool
+    is_hole: bool = False
 
 
 class StepState(msgspec.Struct, frozen=True):
@@ -69,6 +71,7 @@ class StepState(msgspec.Struct, frozen=True):
     started      vertices that ever began in this generation: who may have read something
     forced       dropped by a new generation and seen by others: must be made again, then compared
     released     gone on purpose; this generation never holds them again
+    holes        failed, and left out on the user's word: they count as partitions without rows, and have no files
     held         exchange parts of this generation that the application still has
     blamed       the last failure of each signature, to be named if it turns out to be poison
     """
@@ -88,6 +91,12 @@ class StepState(msgspec.Struct, frozen=True):
     blamed: dict[str, Failure] = {}
     due_ms: int = 0
     attempts: int = 0
+    holes: Partitions = EMPTY
+
+    @property
+    def available(self) -> Partitions:
+        """What a reader can read: what is committed, and what was left out."""
+        return self.committed | self.holes
 
     def seen_partitions(self) -> Partitions:
         found = EMPTY
@@ -147,14 +156,18 @@ class RunState(msgspec.Struct, frozen=True):
         return found
 
     def is_complete(self, step: str) -> bool:
-        return len(self.steps[step].committed) == self.layout.graph.steps[step].partitions
+        return len(self.steps[step].available) == self.layout.graph.steps[step].partitions
+
+    def holes(self) -> Sets:
+        """What was left out, of every step."""
+        return {name: step.holes for name, step in self.steps.items() if step.holes}
 
     def forced(self) -> Sets:
         return {name: step.forced for name, step in self.steps.items() if step.forced}
 
     def failed(self) -> Sets:
         """Vertices whose last try failed, and that have no result since."""
-        suspects = ((name, step.suspects.partitions - step.committed) for name, step in self.steps.items())
+        suspects = ((name, step.suspects.partitions - step.available) for name, step in self.steps.items())
         return {name: partitions for name, partitions in suspects if partitions}
 
     def tracker(self) -> Availability:
@@ -164,8 +177,8 @@ class RunState(msgspec.Struct, frozen=True):
             step = one.attempt.step
             running[step] = running.get(step, EMPTY) | one.partitions
         return Availability(
-            results={name: step.committed for name, step in self.steps.items()},
-            started={name: step.committed | step.seen_partitions() for name, step in self.steps.items()},
+            results={name: step.available for name, step in self.steps.items()},
+            started={name: step.available | step.seen_partitions() for name, step in self.steps.items()},
             running=running,
             exchanges=self._held(),
         )

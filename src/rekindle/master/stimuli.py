@@ -38,7 +38,8 @@ class StartRun(msgspec.Struct, frozen=True):
 
 class TakeOver(msgspec.Struct, frozen=True):
     """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
-    the steps in `accepted` keep what is committed; `replaced` also allows changed sources."""
+    the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
+    that failed and are to be left out."""
 
     application: str
     owner: str
@@ -46,6 +47,7 @@ class TakeOver(msgspec.Struct, frozen=True):
     fingerprints: dict[str, Fingerprint]
     accepted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
+    without: dict[str, Partitions] = {}
 
 
 class CommitsSeen(msgspec.Struct, frozen=True):

@@ -112,6 +112,7 @@ def _steps(steps: Sequence[StepView]) -> str:
         "again",
         "running",
         "failed",
+        "left out",
         "missing",
         "attempts",
         "failures",
@@ -121,7 +122,7 @@ def _steps(steps: Sequence[StepView]) -> str:
         [
             step.name,
             f"{step.committed:,}/{step.partitions:,}",
-            *(f"{getattr(step, name):,}" for name in numbers[1:]),
+            *(f"{getattr(step, name.replace(' ', '_')):,}" for name in numbers[1:]),
             f"{step.kind}, {step.determinism}",
             joined(step.why),
         ]

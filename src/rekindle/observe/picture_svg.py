@@ -17,9 +17,10 @@ COLORS = {
     "computed": "#2e9e5b",
     "running": "#17a2b8",
     "failed": "#d64550",
+    "left out": "#b08968",
     "missing": "#c9ced6",
 }
-MARKS = {"reused": "=", "computed": "#", "running": ">", "failed": "!", "missing": "."}
+MARKS = {"reused": "=", "computed": "#", "running": ">", "failed": "!", "left out": "o", "missing": "."}
 AGAIN = "#e08a1e"
 BAR_MARKS = 20
 NAME_MAX = 24

@@ -21,6 +21,7 @@ from rekindle.model.because import sentence
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
+from rekindle.observe.show_words import vertices
 from rekindle.observe.words import UNKNOWN, bytes_text, count_text, span_text, time_text
 
 NUMBERS_SHOWN_MAX = 40
@@ -48,7 +49,7 @@ class Start(Enum):
 class Stage:
     """One step in the plan. `computed` are the vertices that run, `kept` those whose results stand; `into` are the kept
     steps that a fused one is computed with, each time (`times`), or the step whose result a sink publishes. `tasks` are
-    Spark tasks of all Spark stages."""
+    Spark tasks of all Spark stages. `holes` are left out on the user's word."""
 
     step: str
     action: Action
@@ -66,6 +67,7 @@ class Stage:
     span: Span | None = None
     saved_ms: int | None = None
     note: str = ""
+    holes: Partitions = EMPTY
 
     @property
     def numbers(self) -> str:
@@ -78,7 +80,7 @@ class Stage:
     def reason(self) -> str:
         match self.action:
             case Action.COMPUTE:
-                return " · ".join((*self.changes, *self._pieces()))
+                return " · ".join((*self.changes, *self._pieces(), *self._left_out()))
             case Action.REUSE:
                 return self._reused()
             case Action.FUSED:
@@ -115,10 +117,15 @@ class Stage:
             is_all = len(at) == self.partitions
             yield sentence(why) if is_all else f"{numbers_text(at)} {sentence(why)}"
 
+    def _left_out(self) -> Iterator[str]:
+        if self.holes:
+            yield f"{numbers_text(self.holes)} left out"
+
     def _reused(self) -> str:
-        gone = (self.partitions or 0) - len(self.kept)
-        if gone:
-            return f"{gone} released: nothing needs them any more"
+        gone = (self.partitions or 0) - len(self.kept) - len(self.holes)
+        if gone or self.holes:
+            released = [f"{gone} released: nothing needs them any more"] if gone else []
+            return " · ".join((*self._left_out(), *released))
         return "changed, and kept on your word: " + " · ".join(self.changes) if self.changes else "unchanged"
 
     def values(self) -> dict[str, Any]:
@@ -142,6 +149,7 @@ class Stage:
             "ms": _pair(self.span),
             "saved_ms": self.saved_ms,
             "note": self.note,
+            "left_out": str(self.holes),
         }
 
 
@@ -213,6 +221,11 @@ class Plan:
         known = [stage.tasks for stage in self.stages if stage.action is Action.COMPUTE]
         return None if None in known else sum(filter(None, known))
 
+    @property
+    def without(self) -> str:
+        """What is left out, in words; empty if nothing is."""
+        return vertices({stage.step: stage.holes for stage in self.stages if stage.holes})
+
     def computed(self) -> dict[str, Partitions]:
         """Step to the vertices that run."""
         return {stage.step: stage.computed for stage in self.stages if stage.computed}
@@ -225,7 +238,8 @@ class Plan:
             case Start.RESUME:
                 return f"resume of run {self.run}  {self.before}"
             case Start.DONE:
-                return f"run {self.run} of {self.pipeline} is done: nothing to do"
+                without = f", published without {self.without}" if self.without else ""
+                return f"run {self.run} of {self.pipeline} is done{without}: nothing to do"
 
     def closing(self) -> Iterator[str]:
         """What stands below the table."""
@@ -241,6 +255,8 @@ class Plan:
         if self.loss is not None:
             yield str(self.loss)
         yield from self.uncertain
+        if self.without:
+            yield f"Published without {self.without}: left out on the user's word, and the target will say so."
         if self.ends:
             yield f"It cannot finish: {self.ends}"
 

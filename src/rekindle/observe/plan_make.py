@@ -87,6 +87,7 @@ def done_plan(state: RunState, told: Told) -> Plan:
             state.layout.graph.steps[name].partitions,
             kept=step.committed,
             bytes_kept=_bytes(step.segments, told.sizes),
+            holes=step.holes,
         )
         for name, step in state.steps.items()
     )
@@ -117,6 +118,7 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
         span=span(pace, count, len(computed), told.cores, remakes_exchange=not is_narrow) if computed else None,
         saved_ms=pace.of(len(kept)) if pace else None,
         note=told.notes.get(name, ""),
+        holes=ahead.end.steps[name].holes,
     )
 
 

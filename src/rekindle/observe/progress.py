@@ -76,7 +76,7 @@ class Progress:
 
     def _row(self, state: RunState, name: str) -> Row:
         step, total = state.steps[name], state.layout.graph.steps[name].partitions
-        done = step.committed | step.released
+        done = step.available | step.released
         running = EMPTY
         for one in state.attempts_of(name):
             if one.status is AttemptStatus.RUNNING:
@@ -105,6 +105,8 @@ class Progress:
                 yield f"{step}: {count_text(len(event.dropped), 'partition')} start over: {why}{stand}"
             case ev.ChangeAccepted(step, parts):
                 yield f"{step}: changed ({', '.join(parts)}), and what is committed counts on your word"
+            case ev.HoleAccepted(step, partitions):
+                yield f"{step}: {numbers_text(partitions)} left out on your word: read as if there were no rows"
             case ev.RunFailing(gave_up):
                 yield f"giving up: {gave_up}"
             case _:

@@ -27,7 +27,8 @@ RESUMED = frozenset({"failing", "failed"})
 
 
 class Brief(msgspec.Struct, frozen=True):
-    """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone."""
+    """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone;
+    `left_out` partitions are missing on the user's word."""
 
     pipeline: str
     run: str
@@ -39,6 +40,7 @@ class Brief(msgspec.Struct, frozen=True):
     changed_ms: int | None
     driver: str = ""
     steps: int = 0
+    left_out: int = 0
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ class _Timed(msgspec.Struct, frozen=True):
 
 class _KeptStep(msgspec.Struct, frozen=True):
     committed: bytes
+    holes: bytes = b""
 
 
 class _Folded(msgspec.Struct, frozen=True):
@@ -109,10 +112,15 @@ class Tally:
         self.steps = 0
         self.wanted = 0
         self._kept: dict[str, Any] = {}
+        self._holes: dict[str, Any] = {}
 
     @property
     def kept(self) -> int:
         return sum(map(len, self._kept.values()))
+
+    @property
+    def left_out(self) -> int:
+        return sum(map(len, self._holes.values()))
 
     def begin(self, snapshot: bytes) -> None:
         """Go on from a snapshot's state instead of from nothing."""
@@ -120,6 +128,7 @@ class Tally:
         self._graph(found.layout)
         self.phase = found.phase
         self._kept = {name: BitMap.deserialize(step.committed) for name, step in found.steps.items()}
+        self._holes = {name: BitMap.deserialize(step.holes) for name, step in found.steps.items() if step.holes}
 
     def add(self, types: Iterable[str], events: Iterable[msgspec.Raw]) -> None:
         """Count the events of one record."""
@@ -147,9 +156,14 @@ class Tally:
             case "PartitionsLost" | "PartitionsReleased":
                 gone = _GONE.decode(raw)
                 self._of(gone.step).difference_update(BitMap.deserialize(gone.partitions))
+            case "HoleAccepted":
+                hole = _GONE.decode(raw)
+                self._holes[hole.step] = self._holes.get(hole.step, BitMap()) | BitMap.deserialize(hole.partitions)
             case "GenerationOpened":
                 dropped = _DROPPED.decode(raw)
                 self._of(dropped.step).difference_update(BitMap.deserialize(dropped.dropped))
+                if dropped.step in self._holes:
+                    self._holes[dropped.step] -= BitMap.deserialize(dropped.dropped)
             case "EpochOpened" if self.phase in RESUMED:
                 self.phase = "running"
         self.phase = PHASES.get(kind, self.phase)

@@ -69,6 +69,18 @@ class FailureView(msgspec.Struct, frozen=True):
     due_ms: int
 
 
+class HoleView(msgspec.Struct, frozen=True):
+    """Partitions that were left out on the user's word. `left` are those that still are: the others were tried again,
+    because their step or what it reads changed."""
+
+    at_ms: int
+    step: str
+    partitions: Partitions
+    count: int
+    who: str
+    left: int
+
+
 class RestartView(msgspec.Struct, frozen=True):
     """Part of a restart set, as it was decided. `what` says what became of the vertices."""
 
@@ -80,7 +92,7 @@ class RestartView(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """One kept step. Every partition is one of reused, computed, running, failed and missing.
+    """One kept step. Every partition is one of reused, computed, running, failed, left out and missing.
 
     committed   counts now
     reused      made under an earlier driver than the newest; it counts, or was released when nobody needed it any more
@@ -108,12 +120,13 @@ class StepView(msgspec.Struct, frozen=True):
     restarts: int
     why: tuple[ReasonView, ...]
     reads: tuple[str, ...]
+    left_out: int = 0
 
     @property
     def shares(self) -> tuple[Share, ...]:
         """Every partition once, by what became of it."""
-        states = ("reused", "computed", "running", "failed", "missing")
-        return tuple(Share(state, getattr(self, state)) for state in states)
+        states = ("reused", "computed", "running", "failed", "left out", "missing")
+        return tuple(Share(state, getattr(self, state.replace(" ", "_"))) for state in states)
 
     def node(self) -> Node:
         told = [f"{self.name}: {self.kind}, {self.determinism}, generation {self.generation}"]
@@ -166,6 +179,7 @@ class RunView(msgspec.Struct, frozen=True):
     failures: tuple[FailureView, ...]
     restarts: tuple[RestartView, ...]
     life: str = ""
+    holes: tuple[HoleView, ...] = ()
 
     @property
     def committed(self) -> int:
@@ -180,6 +194,8 @@ class RunView(msgspec.Struct, frozen=True):
         """What is there of the run, in words."""
         released = sum(step.released for step in self.steps)
         rest = f", {released:,} released: nobody needs them any more" if released else ""
+        left_out = sum(step.left_out for step in self.steps)
+        rest += f", {left_out:,} left out" if left_out else ""
         return f"{count_text(self.committed, 'partition')} of {self.partitions:,} kept{rest}"
 
     def picture(self) -> Picture:
@@ -231,6 +247,7 @@ def view_of(
         failures=tuple(fold.failures),
         restarts=tuple(fold.restarts),
         life=life,
+        holes=tuple(_hole(event, state) for event in fold.holes),
     )
     return view, state
 
@@ -261,6 +278,7 @@ class _Fold:
         self.attempts: dict[AttemptId, AttemptView] = {}
         self.failures: list[FailureView] = []
         self.restarts: list[RestartView] = []
+        self.holes: list[ev.HoleAccepted] = []
         self.once: dict[str, Partitions] = {}
         self.begun: dict[str, Partitions] = {}
         self.again: dict[str, Partitions] = {}
@@ -291,6 +309,8 @@ class _Fold:
                 self.attempts[event.attempt] = msgspec.structs.replace(
                     one, closed_ms=event.at_ms, outcome=event.outcome.value
                 )
+            case ev.HoleAccepted():
+                self.holes.append(event)
             case ev.FailureHandled():
                 self.failures.extend(_failures(event))
             case ev.GenerationOpened() if event.dropped:
@@ -340,6 +360,11 @@ class _Fold:
         self.restarts.append(RestartView(self.at_ms, step, what, count, because))
 
 
+def _hole(event: ev.HoleAccepted, state: RunState) -> HoleView:
+    left = event.partitions & state.steps[event.step].holes
+    return HoleView(event.at_ms, event.step, event.partitions, len(event.partitions), event.who, len(left))
+
+
 def _failures(event: ev.FailureHandled) -> Iterable[FailureView]:
     for failure in event.failures:
         root = failure.cause.root
@@ -376,7 +401,7 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
         running=len(running),
         failed=len(failed),
         poisoned=len(poisoned(state, name)),
-        missing=len(whole - made - running - failed),
+        missing=len(whole - made - running - failed - step.holes),
         released=len(made - step.committed),
         again=len(fold.again.get(name, EMPTY)),
         attempts=sum(one.step == name for one in fold.attempts.values()),
@@ -384,6 +409,7 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
         restarts=sum(one.step == name for one in fold.restarts),
         why=_last_why(fold, name),
         reads=state.layout.producers[name],
+        left_out=len(step.holes),
     )
 
 

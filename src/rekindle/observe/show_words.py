@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -58,6 +59,11 @@ def brief(partitions: Partitions, spans_max: int = SPANS_MAX) -> str:
     pieces = [str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in spans[:spans_max]]
     rest = f",… ({len(partitions):,} in all)" if len(spans) > spans_max else ""
     return ",".join(pieces) + rest
+
+
+def vertices(sets: Mapping[str, Partitions]) -> str:
+    """`priced[3], keyed[1-2]`."""
+    return ", ".join(f"{step}[{brief(partitions)}]" for step, partitions in sets.items())
 
 
 def clock(at_ms: int) -> str:

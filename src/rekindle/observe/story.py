@@ -118,6 +118,8 @@ class _About:
                 return "; ".join(self._failures(event))
             case ev.PartitionsLost() | ev.PartitionsReleased():
                 return self._gone(event)
+            case ev.HoleAccepted():
+                return self._left_out(event)
             case ev.ExchangesLost():
                 mine = [(exchange, parts) for exchange, parts in event.lost if exchange.consumer == self.step]
                 return "; ".join(
@@ -216,6 +218,13 @@ class _About:
             return f"can no longer be read, gone with {event.domain.value}{self._of(event.partitions)}"
         return f"released, nobody can need it any more{self._of(event.partitions)}"
 
+    def _left_out(self, event: ev.HoleAccepted) -> str:
+        if event.step in self._inputs:
+            return f"its input {event.step} is read without {brief(event.partitions)}, left out on the user's word"
+        if event.step != self.step or not self._touches(event.partitions):
+            return ""
+        return f"left out on the word of {event.who}: read as if it had no rows{self._of(event.partitions)}"
+
 
 def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[str]:
     """Whether it will run again, and why or why not. Empty sets say nothing."""
@@ -230,10 +239,13 @@ def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[
         by = sorted({s.attempt.number for s in step.segments if not s.partitions.is_disjoint(counts)})
         attempts = ", ".join(map(str, by[:3])) + (f" and {len(by) - 3} more" if len(by) > 3 else "")
         yield f"{subject(counts)} will not run again: the result counts (attempt {attempts})"
+    if holes := left & step.holes:
+        again = "a new run" if state.phase is Phase.SUCCEEDED else "a resume with other code or input"
+        yield f"{subject(holes)} will not run again: left out on the user's word; {again} tries it again"
     for one in state.attempts_of(name):
         if running := left & one.partitions:
             yield f"{subject(running)} will come from attempt {one.attempt.number}, which is {one.status.value}"
-    yield from _unmade(state, name, left - counts - state.running(name), subject)
+    yield from _unmade(state, name, left - counts - holes - state.running(name), subject)
 
 
 def _unmade(state: RunState, name: str, left: Partitions, subject: _Subject) -> Iterator[str]:

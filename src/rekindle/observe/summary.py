@@ -23,6 +23,7 @@ from rekindle.master.events import (
 from rekindle.master.state import RunState, Segment
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, Pace
+from rekindle.observe.show_words import vertices
 from rekindle.observe.words import bytes_text, count_text, time_text
 
 SAVED_MS_MIN = 1_000
@@ -42,16 +43,18 @@ class StepSummary:
     bytes: int | None = field(default=None, compare=False)
     saved_ms: int | None = field(default=None, compare=False)
     saved_core_ms: int | None = field(default=None, compare=False)
+    left_out: int = field(default=0, compare=False)
 
     @property
     def reused(self) -> int:
-        return max(0, self.partitions - self.computed)
+        return max(0, self.partitions - self.computed - self.left_out)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
-    sink's result is; `failures` how often something failed and was tried again."""
+    sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
+    out on the user's word: the targets say so, too."""
 
     pipeline: str
     run: str
@@ -61,6 +64,7 @@ class RunSummary:
     results: Mapping[str, str] = field(default_factory=dict, compare=False)
     failures: int = field(default=0, compare=False)
     wall_ms: int | None = field(default=None, compare=False)
+    holes: Mapping[str, Partitions] = field(default_factory=dict, compare=False)
 
     @property
     def saved_ms(self) -> int | None:
@@ -91,6 +95,8 @@ class RunSummary:
             yield f"  kept {bytes_text(self.bytes)}{'' if self.was_done else ' on the way'}"
         for sink, where in self.results.items():
             yield f"  {sink} is in {where}"
+        if self.holes:
+            yield f"  published without {vertices(self.holes)}: left out on the user's word, as the target says"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -154,14 +160,22 @@ def summary_of(
     known = {**tally.paces(), **(earlier or {})}
     steps = {name: _step(state, name, tally, known.get(name), sizes, cores) for name in state.steps}
     return RunSummary(
-        state.pipeline, state.run, was_done, was_resumed, steps, results or {}, tally.failures, tally.wall_ms
+        state.pipeline,
+        state.run,
+        was_done,
+        was_resumed,
+        steps,
+        results or {},
+        tally.failures,
+        tally.wall_ms,
+        state.holes(),
     )
 
 
 def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Sizes, cores: int) -> StepSummary:
     total, step = state.layout.graph.steps[name].partitions, state.steps[name]
     computed = len(tally.computed.get(name, EMPTY))
-    reused = total - computed
+    reused = total - computed - len(step.holes)
     return StepSummary(
         total,
         computed,
@@ -170,6 +184,7 @@ def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Si
         bytes=_sum(sizes(segment) for segment in tally.segments.get(name, step.segments)),
         saved_ms=pace.of(reused) if pace else None,
         saved_core_ms=pace.core_ms(reused, total, cores) if pace and cores else None,
+        left_out=len(step.holes),
     )
 
 

@@ -32,6 +32,7 @@ from rekindle.master.state import RunState
 from rekindle.master.stimuli import CloseRun, StartRun, Stimulus, TakeOver
 from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
+from rekindle.model.partitions import Partitions
 from rekindle.runtime.loop import Loop, Watcher, ignore
 from rekindle.runtime.snapshots import StateKeeper
 
@@ -55,6 +56,7 @@ class Intent:
     accepted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
     constants: Constants | None = None
+    without: Mapping[str, Partitions] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
             dict(intent.fingerprints),
             intent.accepted,
             intent.replaced,
+            dict(intent.without),
         )
     return StartRun(
         intent.run,

@@ -19,6 +19,7 @@ class RunOptions:
     run             the name of the run to resume, where it is not the newest of these parameters
     accept_change   steps whose committed partitions count although their code or input changed
     replace         sources that are read again although they changed
+    without         partitions that failed and are left out, such as "enriched[173]": published with a hole
     force           take the run over from a master that still shows life
     storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
     digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
@@ -31,6 +32,7 @@ class RunOptions:
     run: str = ""
     accept_change: Sequence[str] = ()
     replace: Sequence[str] = ()
+    without: Sequence[str] = ()
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"

@@ -99,7 +99,7 @@ def _inputs(state: RunState, step: str, partition: int | None) -> Iterator[Input
     wanted = state.layout.graph.whole[step] if partition is None else Partitions((partition,))
     for producer, read_ in state.layout.read_by(step, wanted).items():
         kept = state.steps[producer]
-        if missing := read_ - kept.committed:
+        if missing := read_ - kept.available:
             what = "released" if missing <= kept.released else "not there"
             failed = missing & state.failed().get(producer, EMPTY)
             hint = f"{COMMAND} '{producer}[{failed.lowest}]'" if failed else "`rekindle run --new` computes it again"
@@ -111,6 +111,7 @@ def _inputs(state: RunState, step: str, partition: int | None) -> Iterator[Input
                 for one in kept.segments
                 if not one.partitions.is_disjoint(read_)
             ),
+            kept.holes & read_,
         )
 
 
@@ -146,11 +147,12 @@ def _told(state: RunState, bench: Workbench, asked: Asked) -> Iterator[str]:
             if commit.partition in segment.partitions and commit.bytes >= 0
         ]
         size = bytes_text(sum(commit.bytes for commit in commits))
-        yield f"reads {one.step}[{_all(one)}]: {count_text(len(commits), 'file')}, {size}"
+        without = f", without {one.step}[{one.holes}], which was left out" if one.holes else ""
+        yield f"reads {one.step}[{_all(one)}]: {count_text(len(commits), 'file')}, {size}{without}"
 
 
 def _all(one: Input) -> Partitions:
-    found = EMPTY
+    found = one.holes
     for segment in one.segments:
         found = found | segment.partitions
     return found

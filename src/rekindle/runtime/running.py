@@ -23,7 +23,9 @@ from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.events import Event
+from rekindle.master.holes import refuse_holes
 from rekindle.master.state import Phase, RunState
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import Told, done_plan
 from rekindle.observe.plan_times import Pace
@@ -32,6 +34,7 @@ from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
+from rekindle.runtime.vertices import vertex_of
 
 MakeAdapter = Callable[[], Adapter]
 
@@ -73,6 +76,7 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     store, options = wish.store, wish.options
     name = options.run or claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
     known = _known(store, wish, name)
+    _refuse_published(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
     if known is not None and not options.force:
@@ -110,6 +114,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     held = None if options.new else find_claim(store, wish.pipeline, wish.key)
     name = options.run or (held.run if held else "")
     known = _known(store, wish, name) if name else None
+    _refuse_published(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return done_plan(known, Told(sizes=sizes))
     order = known.order if known else next_order(store, wish.pipeline)
@@ -135,6 +140,26 @@ def _known(store: Store, wish: Wish, name: str) -> RunState | None:
     if known is None and wish.options.run:
         raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
     return known
+
+
+def _refuse_published(wish: Wish, known: RunState | None) -> None:
+    """Said before the run is called done: what is published cannot be left out."""
+    without = _left_out(wish, known)
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        refuse_holes(known, without, ())
+
+
+def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
+    """The partitions to publish without, by step."""
+    found: dict[str, Partitions] = {}
+    for given in wish.options.without:
+        if known is None:
+            raise Refused(f"{given} cannot be left out: nothing has run yet", "run it: only what failed is left out")
+        step, partition = vertex_of(known, given, known.run, "--without")
+        if partition is None:
+            raise Refused(f"--without {given}: {step} names no partition", f"--without '{step}[0]'")
+        found[step] = found.get(step, EMPTY) | Partitions((partition,))
+    return found
 
 
 def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> Ready:
@@ -165,6 +190,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         _kept("accept_change", wish.options.accept_change, prepared),
         _kept("replace", wish.options.replace, prepared),
         replace(constants, settings={**constants.settings, **prepared.settings}),
+        _left_out(wish, known),
     )
     return Ready(known, prepared, intent)
 

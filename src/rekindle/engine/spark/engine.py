@@ -86,12 +86,16 @@ def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
 
 
 def read_committed(
-    session: SparkSession, root: str, layout: Layout, segments: Sequence[Segment], *, is_by_file: bool = False
+    session: SparkSession, root: str, group: GroupSpec, segments: Sequence[Segment], *, is_by_file: bool = False
 ) -> DataFrame:
-    """What these segments make count of one kept step, with the schema it was written with."""
+    """What these segments make count of one kept step, with the schema it was written with. No segments: all that is
+    read was left out, and has the schema that the code gives it now."""
+    if not segments:
+        assert group.planned is not None, f"{group.step} was never planned"
+        return results.stand_in(session, group.planned.schema, group.lies)
     files = [(path, length) for _, path, length in committed_files(segments)]
     schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
-    return results.read(session, root, files, schema, layout, is_by_file=is_by_file)
+    return results.read(session, root, files, schema, group.lies, is_by_file=is_by_file)
 
 
 class SparkEngine:
@@ -181,7 +185,7 @@ class SparkEngine:
 
     def read(self, step: str, segments: Input, session: SparkSession, *, is_by_file: bool = False) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
-        return read_committed(session, self._root, self._groups[step].lies, segments.segments, is_by_file=is_by_file)
+        return read_committed(session, self._root, self._groups[step], segments.segments, is_by_file=is_by_file)
 
     def _start(self, command: StartAttempt) -> None:
         attempt = Attempt(

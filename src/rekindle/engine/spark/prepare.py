@@ -108,6 +108,7 @@ class Publisher:
             command.fence,
             tuple((path, length) for _, path, length in files),
             manifest.schema_of(command.segments[0].manifest),
+            ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
         )
         answer = sinks.publish(self.spark, publication, self.wanted.stores)
         if isinstance(answer, FilesLost):

@@ -17,7 +17,8 @@ from rekindle.master.events import Fence
 @dataclass(frozen=True, slots=True)
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
-    Spark's JSON; `owner` is the pipeline whose runs the fence counts: only fences of one owner can be compared."""
+    Spark's JSON; `owner` is the pipeline whose runs the fence counts: only fences of one owner can be compared; `holes`
+    names what was left out."""
 
     sink: str
     owner: str
@@ -25,9 +26,10 @@ class Publication:
     fence: Fence
     files: tuple[tuple[str, int], ...]
     schema: str
+    holes: str = ""
 
     def part(self) -> Part:
-        return Part(self.fence, identify(self.files), tuple(length for _, length in self.files))
+        return Part(self.fence, identify(self.files), tuple(length for _, length in self.files), self.holes)
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""

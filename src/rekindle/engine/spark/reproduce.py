@@ -32,7 +32,7 @@ from rekindle.engine.spark.prepare import kept_of
 from rekindle.errors import Refused
 from rekindle.master.commands import Input
 from rekindle.model.graph import Graph
-from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.partitions import Partitions
 
 NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 CELL_CHARACTERS_MAX = 60
@@ -82,8 +82,8 @@ class _Vertices:
         return Reproduced(str(asked), rows, shown, tuple(said), partial(_attempt, rows), _table)
 
     def _read(self, one: Input, apart: SparkSession, reader: GroupSpec) -> DataFrame:
-        layout = self.groups[one.step].lies
-        return read_committed(apart, self.root, layout, one.segments, is_by_file=reader.lies.is_by_file)
+        group = self.groups[one.step]
+        return read_committed(apart, self.root, group, one.segments, is_by_file=reader.lies.is_by_file)
 
     def _final(self, held: Held, step: str, partition: int) -> tuple[DataFrame, dict[str, DataFrame], list[str]]:
         """The one task of the final stage: its rows, and what it reads that is not a kept partition of its own."""
@@ -119,7 +119,7 @@ def _own(asked: Asked, inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, D
 
 
 def _partitions(one: Input) -> Partitions:
-    found = EMPTY
+    found = one.holes
     for segment in one.segments:
         found = found | segment.partitions
     return found

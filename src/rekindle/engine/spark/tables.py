@@ -30,6 +30,8 @@ from rekindle.engine.targets import Table, url
 from rekindle.errors import Refused
 
 BASE, VERSION, FENCE = "rekindle.base", "rekindle.version", "rekindle.fence"
+# What was left out of the version, on the user's word. Set in each version: the call that moves a table only adds.
+HOLES, NO_HOLES = "rekindle.holes", "none"
 _ONE_CHANGE_AT_A_TIME = threading.Lock()
 
 
@@ -156,7 +158,12 @@ def _add_columns(spark: SparkSession, target: Table, found: Found, schema: str) 
 
 
 def _properties(base: str, pointer: Pointer) -> dict[str, str]:
-    return {BASE: base, VERSION: pointer.version, FENCE: version_of(pointer.fence)}
+    return {
+        BASE: base,
+        VERSION: pointer.version,
+        FENCE: version_of(pointer.fence),
+        HOLES: pointer.holes or NO_HOLES,
+    }
 
 
 def _ddl(spark: SparkSession, schema: str, without: dict[str, str] | None = None) -> str:

@@ -260,9 +260,7 @@ class Application:
             return
         self.is_quiet = self.process.fence != command.fence
         try:
-            labels = tuple(
-                self._read(command.sink, at, command.segments) for at in world.layout.graph.whole[command.sink]
-            )
+            labels = self._published(command)
         except Gone as gone:
             lost = Parts({gone.step: Partitions((gone.partition,))})
             failure = Failure(command.sink, EMPTY, Cause(gone.kind), f"cannot read {gone}")
@@ -271,13 +269,20 @@ class Application:
             return
         finally:
             self.is_quiet = False
-        world.check_publication(command.sink, labels)
+        world.check_publication(command, labels)
         newer = world.storage.publish(command.sink, command.fence, labels)
         world.check_target(command.sink)
         if newer is None:
             self.process.tell(st.SinkDone(command.sink, command.fence))
         else:
             self.process.tell(st.SinkFenced(command.sink, command.fence, newer))
+
+    def _published(self, command: cmd.PublishSink) -> tuple[Label, ...]:
+        sink, holes = command.sink, dict(command.holes).get(command.sink, EMPTY)
+        return tuple(
+            self.world.values.hole(sink, at) if at in holes else self._read(sink, at, command.segments)
+            for at in self.world.layout.graph.whole[sink]
+        )
 
     # ------------------------------------------------------------------ values
 
@@ -301,6 +306,8 @@ class Application:
     def _input(self, job: Job, producer: str, partition: int, executor: int, *, is_narrow: bool = False) -> Label:
         if self.world.layout.graph.steps[producer].kind.joins_region:
             return self._value(job, producer, partition, executor)
+        if partition in job.holes.get(producer, EMPTY):
+            return self.world.values.hole(producer, partition)
         self.world.hit(FaultPhase.CONSUMER_READS, producer, self, job, partition, executor)
         segments = job.segments.get(producer, ())
         if is_narrow and not any(partition in one.digests.of for one in segments):

@@ -66,7 +66,7 @@ class Surroundings(Protocol):
 
     def check_read(self, driver: Driver, attempt: AttemptId) -> None: ...
 
-    def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None: ...
+    def check_publication(self, command: cmd.PublishSink, labels: tuple[Label, ...]) -> None: ...
 
     def check_target(self, sink: str) -> None: ...
 
@@ -113,6 +113,7 @@ class Job:
         "committed",
         "expected",
         "failures",
+        "holes",
         "is_cancelled",
         "is_ended",
         "is_reporting",
@@ -131,6 +132,7 @@ class Job:
         self.plan = plan
         self.expected = command.exchange_checksum
         self.segments = {one.step: one.segments for one in command.inputs}
+        self.holes = {one.step: one.holes for one in command.inputs}
         self.narrow = application.world.layout.stages[command.attempt.step]
         self.left = set(command.partitions)
         self.tries = -1

@@ -43,6 +43,7 @@ class Scenario(msgspec.Struct, frozen=True):
     has_later_run: bool
     is_closed_at_end: bool
     is_live: bool
+    accepts_holes: bool = False
 
     def graph(self) -> Graph:
         return draw(self.drawing)
@@ -81,7 +82,7 @@ def scenario_of(seed: int) -> Scenario:
     strategies = [Strategy.REGION] * 8 + [Strategy.FULL]
     if ResultKind.PIPELINED not in kinds:
         strategies.append(Strategy.INDIVIDUAL)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         drawing=drawn(graph),
         faults=tuple(_fault(rng, kinds) for _ in range(rng.choice((3, 5, 6, 7, 8, 9)))),
@@ -94,6 +95,14 @@ def scenario_of(seed: int) -> Scenario:
         is_closed_at_end=rng.random() < 0.4,
         is_live=rng.random() < 0.8,
     )
+    return _with_holes(rng, scenario) if rng.random() < 0.4 else scenario
+
+
+def _with_holes(rng: Random, scenario: Scenario) -> Scenario:
+    """A user who leaves out what cannot be computed, and mostly corrects the step later."""
+    if rng.random() < 0.3:
+        return msgspec.structs.replace(scenario, accepts_holes=True)
+    return msgspec.structs.replace(scenario, accepts_holes=True, has_code_change=True, is_change_accepted=False)
 
 
 def _fault(rng: Random, kinds: list[ResultKind]) -> Fault:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Label = int
+HOLE = -1
 Node = tuple[str, int, int, int, tuple[Label, ...]]
 
 
@@ -27,6 +28,15 @@ class Values:
             label = self._known[node] = len(self._nodes)
             self._nodes.append(node)
         return label
+
+    def hole(self, name: str, partition: int) -> Label:
+        """A partition that was left out, as its readers see it: something else than any version with rows."""
+        return self.make(name, partition, HOLE, 0, ())
+
+    def holes(self, labels: Iterable[Label]) -> set[tuple[str, int]]:
+        """Every vertex that was left out below these."""
+        nodes = (self._nodes[label] for label in self.below(labels))
+        return {(name, partition) for name, partition, code, *_ in nodes if code == HOLE}
 
     def fresh_draw(self) -> int:
         """A draw that no other value has: what a random function gives."""

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from rekindle.failover.backoff import Exponential
 from rekindle.master.apply import fold
-from rekindle.master.commands import StartAttempt
-from rekindle.master.events import EpochOpened, Event, FailureHandled, Fence, PartitionsCommitted, RunFailing
+from rekindle.master.commands import PublishSink, StartAttempt
+from rekindle.master.events import (
+    EpochOpened,
+    Event,
+    FailureHandled,
+    Fence,
+    HoleAccepted,
+    PartitionsCommitted,
+    RunFailing,
+)
 from rekindle.master.invariants import violations
 from rekindle.master.layout import Layout
 from rekindle.master.state import RunState
@@ -18,7 +26,7 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Record, Storage
-from rekindle.testing.world.values import Label, Values
+from rekindle.testing.world.values import HOLE, Label, Values
 
 
 class Violation(AssertionError):
@@ -79,6 +87,9 @@ class Watch:
         match event:
             case PartitionsCommitted():
                 self._versions(event)
+            case HoleAccepted():
+                for partition in event.partitions:
+                    self.labels[event.step, partition] = self.values.hole(event.step, partition)
             case FailureHandled():
                 self._poison(event)
                 self._delay(event)
@@ -196,7 +207,11 @@ class Watch:
             raise Violation("fence", f"{sink} went back from {self.fences[sink]} to {standing}")
         self.fences[sink] = standing
 
-    def publication(self, sink: str, labels: tuple[Label, ...]) -> None:
+    def publication(self, command: PublishSink, labels: tuple[Label, ...]) -> None:
+        sink = command.sink
+        told = {(name, partition) for name, holes in command.holes for partition in holes}
+        if unsaid := self.values.holes(labels) - told:
+            raise Violation("hole", f"{sink} is published without {sorted(unsaid)} and does not say so")
         mixed = self.values.mixed(labels)
         if mixed:
             raise Violation("mixed output", f"{sink} holds two versions of {', '.join(mixed)}")
@@ -215,6 +230,10 @@ class Watch:
             raise Violation("mixed output", f"the sinks together hold two versions of {', '.join(mixed)}")
         for label in self.values.below(labels):
             name, partition, made_by, *_ = self.values.node(label)
+            if made_by == HOLE:
+                if partition not in state.steps[name].holes:
+                    raise Violation("hole", f"{name}[{partition}] is missing, and is not left out any more")
+                continue
             recorded = state.fingerprints[name.split("=>")[-1]]["code"]
             if str(made_by) != recorded and not self.scenario.is_change_accepted:
                 raise Violation("stale output", f"{name}[{partition}] was made by code {made_by}")

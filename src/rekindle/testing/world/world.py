@@ -11,19 +11,23 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any
 
+from rekindle.errors import Refused
 from rekindle.failover.backoff import Exponential
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
 from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Fence, Fingerprint, RunSucceeded
+from rekindle.master.events import Fence, Fingerprint, HoleAccepted, RunSucceeded
 from rekindle.master.graph_spec import GraphSpec
-from rekindle.master.layout import Layout
+from rekindle.master.holes import refuse_holes
+from rekindle.master.layout import Layout, Sets
 from rekindle.master.state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import ResultKind
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.testing.world.engine import Application
 from rekindle.testing.world.faults import Cell, Fault, FaultPhase
 from rekindle.testing.world.jobs import Driver
@@ -82,6 +86,7 @@ class World:
         self.later_order = 0
         self.is_over = False
         self.is_closing = False
+        self.has_changed_code = False
         self._planned = 0
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         for fault in scenario.faults:
@@ -214,7 +219,24 @@ class World:
         if self.is_closing:
             return st.CloseRun(application, application)
         accepted = frozenset(self.graph.steps) if self.scenario.is_change_accepted else frozenset[str]()
-        return st.TakeOver(application, application, self.graph, dict(self.fingerprints), accepted)
+        without = self._left_out(state, accepted)
+        return st.TakeOver(
+            application, application, self.graph, dict(self.fingerprints), accepted, frozenset(), without
+        )
+
+    def _left_out(self, state: RunState, accepted: frozenset[str]) -> Sets:
+        """What a user who would rather publish with a hole leaves out of a run that was given up."""
+        found: Sets = {}
+        if not self.scenario.accepts_holes or state.phase is not Phase.FAILED or state.failing is None:
+            return found
+        changed = {name for name, now in self.fingerprints.items() if now != state.fingerprints[name]} - accepted
+        for failure in state.failing.failures:
+            for partition in failure.partitions:
+                more = found | {failure.step: found.get(failure.step, EMPTY) | Partitions((partition,))}
+                with suppress(Refused):
+                    refuse_holes(state, more, changed)
+                    found = more
+        return found
 
     def _config(self) -> MasterConfig:
         return MasterConfig(
@@ -222,10 +244,15 @@ class World:
         )
 
     def _change_code(self, process: Process) -> None:
-        """The user edits a step between two drivers, once. An accepted change is one that changes no value."""
-        is_done = any(isinstance(event, RunSucceeded) for event in self.ledger.events())
-        if self.scenario.has_code_change and process.number == 1 and not is_done:
-            step = self.rng.choice(list(self.graph.steps))
+        """The user edits a step between two drivers, once. An accepted change is one that changes no value. One who
+        leaves partitions out does that first, and then corrects the step that failed."""
+        events = self.ledger.events()
+        holes = [event.step for event in events if isinstance(event, HoleAccepted)]
+        is_time = bool(holes) if self.scenario.accepts_holes else process.number == 1
+        is_done = self.has_changed_code or any(isinstance(event, RunSucceeded) for event in events)
+        if self.scenario.has_code_change and is_time and not is_done:
+            self.has_changed_code = True
+            step = holes[-1] if holes else self.rng.choice(list(self.graph.steps))
             self.fingerprints[step] = {"code": "1"}
             if not self.scenario.is_change_accepted:
                 self.code[step] = 1
@@ -299,8 +326,8 @@ class World:
         if driver is self.process and attempt in self.storage.deleted:
             raise Violation("released", f"files of {attempt} are read after they were deleted")
 
-    def check_publication(self, sink: str, labels: tuple[Label, ...]) -> None:
-        self.watch.publication(sink, labels)
+    def check_publication(self, command: cmd.PublishSink, labels: tuple[Label, ...]) -> None:
+        self.watch.publication(command, labels)
 
     def check_target(self, sink: str) -> None:
         self.watch.target(sink)
