@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,13 @@ from cli.location import always
 from cli.test_run_commands import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
+from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
 from rekindle.journal.stores import open_store
 from rekindle.master.commands import PublishSink
 from rekindle.master.events import HoleAccepted
+from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec
 from runtime.instant import Instant
@@ -31,11 +35,12 @@ class Remembering(FakeAdapter):
         super().__init__(folder)
         self.engines: list[Instant] = []
         self.breaks = True
+        self.broken = 2
         self.make = self._made  # type: ignore[assignment]
 
     def _made(self, folder: Path) -> Instant:
         name = f"app-{len(self.engines)}"
-        self.engines.append(Instant(name, breaks=always("counted", 2)) if self.breaks else Instant(name))
+        self.engines.append(Instant(name, breaks=always("counted", self.broken)) if self.breaks else Instant(name))
         return self.engines[-1]
 
 
@@ -69,6 +74,22 @@ def events(folder: Path) -> list[HoleAccepted]:
 def test_a_failure_names_the_command_that_publishes_without_it(user: Typed) -> None:
     [line] = [line for line in user.err.splitlines() if line.startswith("publish without it: ")]
     assert "rekindle resume --location" in line and line.endswith("1 --without 'counted[2]'")
+
+
+def test_what_cannot_be_left_out_is_not_offered(
+    user: Typed, adapter: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of one partition: without it there would be nothing left."""
+    prepare = adapter.prepare
+
+    def of_one(session: Any, wanted: Wanted) -> Prepared:
+        return replace(prepare(session, wanted), graph=Graph.of([Step("counted", 1)], []))
+
+    monkeypatch.setattr(adapter, "prepare", of_one)
+    adapter.broken = 0
+    assert user.types("run", "--new") == ExitCode.RESUMABLE
+    assert "see it fail here: " in user.err and "counted[0]" in user.err
+    assert "publish without it" not in user.err
 
 
 def test_a_hole_is_a_fact_of_the_journal_and_of_the_publication(

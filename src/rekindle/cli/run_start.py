@@ -12,9 +12,12 @@ from rekindle.cli.progress import Display
 from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import Config
-from rekindle.errors import RekindleError, RunFailed
-from rekindle.master.events import Event, FailureHandled, RunFailing
+from rekindle.errors import Refused, RekindleError, RunFailed
+from rekindle.master.events import Event, FailureHandled
+from rekindle.master.holes import refuse_holes
 from rekindle.master.state import RunState
+from rekindle.model.failures import Failure
+from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
 
@@ -38,14 +41,14 @@ class Starting:
 def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSummary:
     """Until everything is published. A failure names the exact next command."""
     config, to = starting.config, console()
-    failing: RunFailing | None = None
+    ended: RunState | None = None
 
     def show_plan(plan: Plan) -> None:
         show(plan, to)
 
     def watch(events: tuple[Event, ...], state: RunState) -> None:
-        nonlocal failing
-        failing = state.failing
+        nonlocal ended
+        ended = state
         display(events, state)
         if any(isinstance(event, FailureHandled) for event in events) and not starting.session.is_alive():
             raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
@@ -57,7 +60,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            looks = list(_looks(failing, starting, display.number))
+            looks = list(_looks(ended, starting, display.number)) if ended is not None else []
             raise _with_command(error, starting, display.number, looks) from error
         except RekindleError:
             raise
@@ -71,18 +74,28 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     return summary
 
 
-def _looks(failing: RunFailing | None, starting: Starting, number: str) -> Iterator[str]:
+def _looks(state: RunState, starting: Starting, number: str) -> Iterator[str]:
     """What else can be done about the first failure of somebody's own code or data: see it again, or leave it out."""
-    for failure in failing.failures if failing else ():
+    for failure in state.failing.failures if state.failing else ():
         if not failure.cause.root.kind.blames_partition:
             continue
         vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
         again = ["rekindle", "reproduce", *_location(starting), "--run", number, starting.named, vertex]
         yield f"see it fail here: {shlex.join(again)}"
-        if failure.partitions:
+        if _may_be_left_out(state, failure):
             without = ["rekindle", "resume", *_words(starting), starting.named, number, "--without", vertex]
             yield f"publish without it: {shlex.join(without)}"
         return
+
+
+def _may_be_left_out(state: RunState, failure: Failure) -> bool:
+    if not failure.partitions:
+        return False
+    try:
+        refuse_holes(state, {failure.step: Partitions((failure.partitions.lowest,))}, ())
+    except Refused:
+        return False
+    return True
 
 
 def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequence[str] = ()) -> RunFailed:
