@@ -52,6 +52,14 @@ def run(spark: SparkSession) -> None:
     assert_type(rk.seed(), int)
 
 
+def script(spark: SparkSession, frame: DataFrame) -> None:
+    with rk.run("daily", spark, "s3a://lake/runs", day=date(2026, 7, 30), options=rk.RunOptions(new=True)) as run:
+        kept: DataFrame = run.keep(frame, "enriched", partition_by=["customer_id"], partitions=256, deterministic=True)
+        run.publish(kept, rk.files("/lake/gold"), name="gold")
+        assert_type(str(run.plan()), str)
+        assert_type(run.summary.computed, int)
+
+
 plain: Callable[[DataFrame, int], DataFrame] = clean
 assert_type(pipeline.check(day="2026-07-30"), tuple[str, ...])
 
@@ -61,3 +69,5 @@ def refused(spark: SparkSession) -> None:
     pipeline.step(result="bloking")  # type: ignore[call-overload]
     pipeline.sink(clean)  # type: ignore[arg-type]
     pipeline.run(spark, "/lake", day=[1])  # type: ignore[arg-type]
+    rk.run("daily", spark, day=[1])  # type: ignore[arg-type]
+    rk.run("daily", spark).publish(clean, "gold", name="gold")  # type: ignore[arg-type]
