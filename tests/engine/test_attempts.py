@@ -17,7 +17,8 @@ from rekindle.engine.spark import attempts
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.sources import pin
-from rekindle.master.commands import Input, SealAttempt, StartAttempt
+from rekindle.errors import RunFailed
+from rekindle.master.commands import Command, DeleteAttempt, Input, SealAttempt, StartAttempt
 from rekindle.master.digests import Digests
 from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
@@ -239,3 +240,27 @@ def test_the_first_commit_is_reported_at_once_and_later_ones_together() -> None:
     assert [(one.partitions, one.exchange_checksum) for one in found if isinstance(one, CommitsSeen)] == [
         (Partitions((3,)), "equal")
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (SealAttempt(ATTEMPT), "look for what totals/g0/e1-a1 committed"),
+        (DeleteAttempt(ATTEMPT), "delete the files of totals/g0/e1-a1"),
+    ],
+)
+def test_what_the_storage_refuses_ends_the_wait_for_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, what: str
+) -> None:
+    made = engine(spark, tmp_path)
+
+    def refuse() -> None:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(made, "_bridge", refuse)
+    made.send(command)
+    deadline = time.monotonic() + 60
+    with pytest.raises(RunFailed, match=f"could not {what}: OSError: no answer"):
+        while time.monotonic() < deadline:
+            assert made.poll(200) == []
+    made.close()

@@ -1,6 +1,7 @@
 """The engine port on a classic Spark session: commands in, stimuli out, one thread per running attempt.
 
-`send` never waits for Spark. `poll` drains what has happened; it is called by the one loop.
+`send` never waits for Spark. `poll` drains what has happened; it is called by the one loop. What is done in a thread of
+its own and fails is an answer as well: the loop must not wait for a report that cannot come.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
 from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
+from rekindle.engine.spark.failures import text_of
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.engine.spark.sources import pin_again
-from rekindle.errors import InputChanged
+from rekindle.errors import InputChanged, RunFailed
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
@@ -121,6 +123,7 @@ class SparkEngine:
         self._listener = tasks.listen(spark)
         self._running: dict[AttemptId, Attempt] = {}
         self._reports: queue.SimpleQueue[Stimulus] = queue.SimpleQueue()
+        self._troubles: queue.SimpleQueue[RunFailed] = queue.SimpleQueue()
 
     @property
     def application(self) -> str:
@@ -133,18 +136,19 @@ class SparkEngine:
             case CancelAttempt():
                 self._spark.sparkContext.cancelJobsWithTag(self._tag(command.attempt))
             case SealAttempt():
-                self._apart(lambda: self._seal(command.attempt))
+                self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt():
-                self._apart(lambda: self._delete(command.attempt))
+                self._apart(f"delete the files of {command.attempt}", lambda: self._delete(command.attempt))
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
-                self._apart(lambda: self._reports.put(publish(command)))
+                self._apart(f"publish {command.sink}", lambda: self._reports.put(publish(command)))
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
     def poll(self, timeout_ms: int) -> list[Stimulus]:
-        """Everything reported since the last call; waits a little for the first report."""
+        """Everything reported since the last call; waits a little for the first report. Raises what could not be done:
+        a later driver finds it still to do."""
         for attempt, running in list(self._running.items()):
             running.drain()
             if running.is_over():
@@ -154,6 +158,8 @@ class SparkEngine:
             found.append(self._reports.get(timeout=min(timeout_ms, POLL_MS_MAX) / 1000))
             while True:
                 found.append(self._reports.get_nowait())
+        if not self._troubles.empty():
+            raise self._troubles.get()
         return found
 
     def close(self) -> None:
@@ -251,10 +257,15 @@ class SparkEngine:
         self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}")
         self._reports.put(DeletionDone(attempt))
 
-    def _apart(self, action: Callable[[], None]) -> None:
+    def _apart(self, what: str, action: Callable[[], None]) -> None:
         def act() -> None:
-            enter_thread(self._spark, self._loader)
-            action()
+            try:
+                enter_thread(self._spark, self._loader)
+                action()
+            except Exception as error:
+                said = next((line for line in text_of(error).splitlines() if line.strip()), "")
+                hint = "`rekindle doctor` tries the storage; then run the same again: what is kept is reused"
+                self._troubles.put(RunFailed(f"could not {what}: {said}", hint))
 
         threading.Thread(target=act, daemon=True).start()
 
