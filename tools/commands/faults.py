@@ -30,7 +30,6 @@ from rekindle.runtime.opening import sign_of
 from support.signals import cont, kill, stop
 
 STALE_SECONDS = 10.0
-KILLS = 2
 SOME = 3
 
 
@@ -83,7 +82,7 @@ def first_run(user: User) -> Iterator[Start]:
 def killed_at_the_begin(user: User) -> Iterator[Start]:
     user.opens_gate_for(0)
     process = user.begins("run")
-    wait_until(lambda: any(isinstance(event, AttemptOpened) for event in user.events()), "an attempt", process)
+    wait_until(lambda: _has_begun(user), "an attempt", process)
     _kill(user, process)
     yield Start()
 
@@ -94,14 +93,21 @@ def killed_in_the_middle(user: User) -> Iterator[Start]:
     yield Start()
 
 
+def _has_begun(user: User, epoch: int = 0) -> bool:
+    return any(isinstance(event, AttemptOpened) for event in user.events(epoch))
+
+
 @contextmanager
 def killed_at_random(user: User) -> Iterator[Start]:
+    """The first driver some time after so many commits as are drawn, the second some time after its first attempt."""
     draw = random.Random(6)
-    for epoch in range(1, KILLS + 1):
-        user.opens_gate_for(draw.randrange(PARTITIONS))
+    first = draw.randrange(1, PARTITIONS)
+    moments = ((first, draw.randrange(PARTITIONS + first)), (0, 0))
+    for epoch, (passing, commits) in enumerate(moments, start=1):
+        user.opens_gate_for(passing)
         process = user.begins("run")
-        wait_until(lambda: any(isinstance(one, AttemptOpened) for one in user.events(epoch)), "an attempt", process)  # noqa: B023
-        time.sleep(draw.uniform(0.0, 6.0))
+        wait_until(lambda: _has_begun(user, epoch) and user.commits() >= commits, "the moment", process)  # noqa: B023
+        time.sleep(draw.uniform(0.0, 3.0))
         _kill(user, process)
     yield Start()
 
