@@ -63,7 +63,7 @@ class _Vertices:
 
     def open(self, asked: Asked) -> Reproduced:
         group = self.groups[asked.step]
-        refuse_bound(asked, group)
+        _refuse_bound(asked, group)
         apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
         inputs = {one.step: self._read(one, apart, group) for one in asked.inputs}
         held = hold(group.build(apart, inputs), apart, group.lies, like=group.planned)
@@ -102,7 +102,7 @@ class _Vertices:
         return _pruned(held.session, rdd, held.schema, [index]), leaves, said
 
 
-def refuse_bound(asked: Asked, group: GroupSpec) -> None:
+def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
     """A total order is sampled anew by each application: partition 3 would be other rows."""
     if asked.partition is not None and group.lies.is_bound and group.partitions > 1:
         raise Refused(
