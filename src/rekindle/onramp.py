@@ -28,7 +28,7 @@ from rekindle.engine.check import BLOCKING, NAME, check
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
-from rekindle.errors import ConfigRefused, GraphRefused
+from rekindle.errors import ConfigRefused, GraphRefused, Refused
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
@@ -67,6 +67,11 @@ def run(
         raise GraphRefused(
             f"{_place()}: {name!r} cannot be the name of a run: letters, digits and _ only, a letter first",
             hint='rk.run("daily_orders", spark)',
+        )
+    if options is not None and (options.run or options.without):
+        raise Refused(
+            f"{_place()}: run= and without= are for pipelines: a script goes on with what its parameters name, whole",
+            hint="leave them out; new=True starts over",
         )
     config = load_config(spark=engine_module(START).properties(spark))
     if not (location or config.location):
@@ -156,7 +161,7 @@ class ScriptRun:
     def _kept(self, frame: Any, steps: tuple[Declared, ...], key: Mapping[str, str]) -> Any:
         name = steps[0].name
         mine = tuple(one for one in self._options.accept_change if one == name)
-        options = replace(self._options, accept_change=mine, replace=(name,), run="")
+        options = replace(self._options, accept_change=mine, replace=(name,))
         wish = Wish(f"{self.name}.{name}", check(steps), frame.sparkSession, self._location, options, {}, key)
         kept = keeping.keep(wish, api._spark, _script().opened, self._tell)
         self._results.append(kept.result)

@@ -381,6 +381,12 @@ def test_the_name_of_a_run_is_a_name(spark: SparkSession) -> None:
             rk.run(name, spark, "/nowhere")
 
 
+def test_what_only_a_pipeline_can_do_is_refused(spark: SparkSession) -> None:
+    for options in (rk.RunOptions(run="20261113T000000Z-0a1b2c3d"), rk.RunOptions(without=["clean[3]"])):
+        with pytest.raises(rk.Refused, match="run= and without= are for pipelines"):
+            rk.run("daily", spark, "/nowhere", options=options)
+
+
 def test_the_location_comes_from_where_the_command_line_finds_it(
     script: Script, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
