@@ -48,7 +48,7 @@ def attempt_of(number: int) -> AttemptId:
 def until(engine: SparkEngine, kind: type[Stimulus]) -> list[Stimulus]:
     """What is reported up to and with the first report of a kind."""
     found: list[Stimulus] = []
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 500
     while not any(isinstance(one, kind) for one in found):
         assert time.monotonic() < deadline, f"no {kind.__name__}: {found}"
         found += engine.poll(200)
