@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +92,9 @@ def test_no_pickle_and_no_leftovers(path: Path) -> None:
         assert module.split(".")[0] not in {"pickle", "cloudpickle", "dill"}, f"{path.name}:{line}: {module}"
     for word in ("TODO", "FIXME", "XXX"):
         assert word not in text, f"{path.name}: {word}"
+
+
+def test_each_test_file_has_a_name_of_its_own() -> None:
+    """pytest collects them by name: two of one name end the whole run before it begins."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
