@@ -24,7 +24,6 @@ START = "rekindle run shop_pipeline.py --master 'local[2]' --conf spark.ui.enabl
 PIPELINE = """
 import rekindle as rk
 from pyspark.sql import functions as f
-from pyspark.sql.types import LongType
 
 pipeline = rk.Pipeline("shop")
 
@@ -34,16 +33,10 @@ def orders(spark):
     return spark.range(40).withColumn("customer", f.col("id") % 8)
 
 
-@f.udf(LongType())
-def price(order):
-    if order == {poison}:
-        raise ValueError("order 33 cannot be priced, because its amount is neither a number nor empty")
-    return order * 2
-
-
 @pipeline.step(partition_by="customer", partitions=4)
 def priced(orders):
-    return orders.repartition(4, "customer").withColumn("price", price("id"))
+    wrong = f.raise_error(f.lit("order 33 cannot be priced, because its amount is neither a number nor empty"))
+    return orders.withColumn("price", f.when(f.col("id") == {poison}, wrong).otherwise(f.col("id") * 2))
 
 
 @pipeline.sink(rk.files("{folder}/gold"))
