@@ -54,13 +54,17 @@ def three_at_once(user: User) -> dict[str, int | float]:
 
 
 def while_it_lives(user: User) -> dict[str, int | float]:
-    user.writes(pause=4.0)
+    """The first is held in the middle of a step until the second was refused and the third watches."""
+    user.opens_gate_for(1)
     first = user.begins("run")
     wait_until(lambda: user.commits("priced") > 0, "a commit", first)
     again = user.types("run")
     assert again.code == ExitCode.REFUSED, again
     assert f"belongs to process {first.pid} on" in again.err, again.err
-    watching = user.types("run", "--watch")
+    watcher = user.begins("run", "--watch")
+    assert watcher.stdout is not None and watcher.stdout.readline(), "it says what it watches"
+    user.takes_gate_away()
+    watching = ended(watcher)
     assert watching.code == ExitCode.DONE, watching
     assert "totals: 4/4 done" in watching.out, watching.out
     assert ended(first).code == ExitCode.DONE
