@@ -309,6 +309,15 @@ def test_a_reader_that_changed_whole_does_not_hide_the_next() -> None:
     assert shown(restart_set(graph, finished(graph), {}, changed=parts("x=>b:0 a:0"))) == "b:0-1 c:0"
 
 
+@pytest.mark.parametrize("strategy", [Strategy.REGION, Strategy.INDIVIDUAL])
+def test_a_reader_that_changed_together_with_what_it_read_runs_again(strategy: Strategy) -> None:
+    """Both were made again at once: it came out different, and of an input that exists no more."""
+    graph = draw("a? =blocking all=> b?\nb =blocking=> c")
+    both = restart_set(graph, finished(graph), {}, changed=parts("a:0 b:0"), strategy=strategy)
+    assert shown(both) == "b:0 c:0"
+    assert both.why(Vertex("b", 0)) == InputChanged("a")
+
+
 # --- strategies ---------------------------------------------------------------------------------------------------
 
 

@@ -141,8 +141,9 @@ class Closure:
             if edge.has_exchange:
                 exchange = _through(edge)
                 self.recomputed[exchange] = self.recomputed.get(exchange, EMPTY) | changed
-            if self._changed.get(edge.consumer) == self.graph.whole[edge.consumer]:
-                continue
+            whole = self.graph.whole[edge.consumer]
+            if self._changed.get(edge.consumer) == whole == self.run.get(edge.consumer):
+                continue  # One that only came out different before has not read what changes now.
             touched = readers(self.graph, edge, changed)
             self.add(edge.consumer, touched, InputChanged(step))
             self.change(edge.consumer, touched)
