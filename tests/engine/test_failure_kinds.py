@@ -16,7 +16,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.failures import cause_in_run, cause_of, files_in, raised_in, signature, text_of
+from rekindle.engine.spark.failures import (
+    cause_in_run,
+    cause_of,
+    files_in,
+    first_line,
+    raised_in,
+    signature,
+    text_of,
+)
 from rekindle.model.failures import FailureKind
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failure_texts.json").read_text())
@@ -118,3 +126,8 @@ def test_a_living_spark_is_read_as_it_was_recorded(spark: SparkSession, tmp_path
     cause = cause_of(text_of(raised.value))
     assert cause.kind is FailureKind.EXCEPTION
     assert cause.text.startswith("ZeroDivisionError") and "test_failure_kinds.py:" in cause.text
+
+
+def test_a_sentence_of_ours_has_the_kind_and_the_first_line_that_says_something() -> None:
+    assert first_line(ValueError("\n  \nbad row 7\nand a stack")) == "ValueError: bad row 7"
+    assert first_line(TimeoutError()) == "TimeoutError: "

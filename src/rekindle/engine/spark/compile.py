@@ -26,6 +26,7 @@ from rekindle.engine.signature import line_of
 from rekindle.engine.spark import plans, results
 from rekindle.engine.spark.describe import describe
 from rekindle.engine.spark.engine import GroupSpec
+from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.session import clone, group_session, in_session
 from rekindle.engine.spark.sources import Pin, pin
@@ -135,10 +136,9 @@ def _built(
     except RekindleError:
         raise
     except Exception as error:
-        said = next((line for line in str(error).splitlines() if line.strip()), "")
         empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
         raise GraphRefused(
-            f"{line_of(error, one.function)}: {one.name} could not be built: {type(error).__name__}: {said}",
+            f"{line_of(error, one.function)}: {one.name} could not be built: {first_line(error)}",
             hint=empty or "correct it and run again; nothing was started",
         ) from error
     _refuse_unknown_keys(one, frame.columns)

@@ -22,7 +22,7 @@ from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
 from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
-from rekindle.engine.spark.failures import text_of
+from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.engine.spark.sources import pin_again
@@ -263,9 +263,8 @@ class SparkEngine:
                 enter_thread(self._spark, self._loader)
                 action()
             except Exception as error:
-                said = next((line for line in text_of(error).splitlines() if line.strip()), "")
                 hint = "`rekindle doctor` tries the storage; then run the same again: what is kept is reused"
-                self._troubles.put(RunFailed(f"could not {what}: {said}", hint))
+                self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", hint))
 
         threading.Thread(target=act, daemon=True).start()
 

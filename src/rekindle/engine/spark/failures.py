@@ -232,3 +232,9 @@ def text_of(error: BaseException) -> str:
         said.append(f"{java.getClass().getName()}: {java.getMessage()}")
         java = java.getCause()
     return "\n".join(said)
+
+
+def first_line(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says, for a sentence of ours."""
+    said = next((line for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {said}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -21,7 +21,7 @@ from rekindle.engine.declared import Declared, Role
 from rekindle.engine.lines import with_lines
 from rekindle.engine.spark import results
 from rekindle.engine.spark.describe import describe
-from rekindle.engine.spark.failures import text_of
+from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Layout, verdict_of
 from rekindle.engine.spark.session import attach, clone, jvm
 from rekindle.engine.trial import Trial
@@ -74,8 +74,7 @@ class _Tried:
     constants: Known
 
     def over(self, given: Mapping[str, Sample]) -> tuple[Trial, Sample | None]:
-        level, doubts = self._judged(given)
-        told = Trial(self.one.name, self.one.place, level, doubts)
+        told = Trial(self.one.name, self.one.place, *self._judged(given))
         try:
             frame = self._made(self.first, {name: _as_it_is(self.first, one) for name, one in given.items()})
             rows = frame.collect()
@@ -84,10 +83,9 @@ class _Tried:
         except RekindleError:
             raise
         except Exception as error:
-            said = next((line for line in text_of(error).splitlines() if line.strip()), "")
-            return Trial(told.step, told.place, level, doubts, failure=said), None
+            return replace(told, failure=first_line(error)), None
         example = next(iter(lost), "")[:EXAMPLE_CHARACTERS_MAX]
-        trial = Trial(told.step, told.place, level, doubts, len(rows), lost.total(), example)
+        trial = replace(told, rows=len(rows), different=lost.total(), example=example)
         return trial, Sample(rows, frame.schema)
 
     def _judged(self, given: Mapping[str, Sample]) -> tuple[Determinism, tuple[str, ...]]:
