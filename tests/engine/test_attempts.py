@@ -67,7 +67,7 @@ def test_another_driver_finds_what_was_finished_and_can_read_it(spark: SparkSess
     assert found.partitions == Partitions.first(N) == Partitions(commit.partition for commit in commits)
     assert sorted(manifest.unpack(found.manifest), key=str) == sorted(commits, key=str)
     segment = Segment(ATTEMPT, found.partitions, found.manifest, Digests(found.partitions, None))
-    rows = other.read("totals", Input("totals", (segment,)), spark)
+    rows = other.read(Input("totals", (segment,)), spark)
     assert {(row.k, row.n) for row in rows.collect()} == {(k, 10) for k in range(10)}
 
 
@@ -169,8 +169,8 @@ def kept_of_last(spark: SparkSession, tmp_path: Path, is_known: bool) -> tuple[s
     for file in (tmp_path / "results/totals/g0/e1-a1").glob(f"part-*_{N - 1:05d}.*"):
         file.unlink()
     segments = ran(made, start("doubled", 4, last, *again))
-    rows = made.read("doubled", Input("doubled", segments), spark).collect()
-    expected = {row.k for row in made.read("totals", Input("totals", again), spark).collect()}
+    rows = made.read(Input("doubled", segments), spark).collect()
+    expected = {row.k for row in made.read(Input("totals", again), spark).collect()}
     made.close()
     return expected, {row.k for row in rows if row.n == 20}
 

@@ -149,7 +149,7 @@ class Runner:
         answer.exchanges_of_last = engine.exchanges(list(groups)[-1])
         if state.phase is Phase.SUCCEEDED:
             last = list(groups)[-1]
-            self.output = engine.read(last, Input(last, state.steps[last].segments), self.spark)
+            self.output = engine.read(Input(last, state.steps[last].segments), self.spark)
             self._look_at_output(answer)
             if order.pipeline == "task_context":
                 number = F.expr(f"pmod(hash(k), {groups[last].partitions})")

@@ -88,7 +88,13 @@ def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
 
 
 def read_committed(
-    session: SparkSession, root: str, group: GroupSpec, segments: Sequence[Segment], *, is_by_file: bool = False
+    session: SparkSession,
+    root: str,
+    group: GroupSpec,
+    segments: Sequence[Segment],
+    *,
+    is_by_file: bool = False,
+    is_source: bool = False,
 ) -> DataFrame:
     """What these segments make count of one kept step, with the schema it was written with. No segments: all that is
     read was left out, and has the schema that the code gives it now."""
@@ -97,7 +103,7 @@ def read_committed(
         return results.stand_in(session, group.planned.schema, group.lies)
     files = [(path, length) for _, path, length in committed_files(segments)]
     schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
-    return results.read(session, root, files, schema, group.lies, is_by_file=is_by_file)
+    return results.read(session, root, files, schema, group.lies, is_by_file=is_by_file, is_source=is_source)
 
 
 class SparkEngine:
@@ -189,9 +195,12 @@ class SparkEngine:
         shapes = [made.held.shape for (name, _), made in self._generations.items() if name == step]
         return shapes[-1].exchanges + shapes[-1].broadcasts if shapes else -1
 
-    def read(self, step: str, segments: Input, session: SparkSession, *, is_by_file: bool = False) -> DataFrame:
+    def read(
+        self, one: Input, session: SparkSession, *, is_by_file: bool = False, is_source: bool = False
+    ) -> DataFrame:
         """The committed files of a kept step, whatever attempts they come from."""
-        return read_committed(session, self._root, self._groups[step], segments.segments, is_by_file=is_by_file)
+        group = self._groups[one.step]
+        return read_committed(session, self._root, group, one.segments, is_by_file=is_by_file, is_source=is_source)
 
     def _start(self, command: StartAttempt) -> None:
         attempt = Attempt(
@@ -220,7 +229,7 @@ class SparkEngine:
         session = group_session(self._spark, self._settings)
         group = self._groups[command.attempt.step]
         by_file = group.lies.is_by_file
-        inputs = {one.step: self.read(one.step, one, session, is_by_file=by_file) for one in command.inputs}
+        inputs = {one.step: self.read(one, session, is_by_file=by_file) for one in command.inputs}
         frame = group.build(session, inputs)
         refuse_change(group, frame)
         return hold(frame, session, group.lies, like=group.planned)

@@ -14,13 +14,12 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine import manifest
 from rekindle.engine.pickled import Unreadable, home_of, read
 from rekindle.engine.port import Engine
-from rekindle.engine.spark import results
-from rekindle.engine.spark.engine import SparkEngine, committed_files
+from rekindle.engine.spark.engine import SparkEngine
 from rekindle.engine.spark.session import attach, in_session, jvm
 from rekindle.errors import GraphRefused
+from rekindle.master.commands import Input
 from rekindle.master.state import Segment
 
 
@@ -59,10 +58,7 @@ def given(frame: Any, name: str, place: str) -> Given:
 
 def opened(engine: Engine, step: str, segments: Sequence[Segment], session: SparkSession) -> DataFrame:
     """The committed files of a kept step, for the script that keeps it."""
-    spark_engine = cast(SparkEngine, engine)
-    files = [(path, length) for _, path, length in committed_files(segments)]
-    schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
-    return results.read(session, spark_engine._root, files, schema, spark_engine._groups[step].lies, is_source=True)
+    return cast(SparkEngine, engine).read(Input(step, tuple(segments)), session, is_source=True)
 
 
 def _functions(frame: DataFrame, name: str, place: str) -> tuple[Any, ...]:
