@@ -26,10 +26,9 @@ from rekindle.master.opening import changed_parts
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.partitions import EMPTY
 from rekindle.observe.script import Found, KeptResult
-from rekindle.observe.summary import Tally, summary_of
-from rekindle.runtime.opening import execute, peek, sign_of
-from rekindle.runtime.planning import paces_of, sizes
-from rekindle.runtime.running import MakeAdapter, Ready, Wish, both, failure_of, fresh_name, make_ready, plan_ready
+from rekindle.observe.summary import Tally
+from rekindle.runtime.opening import peek, sign_of
+from rekindle.runtime.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, perform, sum_up
 
 INPUT, LAYOUT, UNPINNED = "input", "layout", "unpinned: "
 
@@ -48,9 +47,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What was decided: `known` is the run to go on with, None for a new one."""
+    """What was decided: the run to go on with, or a new one, and why."""
 
-    known: RunState | None
     ready: Ready
     changes: tuple[str, ...] = ()
     is_accepted: bool = False
@@ -59,24 +57,15 @@ class _Start:
 def keep(wish: Wish, make: MakeAdapter, opened: Opened, tell: Tell) -> Kept:
     """Until the one kept step of the wish is complete, and published where it has a target."""
     name, start = wish.steps[0].name, _decide(wish, make)
-    known, ready = start.known, start.ready
+    known, ready = start.ready.known, start.ready
     if start.changes and not start.is_accepted:
         tell(f"{name}: computed anew: {' · '.join(start.changes)}")
     if known is not None and known.phase is Phase.SUCCEEDED:
         ready.prepared.engine.close()
         state, tally = known, Tally()
     else:
-        state, tally = _execute(wish, start)
-    summary = summary_of(
-        state,
-        tally,
-        was_done=state is known,
-        was_resumed=known is not None and state is not known,
-        earlier=paces_of(wish.store, wish.pipeline, state.run) if known else {},
-        sizes=sizes,
-        cores=ready.prepared.cores,
-        results=wish.targets,
-    )
+        state, tally = perform(wish, ready)
+    summary = sum_up(wish, ready, state, tally)
     frame = None if wish.targets else opened(ready.prepared.engine, name, state.steps[name].segments, wish.session)
     return Kept(KeptResult(name, summary, start.changes, start.is_accepted), frame)
 
@@ -95,24 +84,6 @@ def find(store: Store, pipeline: str, name: str, key: Mapping[str, str]) -> Foun
     return Found(name, total, total if is_done else len(step.committed), is_done)
 
 
-def _execute(wish: Wish, start: _Start) -> tuple[RunState, Tally]:
-    store, options, ready = wish.store, wish.options, start.ready
-    if options.on_plan is not None:
-        options.on_plan(plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
-    tally = Tally()
-    state = execute(
-        store,
-        ready.intent,
-        ready.prepared.engine,
-        force=options.force,
-        stale_seconds=options.stale_seconds,
-        watcher=both(tally, options.watcher),
-    )
-    if state.phase is not Phase.SUCCEEDED:
-        raise failure_of(state)
-    return state, tally
-
-
 def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     store, options = wish.store, wish.options
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
@@ -121,14 +92,14 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     except RunClosed:
         return _anew(wish, make, ("what was kept is closed",))
     if known is None:
-        return _Start(None, make_ready(wish, make, run, None, enlist(store, wish.pipeline, run)))
+        return _Start(make_ready(wish, make, run, None, enlist(store, wish.pipeline, run)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
         refuse_living(run, sign_of(store, wish.pipeline, run, options.stale_seconds), options.stale_seconds)
     ready = make_ready(wish, make, run, known, known.order)
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
     if not hard and (not changes or is_accepted or known.phase is not Phase.SUCCEEDED):
-        return _Start(known, ready, changes, is_accepted and bool(changes))
+        return _Start(ready, changes, is_accepted and bool(changes))
     ready.prepared.engine.close()
     return _anew(wish, make, (*changes, *hard))
 
@@ -138,7 +109,7 @@ def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
     known = peek(store, wish.pipeline, run)
     order = known.order if known else enlist(store, wish.pipeline, run)
-    return _Start(known, make_ready(wish, make, run, known, order), changes)
+    return _Start(make_ready(wish, make, run, known, order), changes)
 
 
 def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:

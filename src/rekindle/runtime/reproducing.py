@@ -13,10 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from rekindle.engine import manifest
-from rekindle.engine.adapter import Wanted
 from rekindle.engine.changes import describe_change
-from rekindle.engine.constants import Known
-from rekindle.engine.location import spark_root
 from rekindle.engine.reproduced import Asked, Reproduced, Reproducer, Workbench
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.history import read
@@ -29,8 +26,8 @@ from rekindle.master.state import RunState
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
-from rekindle.runtime.opening import codec, peek
-from rekindle.runtime.running import Wish, stores_of
+from rekindle.runtime.opening import Constants, codec, peek
+from rekindle.runtime.running import Wish, wanted_of
 from rekindle.runtime.vertices import vertex_of
 
 COMMAND = "rekindle reproduce PIPELINE"
@@ -48,7 +45,7 @@ def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reprod
     failure = _failure(store, f"{wish.pipeline}/{name}", step, partition)
     asked = Asked(step, partition, tuple(_inputs(state, step, partition)), failure)
     session = wish.session() if callable(wish.session) else wish.session
-    bench = make().workbench(session, _wanted(wish, state))
+    bench = make().workbench(session, wanted_of(wish, name, state.order, Constants.of(state)))
     _refuse_other_graph(state, bench)
     opened = bench.open(asked)
     return replace(opened, said=(*_told(state, bench, asked), *opened.said))
@@ -61,19 +58,6 @@ def _run_of(store: Store, wish: Wish) -> str:
     if held is None:
         raise NotFound(f"{wish.pipeline} has no run of these parameters", "`rekindle runs` lists those there are")
     return held.run
-
-
-def _wanted(wish: Wish, state: RunState) -> Wanted:
-    return Wanted(
-        wish.pipeline,
-        state.order,
-        wish.steps,
-        wish.parameters,
-        Known(state.run_time_ms, state.seed),
-        state.settings,
-        f"{spark_root(wish.location)}/{wish.pipeline}/{state.run}",
-        stores_of(wish.options.storage),
-    )
 
 
 def _refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:

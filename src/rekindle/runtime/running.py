@@ -83,8 +83,15 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
         sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
         refuse_living(name, sign, options.stale_seconds)
     ready = make_ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
+    return sum_up(wish, ready, *perform(wish, ready))
+
+
+def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
+    """Execute what is ready, after its plan was told; how it ended, and what this process did for it. Raises
+    `RunFailed` where it stopped before its end."""
+    store, options = wish.store, wish.options
     if options.on_plan is not None:
-        options.on_plan(plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name)))
+        options.on_plan(_plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
     tally = Tally()
     state = execute(
         store,
@@ -92,16 +99,22 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
         ready.prepared.engine,
         force=options.force,
         stale_seconds=options.stale_seconds,
-        watcher=both(tally, options.watcher),
+        watcher=_both(tally, options.watcher),
     )
     if state.phase is not Phase.SUCCEEDED:
-        raise failure_of(state)
+        raise _failure_of(state)
+    return state, tally
+
+
+def sum_up(wish: Wish, ready: Ready, state: RunState, tally: Tally) -> RunSummary:
+    """A run that is complete; the state that was found is that of one that was done before."""
+    known = ready.known
     return summary_of(
         state,
         tally,
-        was_done=False,
-        was_resumed=known is not None,
-        earlier=paces_of(store, wish.pipeline, name) if known else {},
+        was_done=state is known,
+        was_resumed=known is not None and state is not known,
+        earlier=paces_of(wish.store, wish.pipeline, state.run) if known else {},
         sizes=sizes,
         cores=ready.prepared.cores,
         results=wish.targets,
@@ -120,7 +133,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     order = known.order if known else next_order(store, wish.pipeline)
     ready = make_ready(wish, make, name or fresh_name(), known, order)
     try:
-        return plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name))
+        return _plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name))
     finally:
         ready.prepared.engine.close()
 
@@ -130,7 +143,7 @@ def stores_of(storage: Mapping[str, str]) -> Stores:
     return lambda url: open_store(url, storage)
 
 
-def plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
+def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
     return foresee(store, ready.intent, ready.prepared, ready.known, told, wish.key, wish.options.stale_seconds)
 
@@ -166,19 +179,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
     adapter = make()
     session = wish.session() if callable(wish.session) else wish.session
     constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
-    prepared = adapter.prepare(
-        session,
-        Wanted(
-            wish.pipeline,
-            order,
-            wish.steps,
-            wish.parameters,
-            Known(constants.run_time_ms, constants.seed),
-            constants.settings,
-            f"{spark_root(wish.location)}/{wish.pipeline}/{name}",
-            stores_of(wish.options.storage),
-        ),
-    )
+    prepared = adapter.prepare(session, wanted_of(wish, name, order, constants))
     intent = Intent(
         wish.pipeline,
         name,
@@ -195,7 +196,21 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
     return Ready(known, prepared, intent)
 
 
-def both(tally: Tally, watcher: Watcher) -> Watcher:
+def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted:
+    """What the engine is to prepare for the run of this name."""
+    return Wanted(
+        wish.pipeline,
+        order,
+        wish.steps,
+        wish.parameters,
+        Known(constants.run_time_ms, constants.seed),
+        constants.settings,
+        f"{spark_root(wish.location)}/{wish.pipeline}/{name}",
+        stores_of(wish.options.storage),
+    )
+
+
+def _both(tally: Tally, watcher: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
         tally.take(events, state)
         watcher(events, state)
@@ -203,7 +218,7 @@ def both(tally: Tally, watcher: Watcher) -> Watcher:
     return watch
 
 
-def failure_of(state: RunState) -> RunFailed:
+def _failure_of(state: RunState) -> RunFailed:
     failing = state.failing
     told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
     for failure in failing.failures if failing else ():
