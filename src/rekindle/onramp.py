@@ -33,7 +33,7 @@ from rekindle.journal.stores import open_store
 from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.runtime import keeping
-from rekindle.runtime.limits import master_config
+from rekindle.runtime.options import as_settings_say
 from rekindle.runtime.running import Wish
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
@@ -79,8 +79,7 @@ def run(
             "no location is set: where does this script keep its results?",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
-    usual = RunOptions(storage=config.storage, config=master_config(config), stale_seconds=config.stale_seconds)
-    return ScriptRun(name, location or config.location, options or usual, tell, parameters)
+    return ScriptRun(name, location or config.location, options or as_settings_say(config), tell, parameters)
 
 
 class ScriptRun:

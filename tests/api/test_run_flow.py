@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,11 @@ from rekindle.master import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
+from rekindle.runtime.janitor import net
 from rekindle.runtime.opening import close
 from runtime.instant import InstantEngine
 
+DAY = 86_400
 MakeEngine = Callable[[Path], InstantEngine]
 
 
@@ -151,3 +155,22 @@ def test_the_users_word_is_given_for_a_kept_step(
 
 def test_published_files_are_read_through_the_adapter(spark: FakeAdapter) -> None:
     assert rk.read_newest("session", "/out") == "session reads /out"
+
+
+def test_old_waste_of_the_pipeline_goes_beside_a_run(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs it: `rekindle run`, a driver of the user's own, a script. Here no run is too short for it."""
+    monkeypatch.setattr(net, "STOP_SECONDS", 600.0)
+    monkeypatch.setattr(net, "sweep", lambda store, name, rules, is_over, sweep=net.sweep: sweep(store, name, rules))
+    unswept = rk.RunOptions(sweep=None)
+    first = pipeline.run("session", str(tmp_path), day="monday", options=unswept)
+    old, young = (tmp_path / "daily" / first.run / "results/counted/g9" / name / "part" for name in ("e9-a8", "e9-a9"))
+    for file, age in ((old, 2 * DAY), (young, 0)):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.utime(file, times=(time.time() - age, time.time() - age))
+    pipeline.run("session", str(tmp_path), day="tuesday", options=unswept)
+    assert old.exists() and young.exists()
+    pipeline.run("session", str(tmp_path), day="wednesday")
+    assert young.exists() and not old.exists()

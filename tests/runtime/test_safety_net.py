@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,11 +118,11 @@ def test_nothing_of_it_reaches_the_run(make: Callable[[], Store]) -> None:
 
 def test_it_is_done_at_the_start_unless_it_is_switched_off() -> None:
     store = with_runs(2)
-    with SafetyNet(lambda: store, "daily", RULES, is_on=False):
+    with SafetyNet(lambda: store, "daily", None):
         pass
     assert late(store) == {"run-1", "run-2"} and "daily/_swept" not in store.objects
     with SafetyNet(lambda: store, "daily", RULES) as beside:
-        beside._thread.join()
+        beside._wait(600.0)
         assert late(store) == set()
 
 
@@ -129,10 +130,41 @@ def test_it_is_done_at_the_end_of_a_run_that_took_long(monkeypatch: pytest.Monke
     monkeypatch.setattr(net, "END_SECONDS", 600.0)
     store = with_runs(2)
     with SafetyNet(lambda: store, "daily", RULES) as beside:
-        beside._thread.join()
+        beside._wait(600.0)
         store.put("daily/run-2/results/orders/g0/e1-a1/part-99_00001.parquet", b"late")
         store.clock += EVERY_SECONDS
     assert late(store) == set()
+
+
+class Hanging(MemoryStore):
+    """Answers nobody until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def modified(self, key: str) -> float | None:
+        self.go_on.wait()
+        return super().modified(key)
+
+
+def test_a_store_that_hangs_holds_up_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(net, "STOP_SECONDS", 0.0)
+    store = Hanging()
+    with SafetyNet(lambda: store, "daily", RULES) as beside:
+        pass
+    assert beside._thread is not None and beside._thread.is_alive(), "the run is over, and it is not"
+    store.go_on.set()
+    beside._wait(600.0)
+
+
+def test_a_process_that_can_have_no_more_threads_runs_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with SafetyNet(MemoryStore, "daily", RULES):
+        pass
 
 
 def test_after_a_failure_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

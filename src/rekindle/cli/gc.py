@@ -12,16 +12,15 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, table, width
-from rekindle.config import Config
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound, StoreFailed
-from rekindle.failover.waste import Act, Terms
-from rekindle.journal.store import PAGE, Store
+from rekindle.failover.waste import Act
+from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.runtime.janitor.location import tend_all, tidy_location
-from rekindle.runtime.janitor.remover import Limits
-from rekindle.runtime.janitor.tend import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report, Rules
+from rekindle.runtime.janitor.tend import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report
+from rekindle.runtime.limits import rules_of
 
 LINES_MAX = 50
 HEAD = (
@@ -60,17 +59,6 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     else:
         say(_lines(reports, now_ms, is_dry=is_dry, is_all=is_all))
     return _ended(store, reports)
-
-
-def rules_of(config: Config, *, is_dry: bool = False) -> Rules:
-    """The settings as gc wants them."""
-    hour_ms = 3_600_000
-    return Rules(
-        Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
-        Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
-        config.stale_seconds,
-        is_dry,
-    )
 
 
 def named_pipelines(store: Store, pipeline: str | None) -> list[str]:

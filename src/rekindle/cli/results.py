@@ -10,7 +10,7 @@ import msgspec
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
-from rekindle.cli.gc import rules_of, what_text
+from rekindle.cli.gc import what_text
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, table, width
 from rekindle.config import Config
@@ -25,6 +25,7 @@ from rekindle.runtime.janitor.holdings import Holding, holdings
 from rekindle.runtime.janitor.looks import Look, look_at
 from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.janitor.tend import Janitor
+from rekindle.runtime.limits import rules_of
 
 NEWEST = 50
 HEAD = (

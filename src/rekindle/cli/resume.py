@@ -14,7 +14,6 @@ from rekindle.cli.plan import console, tell
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
-from rekindle.cli.safety_net import safety_net
 from rekindle.errors import NotFound, RunClosed
 from rekindle.journal.keys import parameters_of
 from rekindle.journal.store import Store
@@ -55,8 +54,7 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         tell(console(), str(chosen))
         starting = Starting(pipeline, loaded, session, config, chosen.parameters, choices)
-        with safety_net(config, loaded.pipeline.name):
-            execute(starting, run=chosen.named.run)
+        execute(starting, run=chosen.named.run)
     return ExitCode.DONE
 
 

@@ -12,7 +12,6 @@ from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import SparkDied, Starting, execute
 from rekindle.cli.run_watch import watch_living
-from rekindle.cli.safety_net import safety_net
 from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, supervise
 from rekindle.errors import StillOwned
 
@@ -47,8 +46,7 @@ def command(
         loaded = session.load()
         starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
         try:
-            with safety_net(starting.config, loaded.pipeline.name):
-                execute(starting, is_new=new)
+            execute(starting, is_new=new)
         except StillOwned:
             if not watch:
                 raise

@@ -12,8 +12,7 @@ import click
 from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused
-from rekindle.runtime.limits import master_config
-from rekindle.runtime.options import RunOptions
+from rekindle.runtime.options import RunOptions, as_settings_say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
@@ -33,15 +32,12 @@ class Choices:
 
 def options_of(config: Config, choices: Choices) -> RunOptions:
     """How a run is started or planned, from settings and flags."""
-    return RunOptions(
+    return replace(
+        as_settings_say(config),
         accept_change=choices.accept_change,
         replace=choices.replace,
         force=choices.force,
         without=choices.without,
-        storage=config.storage,
-        digest=config.digest,
-        config=master_config(config),
-        stale_seconds=config.stale_seconds,
     )
 
 

@@ -1,11 +1,15 @@
-"""The settings as the master wants them, to be recorded when a run starts."""
+"""The settings as the master wants them, to be recorded when a run starts, and as gc wants them."""
 
 from __future__ import annotations
 
 from rekindle.config import Config
 from rekindle.failover.backoff import Backoff, Exponential, FailureRate, FixedDelay, NoRestart
 from rekindle.failover.restart import Strategy
+from rekindle.failover.waste import Terms
+from rekindle.journal.store import PAGE
 from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.runtime.janitor.remover import Limits
+from rekindle.runtime.janitor.tend import Rules
 
 
 def master_config(config: Config) -> MasterConfig:
@@ -17,6 +21,17 @@ def master_config(config: Config) -> MasterConfig:
         poison_step_max=config.poison_step_max,
         attempts_per_step_max=config.attempts_per_step_max,
         is_released_early=config.is_released_early,
+    )
+
+
+def rules_of(config: Config, *, is_dry: bool = False) -> Rules:
+    """How gc works."""
+    hour_ms = 3_600_000
+    return Rules(
+        Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
+        Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
+        config.stale_seconds,
+        is_dry,
     )
 
 

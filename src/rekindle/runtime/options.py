@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rekindle.config import Config
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.config import MasterConfig
 from rekindle.observe.plan import Plan
+from rekindle.runtime.janitor.tend import Rules
+from rekindle.runtime.limits import master_config, rules_of
 from rekindle.runtime.loop import Watcher, ignore
 
 
@@ -26,6 +29,7 @@ class RunOptions:
     config          failover strategy, restart backoff and limits
     watcher         is told every decision after it counts
     on_plan         is told the plan before it is executed
+    sweep           how old waste of the pipeline is removed beside the run, as gc would; None if it is not
     """
 
     new: bool = False
@@ -40,3 +44,15 @@ class RunOptions:
     stale_seconds: float = STALE_SECONDS
     watcher: Watcher = ignore
     on_plan: Callable[[Plan], None] | None = None
+    sweep: Rules | None = field(default_factory=lambda: rules_of(Config()))
+
+
+def as_settings_say(config: Config) -> RunOptions:
+    """The options of a start about which nothing else was said."""
+    return RunOptions(
+        storage=config.storage,
+        digest=config.digest,
+        config=master_config(config),
+        stale_seconds=config.stale_seconds,
+        sweep=rules_of(config) if config.is_swept else None,
+    )

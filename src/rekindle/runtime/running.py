@@ -30,6 +30,7 @@ from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import Told, done_plan
 from rekindle.observe.plan_times import Pace
 from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.runtime.janitor.net import SafetyNet
 from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
 from rekindle.runtime.options import RunOptions
@@ -93,16 +94,17 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
     if options.on_plan is not None:
         options.on_plan(_plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
     tally = Tally()
-    state = execute(
-        store,
-        ready.intent,
-        ready.prepared.engine,
-        force=options.force,
-        stale_seconds=options.stale_seconds,
-        watcher=_both(tally, options.watcher),
-    )
-    if state.phase is not Phase.SUCCEEDED:
-        raise _failure_of(state)
+    with SafetyNet(lambda: wish.store, wish.pipeline, options.sweep):
+        state = execute(
+            store,
+            ready.intent,
+            ready.prepared.engine,
+            force=options.force,
+            stale_seconds=options.stale_seconds,
+            watcher=_both(tally, options.watcher),
+        )
+        if state.phase is not Phase.SUCCEEDED:
+            raise _failure_of(state)
     return state, tally
 
 

@@ -4,15 +4,15 @@ Rules
 - It removes old waste and closes nothing: giving a run up is gc's.
 - It is bounded: at most `RUNS` runs at a time, in turn, at most `PAGES` pages of a listing and `FILES` files of each;
   what is larger waits for gc. For each pipeline it happens once in `EVERY_SECONDS`, whoever does it.
-- It is beside the run: in a thread of its own while the run is on, for `END_SECONDS` at most behind it, and whatever
-  goes wrong in it is no trouble of the run's.
+- It is beside the run, in a thread of its own. When the run ends it is told to stop; behind a run that went well it has
+  `END_SECONDS` more. It stops between two runs, and nobody waits longer than `STOP_SECONDS` for that. Whatever goes
+  wrong in it is no trouble of the run's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
@@ -75,37 +75,47 @@ def _read(store: Store, key: str) -> int:
 
 
 class SafetyNet:
-    """Around a run. `open_store` is called in the thread that uses what it gives."""
+    """Around a run; without rules there is none. `open_store` is called in the thread that uses what it gives."""
 
-    def __init__(self, open_store: Callable[[], Store], pipeline: str, rules: Rules, *, is_on: bool = True) -> None:
+    def __init__(self, open_store: Callable[[], Store], pipeline: str, rules: Rules | None) -> None:
         self._open_store = open_store
         self._pipeline = pipeline
         self._rules = rules
-        self._is_on = is_on
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sweep, name="rekindle-sweep", daemon=True)
-        self._end_at = float("inf")
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> SafetyNet:
-        if self._is_on:
-            self._thread.start()
+        self._begin()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """After a run that went well. One that failed has somebody waiting for the reason."""
-        if not self._is_on:
-            return
+        """Again after a run that went well. One that failed has somebody waiting for the reason."""
+        if self._is_ended() and error is None:
+            self._begin()
+            self._wait(END_SECONDS)
+            self._is_ended()
+
+    def _begin(self) -> None:
+        """A process that can have no more threads has no sweep."""
+        self._stop.clear()
+        thread = threading.Thread(target=self._sweep, name="rekindle-sweep", daemon=True)
+        if self._rules is not None:
+            with contextlib.suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+
+    def _is_ended(self) -> bool:
+        """A store that hangs is not waited for: what the thread does may be left undone at any time."""
         self._stop.set()
-        self._thread.join(STOP_SECONDS)
-        if error is None and not self._thread.is_alive():
-            self._stop.clear()
-            self._end_at = time.monotonic() + END_SECONDS
-            self._sweep()
+        self._wait(STOP_SECONDS)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _wait(self, seconds: float) -> None:
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def _sweep(self) -> None:
         """Whatever it is: `rekindle gc` meets it too, and says so."""
-        with contextlib.suppress(Exception):
-            sweep(self._open_store(), self._pipeline, self._rules, self._is_over)
-
-    def _is_over(self) -> bool:
-        return self._stop.is_set() or time.monotonic() > self._end_at
+        if self._rules is not None:
+            with contextlib.suppress(Exception):
+                sweep(self._open_store(), self._pipeline, self._rules, self._stop.is_set)
