@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import pipeline_argument, with_parameters
 from rekindle.cli.run_options import Choices, with_spark
-from rekindle.cli.run_session import LazySession
-from rekindle.config import is_submitted
+from rekindle.cli.run_session import session_here
 from rekindle.engine.trial import Trial
 from rekindle.observe.words import count_text
 
-LOCAL = "local[*]"
 ROWS = 1000
 
 
@@ -29,8 +25,7 @@ def command(pipeline: str, parameters: dict[str, str], choices: Choices, rows: i
     The second time its input comes in another order and in other partitions. Nothing is written. A step that gives the
     same may still differ on other rows: what is proved, `rekindle plan -v` tells.
     """
-    is_elsewhere = choices.master or is_submitted()
-    with LazySession(pipeline, choices if is_elsewhere else replace(choices, master=LOCAL)) as session:
+    with session_here(pipeline, choices) as session:
         loaded = session.load()
         trials = []
         for trial in loaded.pipeline.try_steps(session, rows=rows, **parameters):

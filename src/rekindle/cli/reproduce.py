@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from rekindle.cli.boundary import ExitCode, write_trace
 from rekindle.cli.catalog import Named, find_run, newest_of
 from rekindle.cli.options import Settings, pipeline_argument, with_settings
 from rekindle.cli.run_options import Choices, with_spark
-from rekindle.cli.run_session import LazySession
-from rekindle.config import is_submitted
+from rekindle.cli.run_session import session_here
 from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
@@ -20,7 +17,6 @@ from rekindle.journal.stores import open_store
 from rekindle.observe.words import count_text
 from rekindle.runtime.options import RunOptions
 
-LOCAL = "local[*]"
 ROWS = 20
 
 
@@ -45,8 +41,7 @@ def command(
     run does not notice: correct the code and try again as often as you like. Exit 1 if the step fails. A step without a
     number is for a failure that names no partition: the Spark tasks that read the files it names.
     """
-    is_elsewhere = choices.master or is_submitted()
-    with LazySession(pipeline, choices if is_elsewhere else replace(choices, master=LOCAL)) as session:
+    with session_here(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())
         store = open_store(config.location, config.storage)

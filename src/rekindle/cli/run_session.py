@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -16,6 +17,7 @@ from rekindle.engine.adapter import engine_module
 from rekindle.errors import GraphRefused
 
 START = "rekindle.engine.spark.start"
+LOCAL = "local[*]"
 
 
 class _Start(Protocol):
@@ -98,6 +100,12 @@ class LazySession:
             _engine().stop(self._session)
         if self._log is not None and not self._is_log_kept:
             self._log.unlink(missing_ok=True)
+
+
+def session_here(named: str, choices: Choices) -> LazySession:
+    """In a Spark of this machine, unless the user says otherwise, or spark-submit started us."""
+    is_elsewhere = choices.master or is_submitted()
+    return LazySession(named, choices if is_elsewhere else replace(choices, master=LOCAL))
 
 
 def _engine() -> _Start:
