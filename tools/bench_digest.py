@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench_batch.figures import Estimate, estimate
+from local_spark import local_spark
 from rekindle.engine import manifest
 from rekindle.engine.spark import digests, layout, results
 from rekindle.engine.spark.engine import GroupSpec
@@ -175,19 +176,13 @@ def _observed(frame: DataFrame) -> DataFrame:
 
 
 def _session(folder: Path) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.files.minPartitionNum": str(PARTITIONS),
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = local_spark(
+        {
+            "spark.driver.memory": "2g",
+            "spark.local.dir": str(folder),
+            "spark.sql.files.minPartitionNum": str(PARTITIONS),
+        }
+    )
     attach(spark)
     return spark
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from build_jar import TEST_JAR
 from rekindle.testing.cluster import LocalCluster
 from stage import Place, Play, Stage, cloud, disk
 from support.s3 import S3Server
 
-TEST_JAR = Path(__file__).parent.parent / "tests" / "java" / "rekindle-test.jar"
 Cases = Mapping[str, Callable[[Any], Mapping[str, object]]]
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from local_spark import local_spark
 from rekindle.engine.spark import layout, results
 from rekindle.engine.spark.session import attach, group_session, jvm
 from rekindle.model.partitions import Partitions
@@ -120,13 +121,7 @@ def main() -> int:
     folder = tempfile.mkdtemp(prefix="rekindle-technique-")
     try:
         with S3Server() as s3:
-            builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-            builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-            builder = builder.config("spark.local.dir", folder).config("spark.ui.showConsoleProgress", "false")
-            for key, value in s3.spark_settings.items():
-                builder = builder.config(key, value)
-            spark = builder.getOrCreate()
-            spark.sparkContext.setLogLevel("ERROR")
+            spark = local_spark({"spark.local.dir": folder, **s3.spark_settings})
             attach(spark)
             disk = measure(spark, f"file:{folder}", arguments.rounds, arguments.rows, None)
             cloud = measure(spark, s3.url("t"), arguments.rounds, arguments.rows, s3)

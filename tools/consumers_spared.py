@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from local_spark import local_spark
 from rekindle.failover.backoff import NoRestart
 from rekindle.failover.restart import restart_set
 from rekindle.journal.stores import open_store
@@ -83,24 +84,9 @@ def by_flinks_rule(state: RunState) -> int:
     return sum(len(found.partitions(step)) for step in CONSUMERS)
 
 
-def session(folder: Path) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(folder / "spark"),
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
-
-
 def measure(folder: Path) -> tuple[int, int, int, int]:
     """What started over: lost partitions, consumers, those by Flink's rule; and partitions that had finished."""
-    spark = session(folder)
+    spark = local_spark({"spark.local.dir": str(folder / "spark")}, "OFF")
     spark.range(ROWS).selectExpr("id", "id % 97 k", "id % 13 v").write.parquet(f"{folder}/orders")
     made, place = pipeline(str(folder), folder / "cure"), folder / "state"
     with contextlib.suppress(rk.RunFailed):

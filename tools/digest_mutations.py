@@ -12,20 +12,19 @@ of rows alone: it misses what changes rows and not their number.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from build_jar import TEST_JAR
+from local_spark import local_spark
 from rekindle.engine.spark.session import attach, clone, jvm
 
-TEST_JAR = Path(__file__).parent.parent / "tests" / "java" / "rekindle-test.jar"
 ROWS, FILES = 100, 8
 ONE_FILE_EACH = {"spark.sql.files.maxPartitionBytes": str(2**40), "spark.sql.files.openCostInBytes": str(2**40)}
 KINDS = ("dropped", "doubled", "changed", "exchanged", "twice more", "one bit")
@@ -60,18 +59,7 @@ FLIPPED = [name for name, (_, _, bit) in COLUMNS.items() if bit]
 
 
 def session(folder: str) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": folder,
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = local_spark({"spark.driver.memory": "2g", "spark.local.dir": folder})
     attach(spark)
     spark.sql(f"ADD JAR '{TEST_JAR}'")
     return clone(spark, ONE_FILE_EACH)

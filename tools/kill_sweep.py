@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from campaign import TEST_JAR
+from build_jar import TEST_JAR
 from cluster_test.__main__ import make_input
 from cluster_test.driver import Order
 from cluster_test.play import SHOP, Session, Stage, finals, finished

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import bisect
 import itertools
-import os
 import statistics
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
 from build_jar import TEST_JAR
+from local_spark import local_spark
 
 ROUNDS = {1_000: 3, 10_000: 1, 100_000: 1}
 WARM_UP = 1_000
@@ -49,11 +49,7 @@ MINUTES_MAX = 12.0
 SAMPLE_SECONDS = 0.02
 STEP = "squares"
 SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.ui.retainedTasks": "100",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "3g",
     "spark.eventLog.enabled": "false",
     # Without native code Hadoop starts two processes for each file on local disk, to set its permissions.
@@ -218,12 +214,7 @@ def measure(spark: SparkSession, location: str, partitions: int) -> Figures:
 
 def drive(wanted: list[str]) -> None:
     """The driver process: one run for each `partitions:location`, figures as lines of JSON."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = local_spark(SETTINGS)
     for one in wanted:
         partitions, _, location = one.partition(":")
         print(msgspec.json.encode(measure(spark, location, int(partitions))).decode(), flush=True)

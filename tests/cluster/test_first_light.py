@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from campaign import TEST_JAR
+from build_jar import TEST_JAR
 from first_light.__main__ import make_input
 from first_light.cases import aborts_and_changes, delayed_commit, driver_kills, exchange_recomputed, zombie_driver
 from first_light.play import LIGHT, Stage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from campaign import TEST_JAR
+from build_jar import TEST_JAR
 from cluster_test.__main__ import make_input
 from cluster_test.cases import changed_code, drivers
 from cluster_test.play import SHOP, Figures, Stage

@@ -25,6 +25,7 @@ from determinism_corpus import driver as program
 from determinism_corpus.data import rows, write
 from determinism_corpus.driver import Said
 from determinism_corpus.steps import STEPS
+from local_spark import QUIET
 from rekindle.model.kinds import Determinism
 from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
@@ -32,12 +33,6 @@ from support.drivers import Driver, start_driver
 REPORT = Path(__file__).parent.parent.parent / "docs" / "reports" / "determinism.md"
 ROUNDS_MIN, PROVED_MIN, STEPS_MIN = 20, 0.8, 60
 KILL_SECONDS = (4.0, 12.0)
-LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.showConsoleProgress": "false",
-}
 # Small inputs in small pieces, so that order and arrival have a chance to differ.
 PIECES = {
     "spark.sql.shuffle.partitions": "4",
@@ -73,7 +68,7 @@ def performed(folder: Path, rounds: Sequence[int], settings: dict[str, str], onl
         Path(program.__file__),
         *arguments,
         folder=folder / f"driver-{rounds[0]}",
-        settings={**LOCAL, **PIECES, **settings},
+        settings={**QUIET, **PIECES, **settings},
         env={"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
     )
 
