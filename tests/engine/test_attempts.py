@@ -24,6 +24,7 @@ from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
+from support.reports import until
 
 N = 4
 ATTEMPT = AttemptId("totals", Generation(0), Epoch(1), 1)
@@ -35,16 +36,6 @@ def totals(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
 
 def engine(spark: SparkSession, folder: Path) -> SparkEngine:
     return SparkEngine(spark, f"file:{folder}", {"totals": GroupSpec("totals", totals, (), ("k",), N)})
-
-
-def until(engine: SparkEngine, kind: type[Stimulus]) -> list[Stimulus]:
-    """What is reported up to and with the first report of a kind."""
-    found: list[Stimulus] = []
-    deadline = time.monotonic() + 60
-    while not any(isinstance(one, kind) for one in found):
-        assert time.monotonic() < deadline, f"no {kind.__name__}: {found}"
-        found += engine.poll(200)
-    return found
 
 
 def attempt(engine: SparkEngine) -> list[Stimulus]:

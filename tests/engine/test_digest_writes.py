@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,11 @@ from rekindle.engine.spark.graph import analyse
 from rekindle.engine.spark.session import jvm
 from rekindle.master.commands import SealAttempt, StartAttempt
 from rekindle.master.digests import Digests
-from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
+from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import Determinism, DigestPolicy
 from rekindle.model.partitions import Partitions
+from support.reports import until
 
 N = 6
 ALL = Partitions.first(N)
@@ -43,16 +43,6 @@ def made(spark: SparkSession, folder: Path, *, is_digested: bool = True) -> Spar
 
 def attempt_of(number: int) -> AttemptId:
     return AttemptId("totals", Generation(0), Epoch(1), number)
-
-
-def until(engine: SparkEngine, kind: type[Stimulus]) -> list[Stimulus]:
-    """What is reported up to and with the first report of a kind."""
-    found: list[Stimulus] = []
-    deadline = time.monotonic() + 500
-    while not any(isinstance(one, kind) for one in found):
-        assert time.monotonic() < deadline, f"no {kind.__name__}: {found}"
-        found += engine.poll(200)
-    return found
 
 
 def ran(engine: SparkEngine, number: int = 1, wanted: Partitions = ALL) -> dict[int, bytes | None]:

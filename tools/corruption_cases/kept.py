@@ -31,34 +31,31 @@ def _read(spark: SparkSession, folder: str, name: str) -> list[int]:
     return ids(rk.read_newest(spark, f"{folder}/{name}"))
 
 
-def round_robin(spark: SparkSession, folder: str, strike: Strike) -> str:
-    made = _pipeline("round_robin")
+def _dealt(name: str, deal: Callable[[DataFrame], DataFrame]) -> Callable[[SparkSession, str, Strike], str]:
+    """A case: rows that come in any order are dealt out, and each must arrive once."""
 
-    @made.step
-    def dealt(numbers: DataFrame) -> DataFrame:
-        return numbers.mapInPandas(unordered, "id long").repartition(REDUCES).mapInPandas(slowly, "id long")
+    def play(spark: SparkSession, folder: str, strike: Strike) -> str:
+        made = _pipeline(name)
 
-    @made.sink(rk.files(f"{folder}/out"))
-    def out(dealt: DataFrame) -> None: ...
+        @made.step
+        def dealt(numbers: DataFrame) -> DataFrame:
+            return deal(numbers.mapInPandas(unordered, "id long")).mapInPandas(slowly, "id long")
 
-    _run(made, spark, folder, strike)
-    return wrong(_read(spark, folder, "out"))
+        @made.sink(rk.files(f"{folder}/out"))
+        def out(dealt: DataFrame) -> None: ...
+
+        _run(made, spark, folder, strike)
+        return wrong(_read(spark, folder, "out"))
+
+    return play
 
 
-def salted(spark: SparkSession, folder: str, strike: Strike) -> str:
-    made = _pipeline("salted")
+def in_turn(rows: DataFrame) -> DataFrame:
+    return rows.repartition(REDUCES)
 
-    @made.step
-    def dealt(numbers: DataFrame) -> DataFrame:
-        salt = (F.rand() * REDUCES).cast("int")
-        spread = numbers.mapInPandas(unordered, "id long").withColumn("salt", salt).repartition(REDUCES, "salt")
-        return spread.drop("salt").mapInPandas(slowly, "id long")
 
-    @made.sink(rk.files(f"{folder}/out"))
-    def out(dealt: DataFrame) -> None: ...
-
-    _run(made, spark, folder, strike)
-    return wrong(_read(spark, folder, "out"))
+def salted(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("salt", (F.rand() * REDUCES).cast("int")).repartition(REDUCES, "salt").drop("salt")
 
 
 def deduplicated(spark: SparkSession, folder: str, strike: Strike) -> str:
@@ -100,8 +97,8 @@ def split(spark: SparkSession, folder: str, strike: Strike) -> str:
 
 
 KEPT: dict[str, Callable[[SparkSession, str, Strike], str]] = {
-    "round-robin": round_robin,
-    "rand-salt": salted,
+    "round-robin": _dealt("round_robin", in_turn),
+    "rand-salt": _dealt("salted", salted),
     "drop-duplicates": deduplicated,
     "random-split": split,
 }
