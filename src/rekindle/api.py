@@ -15,12 +15,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.engine.adapter import Adapter, engine_module
-from rekindle.engine.check import check, check_name
+from rekindle.engine.check import check, check_name, check_target
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.near import did_you_mean
@@ -28,13 +26,14 @@ from rekindle.engine.reproduced import Reproduced, Reproducer
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
 from rekindle.engine.trial import Trial
-from rekindle.errors import GraphRefused, ParameterRefused
+from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.runtime import looking, reproducing, running
 from rekindle.runtime.options import RunOptions
+from rekindle.runtime.parameters import Parameter, texts_of
 from rekindle.runtime.running import Wish, stores_of
 
 __all__ = ["Pipeline", "Plan", "Reproduced", "RunOptions", "RunSummary", "StepOptions", "StepSummary", "read_newest"]
@@ -44,7 +43,6 @@ SPARK_REPRODUCES = "rekindle.engine.spark.reproduce"
 SPARK_TRIES = "rekindle.engine.spark.trials"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Parameter = str | int | float | bool | date | datetime | Decimal | None
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 Until = Literal["consumed", "run end", "forever"]
 Digest = Literal["auto", "always", "never"]
@@ -104,7 +102,7 @@ class Pipeline:
 
     def sink(self, target: Target, /, **options: Unpack[StepOptions]) -> Callable[[Function], Function]:
         """Declare what is published to a target. A function without a body publishes its input as it is."""
-        _refuse_no_target(target)
+        check_target(target)
         return cast(Callable[[Function], Function], self._decorator(Role.SINK, options, None, target))
 
     def add_source(self, function: Callable[..., Any], **options: Unpack[StepOptions]) -> None:
@@ -125,23 +123,23 @@ class Pipeline:
         **options: Unpack[StepOptions],
     ) -> None:
         """As `sink`. `inputs` names the steps to read, by parameter or in order."""
-        _refuse_no_target(target)
+        check_target(target)
         self._add(Role.SINK, function, inputs, target, options)
 
     def check(self, **parameters: Parameter) -> tuple[str, ...]:
         """The names of all steps, producers first; raises what `run` would refuse before it asks Spark anything."""
-        return tuple(one.name for one in check(self._declared, _texts(parameters)))
+        return tuple(one.name for one in check(self._declared, texts_of(parameters)))
 
     def run(
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> RunSummary:
         """Run or resume until everything is published. `location` is a path, or a URL that Spark can write to. `spark`
         is a session, or a function that gives one: it is called only if there is something to do."""
-        return running.run(self._wish(spark, location, options, parameters), _spark)
+        return running.run(self._wish(spark, location, options, parameters), spark_adapter)
 
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
         """What `run` with the same arguments would do now, without doing it: nothing is written or started."""
-        return running.plan(self._wish(spark, location, options, parameters), _spark)
+        return running.plan(self._wish(spark, location, options, parameters), spark_adapter)
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
@@ -166,7 +164,7 @@ class Pipeline:
         return looking.show(self._wish(None, location, options, parameters))
 
     def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
-        texts = _texts(parameters)
+        texts = texts_of(parameters)
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
         steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
@@ -213,37 +211,7 @@ class Pipeline:
 
 def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None) -> Any:
     """The newest version of `rk.files(path)` as a DataFrame, which stays on it whatever is published later."""
-    return _spark().read_newest(spark, path, stores_of(storage or {}))
-
-
-def _texts(parameters: Mapping[str, Parameter]) -> dict[str, str]:
-    """Parameters as they stand in the run's key: equal for a date and its text, so that a shell can give it too."""
-    return {name: _text(name, value) for name, value in parameters.items()}
-
-
-def _text(name: str, value: Parameter) -> str:
-    match value:
-        case str():
-            return value
-        case date():
-            return value.isoformat()
-        case None | bool() | int() | float() | Decimal():
-            return str(value)
-        case _:
-            raise ParameterRefused(
-                f"{name} is a {type(value).__name__}, and cannot be part of the key of a run",
-                hint="give text, a number, a date or a time, and make the rest of it in a step",
-            )
-
-
-def _refuse_no_target(target: object) -> None:
-    """Said at once: a bare `@pipeline.sink` would take the function for its target, and publish nothing."""
-    if not isinstance(target, get_args(Target)):
-        where, what = (place_of(target), name_of(target)) if callable(target) else ("?", repr(target))
-        raise GraphRefused(
-            f"{where}: a sink needs a target, and {what} is none",
-            hint='@pipeline.sink(rk.table("gold.daily")), or rk.files(path), rk.directory(path)',
-        )
+    return spark_adapter().read_newest(spark, path, stores_of(storage or {}))
 
 
 def _refuse_unknown_options(place: str, options: Mapping[str, Any]) -> None:
@@ -268,7 +236,8 @@ def _policy(place: str, text: str) -> DigestPolicy:
     return DigestPolicy(text)
 
 
-def _spark() -> Adapter:
+def spark_adapter() -> Adapter:
+    """The engine of every run."""
     return cast(Adapter, engine_module(SPARK))
 
 

@@ -21,10 +21,9 @@ from types import TracebackType
 from typing import Any, Protocol, cast
 
 from rekindle import api
-from rekindle.api import Parameter, RunOptions
 from rekindle.config import load_config
 from rekindle.engine.adapter import engine_module
-from rekindle.engine.check import BLOCKING, NAME, check
+from rekindle.engine.check import BLOCKING, NAME, check, check_target
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
@@ -33,7 +32,8 @@ from rekindle.journal.stores import open_store
 from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.runtime import keeping
-from rekindle.runtime.options import as_settings_say
+from rekindle.runtime.options import RunOptions, as_settings_say
+from rekindle.runtime.parameters import Parameter, texts_of
 from rekindle.runtime.running import Wish
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
@@ -92,7 +92,7 @@ class ScriptRun:
         self._location = location
         self._options = options
         self._tell = tell
-        self._key = api._texts(parameters)
+        self._key = texts_of(parameters)
         self._results: list[KeptResult] = []
         self._places: dict[str, str] = {}
         self._is_open = False
@@ -126,7 +126,7 @@ class ScriptRun:
         """Put the rows into a target, `rk.table`, `rk.files` or `rk.directory`: whole, once, and again when they
         changed. The files that are made on the way are let go when it is published."""
         place = _place()
-        api._refuse_no_target(target)
+        check_target(target)
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         read = Argument("rows", Binding.INPUT, name)
         sink = Declared(f"{name}_published", Role.SINK, _as_it_is, (read,), place, target=target)
@@ -162,7 +162,7 @@ class ScriptRun:
         mine = tuple(one for one in self._options.accept_change if one == name)
         options = replace(self._options, accept_change=mine, replace=(name,))
         wish = Wish(f"{self.name}.{name}", check(steps), frame.sparkSession, self._location, options, {}, key)
-        kept = keeping.keep(wish, api._spark, _script().opened, self._tell)
+        kept = keeping.keep(wish, api.spark_adapter, _script().opened, self._tell)
         self._results.append(kept.result)
         self._tell(str(kept.result))
         return kept.frame

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import rekindle as rk
-from rekindle.api import _texts
 from rekindle.engine.check import check
 from rekindle.engine.constants import Known, known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import spark_root
+from rekindle.runtime.parameters import texts_of
 
 
 def declared(pipeline: rk.Pipeline, *given: str) -> dict[str, Declared]:
@@ -98,7 +98,7 @@ def test_the_constants_of_a_run_are_known_while_a_step_is_built() -> None:
 
 
 def test_a_date_and_its_text_are_the_same_key() -> None:
-    assert _texts({"day": date(2026, 7, 30)}) == _texts({"day": "2026-07-30"})
+    assert texts_of({"day": date(2026, 7, 30)}) == texts_of({"day": "2026-07-30"})
 
 
 @pytest.mark.parametrize(

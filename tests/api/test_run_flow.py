@@ -73,7 +73,7 @@ class FakeAdapter:
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeAdapter:
     adapter = FakeAdapter(tmp_path)
-    monkeypatch.setattr("rekindle.api._spark", lambda: adapter)
+    monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
     return adapter
 
 

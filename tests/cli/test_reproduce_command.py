@@ -52,7 +52,7 @@ def user(
     """A user whose run failed in counted[2]."""
     adapter = FakeAdapter(tmp_path)
     made = Typed(tmp_path, adapter, capsys)
-    monkeypatch.setattr("rekindle.api._spark", lambda: adapter)
+    monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
     monkeypatch.setattr("rekindle.api._reproducer", lambda: bench)
     monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
     monkeypatch.setenv("REKINDLE_BACKOFF_INITIAL_MS", "0")

@@ -90,7 +90,7 @@ class Typed:
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Typed]:
     adapter = FakeAdapter(tmp_path)
     made = Typed(tmp_path, adapter, capsys)
-    monkeypatch.setattr("rekindle.api._spark", lambda: adapter)
+    monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
     monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
     monkeypatch.setenv("COLUMNS", "120")
     yield made

@@ -10,9 +10,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
+from typing import get_args
 
 from rekindle.engine.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.near import did_you_mean
+from rekindle.engine.signature import name_of, place_of
+from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, ParameterRefused
 from rekindle.model.kinds import KeepUntil
 
@@ -47,6 +50,16 @@ def check(declared: Sequence[Declared], given: Collection[str] = ()) -> tuple[De
     refuse([*_doubled(declared), *_shared_targets(declared), *faults])
     _refuse_parameters(bound, given)
     return _ordered({one.name: one for one in bound})
+
+
+def check_target(target: object) -> None:
+    """Said at once: a bare `@pipeline.sink` would take the function for its target, and publish nothing."""
+    if not isinstance(target, get_args(Target)):
+        where, what = (place_of(target), name_of(target)) if callable(target) else ("?", repr(target))
+        raise GraphRefused(
+            f"{where}: a sink needs a target, and {what} is none",
+            hint='@pipeline.sink(rk.table("gold.daily")), or rk.files(path), rk.directory(path)',
+        )
 
 
 def check_name(one: Declared, others: Iterable[Declared]) -> None:
