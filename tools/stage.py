@@ -18,7 +18,7 @@ import msgspec
 
 from rekindle.engine.spark.session import jar_path
 from rekindle.journal.stores import open_store
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
 from support.eventlog import EventLog, Kind, SparkTask, read_all
@@ -268,11 +268,24 @@ def tagged(log: EventLog, prefix: str, run: str = "") -> dict[str, list[SparkTas
 def opened(output: str) -> dict[str, list[int]]:
     """The partitions each attempt was asked for, by its tag, from what the driver printed: a pruned job counts its
     tasks from 0."""
-    found = {}
-    for match in re.finditer(r"^opened (\S+)/g(\d+)/(e\d+-a\d+) (\S+)$", output, re.MULTILINE):
-        step, generation, attempt, partitions = match.groups()
-        found[f"rekindle-{step}-g{generation}-{attempt}"] = list(Partitions.parse(partitions))
+    return {
+        f"rekindle-{step}-g{generation}-{attempt}": list(partitions)
+        for step, generation, attempt, partitions in _told("opened", output)
+    }
+
+
+def committed(output: str) -> dict[str, Partitions]:
+    """What the driver's journal acknowledged, by step, from what it printed."""
+    found: dict[str, Partitions] = {}
+    for step, _, _, partitions in _told("committed", output):
+        found[step] = found.get(step, EMPTY) | partitions
     return found
+
+
+def _told(what: str, output: str) -> Iterator[tuple[str, str, str, Partitions]]:
+    for match in re.finditer(rf"^{what} (\S+)/g(\d+)/(e\d+-a\d+) (\S+)$", output, re.MULTILINE):
+        step, generation, attempt, partitions = match.groups()
+        yield step, generation, attempt, Partitions.parse(partitions)
 
 
 def total(ran: Iterable[Ran]) -> Ran:

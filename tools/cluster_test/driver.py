@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from cluster_test.rows import digest_of
 from first_light.driver import load, say
+from rekindle.engine.spark import attempts
 from rekindle.errors import Fenced, RekindleError
 from rekindle.failover.backoff import FixedDelay
 from rekindle.failover.restart import Strategy
@@ -24,6 +25,8 @@ from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.runtime import running
 from stage import serve
 from support.drivers import flush_events_often
+
+NEVER = 2.0
 
 
 class Order(msgspec.Struct):
@@ -40,6 +43,8 @@ class Order(msgspec.Struct):
     die_at: int = 0
     dies_after: bool = False
     is_last: bool = False
+    # Commits are told every two seconds at most, so that the journal is short.
+    is_terse: bool = False
 
 
 class Answer(msgspec.Struct):
@@ -127,6 +132,8 @@ class Runner:
             stale_seconds=order.stale_seconds,
             watcher=say,
         )
+        if order.is_terse:
+            vars(attempts)["REPORT_SHARE"] = NEVER
         store = DyingStore(open_store(self.location, self.storage), self.spark, order)
         vars(running)["open_store"] = lambda url, storage=None: (
             store if url == self.location else open_store(url, storage)
