@@ -21,7 +21,7 @@ from cluster_test.__main__ import make_input
 from cluster_test.driver import Order
 from cluster_test.play import SHOP, Session, Stage, finals, finished, section
 from rekindle.model.partitions import EMPTY
-from rekindle.testing.cluster import LocalCluster
+from rekindle.testing.cluster import LocalCluster, Size
 from stage import Place, cloud, committed, disk, same
 from support.s3 import S3Server
 
@@ -30,6 +30,8 @@ REPORT = ROOT / "docs" / "reports" / "kill-sweep.md"
 STATE = ROOT / ".cluster" / "kill-sweep.jsonl"
 
 
+# One executor for each of two applications: only drivers die here, and each new one starts its executors cold.
+SIZE = Size(application_cores=2)
 # A Python function that nobody vouched for, behind an exchange: only what the journal knows of it can be kept.
 UNPROVED = "scored"
 
@@ -147,7 +149,11 @@ def main() -> int:
     rounds = [msgspec.json.decode(line, type=Round) for line in lines]
     begun = time.monotonic()
     is_whole = True
-    with tempfile.TemporaryDirectory(prefix="kill-sweep-") as name, S3Server() as s3, LocalCluster() as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="kill-sweep-") as name,
+        S3Server() as s3,
+        LocalCluster(1, size=SIZE) as cluster,
+    ):
         folder = Path(name)
         source = make_input(folder / "input")
         known = {"disk": disk(folder), "s3": cloud(s3)}
