@@ -48,7 +48,7 @@ class NoSpark:
         self.started = 0
         self.has_died = False
 
-    def start(self, name: str, master: str, conf: dict[str, str], is_submitted: bool) -> tuple[Any, bool]:
+    def start(self, name: str, master: str, conf: dict[str, str], is_submitted: bool, log: str) -> tuple[Any, bool]:
         self.started += 1
         return "session", False
 

@@ -44,8 +44,21 @@ def daily(priced): ...
 """
 
 
-def write(folder: Path, poison: int) -> None:
-    (folder / "shop_pipeline.py").write_text(PIPELINE.format(folder=folder, poison=poison))
+LOUD = """
+@f.udf(LongType())
+def doubled(order):
+    print("a worker was here", file=sys.stderr, flush=True)
+    return order * 2
+"""
+
+
+def write(folder: Path, poison: int, *, is_loud: bool = False) -> None:
+    """`is_loud` if Python workers write to their stderr."""
+    text = PIPELINE.format(folder=folder, poison=poison)
+    if is_loud:
+        head, _, steps = text.replace('f.col("id") * 2', 'doubled("id")').partition("@pipeline.source")
+        text = f"import sys\nfrom pyspark.sql.types import LongType\n{head}{LOUD}@pipeline.source{steps}"
+    (folder / "shop_pipeline.py").write_text(text)
     (folder / "rekindle.toml").write_text(f'location = "{folder}/state"\n')
 
 
@@ -96,7 +109,7 @@ def _drawn_once(screen: Screen) -> None:
 
 @pytest.mark.timeout(900)
 def test_a_run_without_a_terminal_prints_plain_lines(tmp_path: Path) -> None:
-    write(tmp_path, poison=-1)
+    write(tmp_path, poison=-1, is_loud=True)
     words = ["run", "shop_pipeline.py", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
     environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
     done = subprocess.run(
@@ -109,6 +122,7 @@ def test_a_run_without_a_terminal_prints_plain_lines(tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == ExitCode.DONE, done.stderr
+    assert done.stderr == "", "what workers and their JVM say goes into Spark's log"
     assert "\x1b" not in done.stdout + done.stderr and "━" not in done.stdout
     lines = done.stdout.splitlines()
     assert lines[0] == "new run of shop"

@@ -23,7 +23,9 @@ LOCAL = "local[*]"
 class _Start(Protocol):
     """The engine's module."""
 
-    def start(self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[Any, bool]: ...
+    def start(
+        self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool, log: str
+    ) -> tuple[Any, bool]: ...
     def logged_to(self, conf: Mapping[str, str], log: str) -> dict[str, str]: ...
     def is_alive(self, session: Any) -> bool: ...
     def stop(self, session: Any) -> None: ...
@@ -32,11 +34,13 @@ class _Start(Protocol):
 
 
 class LazySession:
-    """Call it for the session. Nothing that does not need Spark starts it."""
+    """Call it for the session. Nothing that does not need Spark starts it. `is_heard` if what Python workers print is
+    for the user to see, as in a step that is looked at; in a run it goes into Spark's log."""
 
-    def __init__(self, named: str, choices: Choices) -> None:
+    def __init__(self, named: str, choices: Choices, *, is_heard: bool = False) -> None:
         self._named = named
         self._choices = choices
+        self._is_heard = is_heard
         self._loaded: Loaded | None = None
         self._session: Any = None
         self._is_ours = False
@@ -62,7 +66,8 @@ class LazySession:
             self._send(start)
             name = self._loaded.pipeline.name if self._loaded is not None else Path(self._named).stem
             conf = self._conf(start)
-            self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted())
+            log = "" if self._log is None or self._is_heard else str(self._log)
+            self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted(), log)
         return self._session
 
     def _send(self, start: _Start) -> None:
@@ -89,8 +94,10 @@ class LazySession:
         conf = dict(self._choices.conf)
         if is_submitted() or has_spark_folder():
             return conf
-        self._log = Path(tempfile.gettempdir()) / f"rekindle-spark-{os.getpid()}.log"
-        return start.logged_to(conf, str(self._log))
+        log = Path(tempfile.gettempdir()) / f"rekindle-spark-{os.getpid()}.log"
+        logged = start.logged_to(conf, str(log))
+        self._log = log if logged != conf else None
+        return logged
 
     def __enter__(self) -> LazySession:
         return self
@@ -103,9 +110,9 @@ class LazySession:
 
 
 def session_here(named: str, choices: Choices) -> LazySession:
-    """In a Spark of this machine, unless the user says otherwise, or spark-submit started us."""
+    """To look at steps in: a Spark of this machine, unless the user says otherwise, or spark-submit started us."""
     is_elsewhere = choices.master or is_submitted()
-    return LazySession(named, choices if is_elsewhere else replace(choices, master=LOCAL))
+    return LazySession(named, choices if is_elsewhere else replace(choices, master=LOCAL), is_heard=True)
 
 
 def _engine() -> _Start:

@@ -3,6 +3,8 @@
 - Under spark-submit the session is the submitted application's.
 - A pipeline that was loaded from a file cannot be imported by Python workers: its functions travel by value.
 - Python workers on this machine are those of this Python, unless somebody said otherwise.
+- What the JVM and its Python workers write to stderr goes where its log goes, if that is a file of ours: a worker's
+  traceback must not come between the lines of a terminal that are drawn again and again.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from pathlib import Path
 from types import ModuleType
 
 from py4j.protocol import Py4JError
-from pyspark import cloudpickle
+from pyspark import SparkConf, SparkContext, cloudpickle
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark_log import TO_FILE
@@ -28,8 +32,10 @@ REMOTE = "sc://"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -> tuple[SparkSession, bool]:
-    """A session, and whether it was started here."""
+def start(
+    name: str, master: str, conf: Mapping[str, str], is_submitted: bool, log: str = ""
+) -> tuple[SparkSession, bool]:
+    """A session, and whether it was started here. `log` is the file for what a JVM says that is started for it."""
     if master.startswith(REMOTE):
         raise Refused(
             f"{master} is the address of a Spark Connect server, which has no driver here for Rekindle to work in",
@@ -40,12 +46,24 @@ def start(name: str, master: str, conf: Mapping[str, str], is_submitted: bool) -
         return active, False
     if not is_submitted and (master or LOCAL).startswith(LOCAL):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    if master:
-        builder = builder.master(master)
-    for key, value in {**({} if is_submitted else QUIET), **conf}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate(), True
+    named = {"spark.app.name": name} | ({"spark.master": master} if master else {})
+    settings = {**named, **({} if is_submitted else QUIET), **conf}
+    if log:
+        _launch(settings, log)
+    return SparkSession.builder.config(map=dict(settings)).getOrCreate(), True
+
+
+def _launch(settings: Mapping[str, str], log: str) -> None:
+    """The JVM that `getOrCreate` would start, unless there is one. Why it did not come up, it tells on stderr alone."""
+    if SparkContext._gateway is not None:
+        return
+    with Path(log).open("ab") as file:
+        try:
+            gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"stderr": file})
+        except PySparkRuntimeError:
+            sys.stderr.write(Path(log).read_text(errors="replace"))
+            raise
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def logged_to(conf: Mapping[str, str], log: str) -> dict[str, str]:
