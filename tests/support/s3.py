@@ -18,10 +18,9 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 
 from parts import s3_jars, s3_server
-from rekindle.testing.processes import Process, end
+from rekindle.testing.processes import Ended, Process, end
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
@@ -29,7 +28,7 @@ START_S_MAX = 30.0
 OPERATION = re.compile(r"\] \S+ \S+ \S+ s3_(\w+) (\S+) ")
 
 
-class S3Server:
+class S3Server(Ended):
     """The server with one bucket; a context manager."""
 
     def __init__(self, bucket: str = "rekindle-test") -> None:
@@ -40,19 +39,6 @@ class S3Server:
         self.endpoint = ""
         self.process: Process | None = None
         self._child: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> S3Server:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         # The server takes each folder under its root as a bucket.

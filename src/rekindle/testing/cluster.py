@@ -21,9 +21,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from rekindle.testing.processes import Process, end, wait_gone
+from rekindle.testing.processes import Ended, Process, end, wait_gone
 
 LOOPBACK = "127.0.0.1"
 START_S_MAX = 90.0
@@ -69,7 +68,7 @@ class Daemon:
         return self.folder / "log"
 
 
-class LocalCluster:
+class LocalCluster(Ended):
     """One master and some workers; a context manager. Workers are numbered from 0 in the order they came."""
 
     def __init__(
@@ -90,19 +89,6 @@ class LocalCluster:
         self._workers: list[Daemon] = []
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._orphans: list[Process] = []
-
-    def __enter__(self) -> LocalCluster:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         arguments = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]

@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 PROC = Path("/proc")
 
@@ -65,6 +68,29 @@ class Process:
 
     def wait_gone(self, timeout_s: float) -> bool:
         return wait_gone([self], timeout_s)
+
+
+class Ended(ABC):
+    """Something with processes, to be used as `with …`: whatever was started is ended, also if the start fails."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def wait_gone(processes: Iterable[Process], timeout_s: float) -> bool:
