@@ -38,6 +38,17 @@ def doubled(k: int) -> int:
     return k * 2
 
 
+def sides(s: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """Two sides of a join; three rows of ten have one key."""
+    left = s.range(500).selectExpr("id", "if(id % 10 < 3, 7, id % 50) k")
+    return left, s.range(45).selectExpr("id k", "id * 2 v")
+
+
+def merged(s: SparkSession, how: str = "inner") -> DataFrame:
+    left, right = sides(s)
+    return left.hint("merge").join(right, "k", how)
+
+
 BUILDS: dict[str, tuple[Build, tuple[str, ...]]] = {
     "an exchange of our own": (lambda s: s.range(500).selectExpr("id", "id % 50 k"), ("k",)),
     "an aggregation's exchange": (lambda s: s.range(500).selectExpr("id % 50 k").groupBy("k").count(), ("k",)),
@@ -66,6 +77,10 @@ BUILDS: dict[str, tuple[Build, tuple[str, ...]]] = {
         ("k",),
     ),
     "a key that Python made": (lambda s: s.range(500).withColumn("k", doubled(F.col("id") % 50)), ("k",)),
+    "a join by the keys": (merged, ("k",)),
+    "a join that keeps rows without a match": (lambda s: merged(s, "right"), ("k",)),
+    "an aggregation above a join": (lambda s: merged(s).groupBy("k").count(), ("k",)),
+    "a join by other keys": (merged, ("id",)),
     "rows that are sorted": (lambda s: s.range(500).selectExpr("id", "id % 50 k").orderBy("id"), ("k",)),
 }
 
@@ -142,6 +157,42 @@ def test_an_empty_exchange_keeps_its_partitions(spark: SparkSession, tmp_path: P
     session = group_session(spark, {})
     held = layout.hold(session.range(500).where("id < 0").selectExpr("id", "id k"), session, layout.Layout(("k",), N))
     assert len(keep(held, tmp_path / "a")) == N
+
+
+# What adaptive execution needs to rewrite a join of a few rows: one side sent to all, the key with most rows split.
+EAGER = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1",
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.1",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "100",
+}
+
+
+def joined_by_key(spark: SparkSession) -> layout.Held:
+    session = group_session(clone(spark, EAGER), {})
+    left, right = sides(session)
+    held = layout.hold(left.join(right, "k"), session, layout.Layout(("k",), N))
+    assert (held.way, held.shape.exchanges) == (layout.Way.JOINED, 2)
+    return held
+
+
+def misplaced(held: layout.Held, folder: Path) -> int:
+    read = back(held, folder, keep(held, folder))
+    return read.where(F.spark_partition_id() != F.expr(f"pmod(hash(k), {N})")).count()
+
+
+def test_a_join_by_the_keys_needs_no_exchange_of_ours_and_no_sort(spark: SparkSession, tmp_path: Path) -> None:
+    held = joined_by_key(spark)
+    assert misplaced(held, tmp_path) == 0
+    assert "ShuffledHashJoin" in str(held.plan.toString())
+
+
+def test_a_join_that_adaptive_execution_may_rewrite_misplaces_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "STAYS_JOINED", {})
+    assert misplaced(joined_by_key(spark), tmp_path) > 0
 
 
 def test_results_that_lie_together_are_joined_without_an_exchange(spark: SparkSession, tmp_path: Path) -> None:

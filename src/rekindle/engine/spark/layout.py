@@ -1,11 +1,13 @@
 """Where the rows of a kept result lie, under numbers that are ours and hold in every driver.
 
 With keys, partition p holds the rows with `hash(keys) mod partitions = p`. Only the last exchange is pinned to it.
-Three plans are asked for, the one that moves the fewest rows is held:
+Four plans are asked for, the one that moves the fewest rows is held:
 
 1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise;
 2. the step's own last exchange already lies that way (an aggregation by the keys, then perhaps Python);
-3. an exchange of our own below the write; below Python that works row by row, where that moves nothing wider, so that
+3. its own join does, if adaptive execution is told to leave it there: no skewed key is split, which one task would have
+   to write anyway, and rows are hashed instead of sorted where one side is small enough;
+4. an exchange of our own below the write; below Python that works row by row, where that moves nothing wider, so that
    what Python made is kept partition by partition.
 
 A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
@@ -30,6 +32,14 @@ from rekindle.engine.spark.session import clone, in_session, jvm
 NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}
+# Spark hashes the smaller side if none of its partitions is larger than this; below its advisory size it never does.
+HASHED_BYTES_MAX = 64 << 20
+STAYS_JOINED = {
+    "spark.sql.adaptive.skewJoin.enabled": "false",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.localShuffleReader.enabled": "false",
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": str(HASHED_BYTES_MAX),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,7 @@ class Way(Enum):
 
     POINTWISE = "no exchange: the inputs lie that way"
     AS_IT_IS = "the step's own last exchange"
+    JOINED = "the step's own join"
     BELOW_PYTHON = "an exchange of ours below row-wise Python"
     EXCHANGE = "an exchange of ours"
 
@@ -162,6 +173,9 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Way) ->
         case Way.AS_IT_IS:
             made = in_session(frame, clone(session, _own(layout)))
             return made if _lies(made, layout) else None
+        case Way.JOINED:
+            made = in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
+            return made if plans.lies_by(made, layout.keys, layout.partitions, joins_stay=True) else None
         case Way.BELOW_PYTHON:
             return _below_python(frame, layout)
         case Way.EXCHANGE:

@@ -165,17 +165,18 @@ def map_tasks(frame: DataFrame) -> int | None:
     return sum(int(at(plan, number).execute().getNumPartitions()) for number in sides)
 
 
-def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int) -> bool:
+def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, joins_stay: bool = False) -> bool:
     """Do the rows already lie as `hash(keys) mod partitions` says, and will adaptive execution leave them there?
 
-    True only over a bucketed read of ours, an exchange the user asked for by number, or an aggregation's exchange
-    (its coalescing is switched off in the session this is asked for). Anything else gets an exchange of its own.
+    True only over a bucketed read of ours, an exchange the user asked for by number, an aggregation's exchange
+    (its coalescing is switched off in the session this is asked for), or a join where the session forbids to rewrite
+    one. Anything else gets an exchange of its own.
     """
     plan = _initial(frame)
     wanted = tuple(_expr_id(plan, key) for key in keys)
     while plan.name in STAYS and not plan.own.is_barrier:
         plan = plan.children[0]
-    if None in wanted or not _is_left_alone(plan):
+    if None in wanted or not _is_left_alone(plan, joins_stay=joins_stay):
         return False
     return any(one.partitions == partitions and one.keys == wanted for one in plan.own.hashes)
 
@@ -285,12 +286,14 @@ def _by_keys(sides: list[tuple[int, ...]], names: Mapping[int, str], partitions:
     return Decided(Top.OTHER)
 
 
-def _is_left_alone(plan: Node) -> bool:
+def _is_left_alone(plan: Node, *, joins_stay: bool) -> bool:
     """Down to what decided the partitioning there is no join: adaptive execution rewrites only those here."""
     if plan.name in {"FileSourceScanExec", "ShuffleExchangeExec"}:
         return True
     if plan.name in STAYS or plan.name in {"HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"}:
-        return _is_left_alone(plan.children[0])
+        return _is_left_alone(plan.children[0], joins_stay=joins_stay)
+    if joins_stay and plan.name in KEYED_JOINS:
+        return all(_is_left_alone(side, joins_stay=True) for side in plan.children)
     # A join of results that lie together reads no exchange at all: nothing can be rewritten.
     return bool(plan.children) and not any(node.name in EXCHANGES | BROADCASTS for node in plan.below())
 
