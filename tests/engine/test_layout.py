@@ -179,7 +179,7 @@ def joined_by_key(spark: SparkSession) -> layout.Held:
 
 def misplaced(held: layout.Held, folder: Path) -> int:
     read = back(held, folder, keep(held, folder))
-    return read.where(F.spark_partition_id() != F.expr(f"pmod(hash(k), {N})")).count()
+    return int(read.where(F.spark_partition_id() != F.expr(f"pmod(hash(k), {N})")).count())
 
 
 def test_a_join_by_the_keys_needs_no_exchange_of_ours_and_no_sort(spark: SparkSession, tmp_path: Path) -> None:
