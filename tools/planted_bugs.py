@@ -23,6 +23,7 @@ from rekindle.master import (
     failures,
     opening,
     publishing,
+    releasing,
     reports,
     shrink,
     versions,
@@ -30,7 +31,7 @@ from rekindle.master import (
 from rekindle.master import state as state_module
 from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
-from rekindle.master.events import Fence, GenerationOpened, RunClosed, RunFailed
+from rekindle.master.events import ExchangesReleased, Fence, GenerationOpened, RunClosed, RunFailed
 from rekindle.master.layout import Layout, Sets
 from rekindle.master.state import AttemptStatus, Phase, RunState, StepState
 from rekindle.model import graph
@@ -437,7 +438,43 @@ def _() -> AbstractContextManager[Any]:
     def everything(drawn: Any, tracker: Any, holds: Any, phase: Any) -> Parts:
         return Parts({name: at for name, at in tracker.results.items() if at and drawn.outputs[name]})
 
-    return instead(advance, "releasable", everything)
+    return instead(releasing, "releasable", everything)
+
+
+@bug("exchanges are let go while the step still runs")
+def _() -> AbstractContextManager[Any]:
+    def hasty(draft: Draft) -> None:
+        for name, step in draft.state.steps.items():
+            if step.held and step.let_go == 0 and len(step.available) > 0:
+                left = changed(step, held={}, let_go=draft.state.attempt_number)
+                draft.state = changed(draft.state, steps=draft.state.steps | {name: left})
+                draft.events.append(ExchangesReleased(name))
+
+    return both(instead(advance, "let_go_exchanges", hasty), instead(apply, "_exchanges_released", _unasserted))
+
+
+def _unasserted(state: RunState, event: ExchangesReleased) -> RunState:
+    step = changed(state.steps[event.step], held={}, let_go=state.attempt_number)
+    return changed(state, steps=state.steps | {event.step: step})
+
+
+@bug("the budget takes what a reader still needs")
+def _() -> AbstractContextManager[Any]:
+    def everything(drawn: Any, tracker: Any, holds: Any) -> Sets:
+        return {name: at for name, at in tracker.results.items() if at and drawn.outputs[name]}
+
+    return instead(releasing, "spare", everything)
+
+
+@bug("the budget is not looked at")
+def _() -> AbstractContextManager[Any]:
+    return instead(advance, "keep_to_budget", lambda draft: None)
+
+
+@bug("a result that is read is not made again before it is published")
+def _() -> AbstractContextManager[Any]:
+    ours = RunState.tracker
+    return instead(RunState, "tracker", lambda state: replace(ours(state), wanted=frozenset()))
 
 
 @bug("release while something is made again to be compared")
@@ -529,7 +566,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("close a run with files left")
 def _() -> AbstractContextManager[Any]:
-    ours = advance._close
+    ours = releasing.close
 
     def hasty(draft: Draft) -> None:
         ours(draft)
@@ -537,7 +574,7 @@ def _() -> AbstractContextManager[Any]:
             draft.state = changed(draft.state, undeleted=frozenset(), attempts={})
             draft.add(RunClosed(draft.now_ms))
 
-    return instead(advance, "_close", hasty)
+    return instead(advance, "close", hasty)
 
 
 # ---------------------------------------------------------------------- failures

@@ -86,6 +86,12 @@ class Config:
     is_released_early: bool = _setting(
         "failover.release_early", True, "results that nobody can need any more go while the run is on"
     )
+    budget_bytes: int = _setting(
+        "failover.budget_bytes",
+        0,
+        "what the results of a run may take: above it, results that nobody needs go before the run ends; 0 is no limit",
+        least=0,
+    )
     backoff: str = _setting(
         "backoff.kind",
         "exponential",

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from cli.calling import call
 from rekindle.cli import doctor
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.store import Put
+from runtime.test_local_folders import GONE, made, marker
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +145,21 @@ def test_doctor_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(call(capsys, "doctor", "--json").out)
     assert [check["name"] for check in found["checks"]] == ["Python", "Rekindle", "PySpark", "Java", "jar", "location"]
     assert {"setting": "backoff.kind", "value": "exponential", "from": "default"} in found["settings"]
+
+
+def test_local_folders_what_is_in_use_and_what_the_dead_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "local"
+    made(root, "blockmgr-1", marker(application="app-live"), size=2000)
+    made(root, "blockmgr-2", marker(**GONE), size=3000)
+    made(root, "blockmgr-3", None)
+    said = call(capsys, "doctor", "--local-dir", str(root), "--local-dir", "nowhere")
+    assert re.search(f"ok   local folder: {root}: 2.\\d+ kB in use by app-live, ", said.out)
+    assert re.search(f"warn local folder: {root}: 1 folder, 3.\\d+ kB of app-1: its process is gone", said.out)
+    assert f"next: rekindle doctor --local-dir {root} --remove-dead" in said.out
+    assert "1 folder, 10 bytes: nobody marked it" in said.out and "nowhere is no folder here" in said.out
+    assert (root / "blockmgr-2").exists()
+    said = call(capsys, "doctor", "--local-dir", str(root), "--remove-dead")
+    assert re.search("removed 1 folder, 3.\\d+ kB of dead processes", said.out)
+    assert sorted(path.name for path in root.iterdir()) == ["blockmgr-1", "blockmgr-3"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -438,3 +439,10 @@ def test_application_death_of_a_half_finished_run() -> None:
     assert answer.exchanges == parts("b=>c:0-1").exchanges
     lost_too = remaining_set(graph, tracker, Happened(lost=parts("b:0")))
     assert shown(lost_too) == "a:0 b:0 c:1-2"
+
+
+def test_what_goes_to_a_target_runs_again_although_its_readers_are_done() -> None:
+    graph = draw("a[2] =blocking=> b[2]")
+    tracker = finished(graph).without(parts("a:1"))
+    assert shown(remaining_set(graph, tracker, Happened())) == ""
+    assert shown(remaining_set(graph, replace(tracker, wanted=frozenset("a")), Happened())) == "a:1"

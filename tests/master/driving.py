@@ -88,12 +88,21 @@ class Driven:
         version: int | None = None,
         checksum: str | None = None,
         attempt: AttemptId | None = None,
+        size_bytes: int = 0,
+        after_ms: int = 1,
     ) -> tuple[Event, ...]:
         version = self.state.steps[step].exchange_version if version is None else version
         return self.give(
             st.CommitsSeen(
-                attempt or self.attempt(step), Partitions.parse(partitions), b"files", digests, version, checksum
-            )
+                attempt or self.attempt(step),
+                Partitions.parse(partitions),
+                b"files",
+                digests,
+                version,
+                checksum,
+                size_bytes,
+            ),
+            after_ms=after_ms,
         )
 
     def end(self, step: str) -> tuple[Event, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from given import sets
 from master.driving import Driven
 from rekindle.errors import Refused
 from rekindle.master import stimuli as st
@@ -12,7 +13,9 @@ from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.events import Fence, RunFailing
 from rekindle.master.state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY
+from rekindle.model.parts import Parts
 
 TWO = "a[1] =blocking=> b[1]\na =blocking=> c[1]"
 
@@ -100,3 +103,28 @@ def test_a_run_without_sinks_succeeds_when_all_is_committed() -> None:
     run.finish("a")
     assert run.is_now(Phase.SUCCEEDED)
     assert run.give(st.SinkDone("a", Fence(7, 1, 1))) == ()
+
+
+def test_a_published_result_that_others_read_is_made_again_if_it_is_lost_before() -> None:
+    run = Driven("a[1] =blocking=> b[1]", sinks=("a", "b"))
+    run.finish("a")
+    run.commit("b", "0")
+    run.lose("a", "0")
+    run.end("b")
+    assert run.open() == {"a": "0"}
+    run.finish("a")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_what_was_published_and_came_back_different_is_published_again() -> None:
+    run = Driven("a[1]?:caching =caching=> b[1]\na =caching=> c[1]", sinks=("a", "b", "c"))
+    for step in "abc":
+        run.finish(step)
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkDone("a", fence))
+    run.give(st.PartsLost(Parts(sets("a:0 c:0")), FailureDomain.STORAGE))
+    assert run.open() == {"a": "0"} and "a" in run.state.published
+    run.finish("a")
+    assert "a" not in run.state.published

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from master.driving import AT_ONCE, Driven
+from rekindle.failover.budget import Choice
 from rekindle.master import stimuli as st
+from rekindle.master.apply import fold
 from rekindle.master.commands import DeleteAttempt, Stop
 from rekindle.master.config import MasterConfig
-from rekindle.master.events import GenerationOpened, PartitionsReleased, RunClosed
+from rekindle.master.decide import decide
+from rekindle.master.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
+from rekindle.master.releasing import kept_bytes, over_budget
 from rekindle.master.state import Phase
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import Proof
@@ -125,3 +129,82 @@ def test_a_published_output_is_not_released_while_the_run_goes_on() -> None:
     run.lose("c", "0")
     run.commit("c", "0")
     assert released(run) == [] and run.state.steps["b"].committed
+
+
+def test_what_is_read_and_published_stays_until_it_is_published() -> None:
+    run = Driven("a[1] =blocking=> b[1]", sinks=("a", "b"))
+    run.finish("a")
+    run.commit("b", "0")
+    assert released(run) == []
+    run.end("b")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED) and sorted(released(run)) == ["a", "b"]
+
+
+def budgeted(drawing: str, budget_bytes: int, *, sinks: tuple[str, ...] = ()) -> Driven:
+    config = MasterConfig(backoff=AT_ONCE.backoff, budget_bytes=budget_bytes)
+    return Driven(drawing, config=config, sinks=sinks)
+
+
+THREE = "a[1]@run_end =blocking=> b[1]@run_end =blocking=> c[1]@run_end =blocking=> d[1]"
+
+
+def test_over_the_budget_the_cheapest_spare_goes() -> None:
+    run = budgeted(THREE, 35, sinks=("d",))
+    for step, cost_ms in (("a", 50), ("b", 5), ("c", 50)):
+        run.commit(step, "0", size_bytes=10, after_ms=cost_ms)
+        run.end(step)
+    assert run.state.stored_bytes == 30
+    run.commit("d", "0", size_bytes=10)
+    assert released(run) == ["b"]
+    assert [event.is_for_budget for event in run.last if isinstance(event, PartitionsReleased)] == [True]
+    assert run.state.steps["a"].committed
+
+
+def test_nothing_that_is_needed_goes_for_the_budget() -> None:
+    run = budgeted(THREE, 5)
+    run.commit("a", "0", size_bytes=10)
+    run.end("a")
+    assert released(run) == [] and over_budget(run.state) == Choice((), 5)
+    run.commit("b", "0", size_bytes=10)
+    assert released(run) == [], "the attempt at b still reads it"
+    run.end("b")
+    assert released(run) == ["a"] and over_budget(run.state) == Choice((), 5)
+
+
+def test_what_is_being_deleted_counts_no_more_against_the_budget() -> None:
+    run = budgeted(THREE, 15, sinks=("d",))
+    first = run.attempt("a")
+    run.commit("a", "0", size_bytes=10)
+    run.end("a")
+    run.commit("b", "0", size_bytes=10)
+    run.end("b")
+    assert (
+        released(run) == ["a"]
+        and deletions(run) == [first]
+        and run.state.stored_bytes == 20
+        and kept_bytes(run.state) == 10
+    )
+    run.give(st.DeletionDone(first))
+    assert run.state.stored_bytes == 10
+
+
+def test_what_was_adopted_is_weighed_once() -> None:
+    run = budgeted("a[2] =blocking=> b[2]", 1000)
+    old = run.attempt("a")
+    run.commit("a", "0", size_bytes=7)
+    run.take_over()
+    run.give(st.AttemptSealed(old, run.graph.whole["a"], b"files", None, 0, size_bytes=15))
+    assert run.state.sizes[old] == 15
+
+
+def test_a_pinned_run_releases_nothing() -> None:
+    run = Driven("a[1] =blocking=> b[1]", sinks=("b",))
+    run.finish("a")
+    seen = st.CommitsSeen(run.attempt("b"), run.graph.whole["b"], b"files")
+    told = decide(run.state, seen, 9, 0.0, lambda: True)
+    assert isinstance(told[0], PinNoticed) and not any(isinstance(one, PartitionsReleased) for one in told)
+    again = fold(run.state, told)
+    assert again is not None and again.is_pinned and again.steps["a"].committed
+    back = decide(run.state, seen, 9, 0.0, lambda: False)
+    assert any(isinstance(one, PartitionsReleased) for one in back)

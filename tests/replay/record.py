@@ -67,6 +67,25 @@ def lost_exchange() -> tuple[list[bytes], list[Event]]:
     return bodies, list(read(store, RUN, codec()).events)
 
 
+def pinned() -> tuple[list[bytes], list[Event]]:
+    """Somebody pinned the run before its first result could go."""
+    store = MemoryStore()
+    start = st.StartRun("run", "pipeline", 1, draw("a[2] =blocking=> b[2]"), (), {}, MasterConfig(), 0, 0, "app0", "me")
+    journal, history = take_over(
+        store, RUN, codec(), lambda history, epoch: decide(None, start, 1), owner=Owner("host", 1), writer="by-hand"
+    )
+    state = fold(None, history.events)
+    for _ in "ab":
+        assert state is not None
+        (attempt,) = state.attempts
+        for stimulus in (st.CommitsSeen(attempt, Partitions((0, 1)), b"files"), st.AttemptEnded(attempt)):
+            events = decide(state, stimulus, 2, 0.0, lambda: True)
+            journal.append(*events)
+            state = fold(state, events)
+    bodies = [store.objects[folder_of(RUN) + name][0] for name in store.list_after(folder_of(RUN))]
+    return bodies, list(read(store, RUN, codec()).events)
+
+
 def write(folder: Path, name: str, bodies: list[bytes], events: list[Event]) -> None:
     state = fold(None, events)
     assert state is not None
@@ -81,11 +100,15 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     if not (folder / "lost-exchange.journal").exists():
         write(folder, "lost-exchange", *lost_exchange())
+    if not (folder / "pinned.journal").exists():
+        write(folder, "pinned", *pinned())
     there = {type(event) for path in folder.glob("*.journal") for event in events_in(load(path))}
     missing = set(get_args(Event)) - there
     if not missing:
         return
     for seed in SEEDS:
+        if (folder / f"seed-{seed}.journal").exists():
+            continue
         found = recorded(seed)
         if found is None or not missing & {type(event) for event in found[1]}:
             continue

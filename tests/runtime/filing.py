@@ -71,7 +71,10 @@ class Filing(Instant):
         if commits:
             done = Partitions(one.partition for one in commits)
             packed = manifest.pack(commits, "{}")
-            self._happened.append(st.CommitsSeen(attempt, done, packed, None, command.exchange_version))
+            size = manifest.size_of(commits)
+            self._happened.append(
+                st.CommitsSeen(attempt, done, packed, None, command.exchange_version, size_bytes=size)
+            )
         cause = Cause(FailureKind.EXCEPTION, "daily.py:12: ValueError: no such customer")
         failures = (Failure(attempt.step, broken, cause, "ValueError"),) if broken else ()
         self._happened.append(st.AttemptEnded(attempt, failures))

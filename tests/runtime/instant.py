@@ -52,6 +52,8 @@ class Instant:
                 self._happened.append(st.SinkDone(sink, fence))
             case cmd.DeleteAttempt(attempt):
                 self._happened.append(st.DeletionDone(attempt))
+            case cmd.ReleaseExchanges():
+                pass
             case cmd.WakeAt() | cmd.Stop():
                 raise AssertionError("the loop keeps these to itself")
 

@@ -98,6 +98,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     files = new ArrayList<>();
     committing = false;
     DigestedParquet.take(); // What a failed task left in this thread.
+    LocalFolders.mark();
   }
 
   @Override

@@ -12,14 +12,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.checks import Check, Verdict
+from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, table, width, wrapped
 from rekindle.config import Config, java_home
@@ -33,36 +33,33 @@ SPARK_LEAST, SPARK_BELOW = (4, 1), (5, 0)
 JAVA_SECONDS = 20
 
 
-class Verdict(Enum):
-    """What a check came to; the value is the mark before its line."""
-
-    FINE = "ok"
-    WARNING = "warn"
-    PROBLEM = "bad"
-
-
 COLORS = {Verdict.FINE: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
-
-
-class Check(NamedTuple):
-    """One thing that was looked at."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    next: str = ""
 
 
 @click.command("doctor")
 @click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
+@click.option(
+    "--local-dir",
+    "local_dirs",
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder of this host that Spark was given for local files (SPARK_LOCAL_DIRS, spark.local.dir): say what "
+    "applications take there, and what killed processes left. Can be repeated.",
+)
+@click.option(
+    "--remove-dead",
+    "removes",
+    is_flag=True,
+    help="Remove from these folders what Rekindle marked as its own and whose process is gone.",
+)
 @with_settings
-def command(settings: Settings, is_json: bool) -> ExitCode:
-    """Look for what would go wrong: versions, storage, jar, settings.
+def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], removes: bool) -> ExitCode:
+    """Look for what would go wrong: versions, storage, jar, settings, local folders.
 
     Starts no Spark. Writes and deletes three small objects at the location, to see that it keeps two writers apart.
     """
     config = settings.config()
-    checks = [*_packages(), _java(), _jar(), _location(config)]
+    checks = [*_packages(), _java(), _jar(), _location(config), *looked_at(local_dirs, removes=removes)]
     if is_json:
         rows = [{"setting": key, "value": value, "from": origin} for key, value, origin in config.rows()]
         made = {"checks": [{**one._asdict(), "verdict": one.verdict.value} for one in checks], "settings": rows}

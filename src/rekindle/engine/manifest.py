@@ -75,6 +75,11 @@ def digests(commits: Iterable[Commit], nothing: str) -> bytes | None:
     return bytes.fromhex("".join(found)) if found and all(found) else None
 
 
+def size_of(commits: Iterable[Commit]) -> int:
+    """The bytes of the files of these partitions."""
+    return sum(commit.bytes for commit in commits if commit.bytes > 0)
+
+
 def schema_of(packed: bytes) -> str:
     """The schema of the result as Spark's JSON, so that a consumer can be planned without its producer's code."""
     return _columns(packed).schema

@@ -5,7 +5,8 @@ Rules
   be resumed, also in the one after it, where everything that dies with an application is gone.
 - A vertex in flight still reads. A vertex that lost its result reads again.
 - An output is needed until it is published. Where the stored files are what was published they are never released.
-- A pin holds for ever. So does `keep_until` forever; `run end` holds until the run succeeded or was given up.
+- A pin holds for ever. So does `keep_until` forever; `run end` holds until the run succeeded or was given up, or until
+  the run needs the space (`spare`).
 - Nothing is deleted here. Asking twice gives the same answer until the journal says `Released`.
 """
 
@@ -62,21 +63,38 @@ def phase_of(has_succeeded: bool, is_stopped: bool, silent_ms: int, grace_ms: in
 def releasable(graph: Graph, tracker: Availability, holds: Holds, phase: RunPhase) -> Parts:
     """The available results, and exchanges, that may go."""
     needed = Parts() if phase.is_over else _needed(graph, tracker)
-    results: dict[str, Partitions] = {}
-    for step, stored in tracker.results.items():
-        free = stored - needed.results.get(step, EMPTY) - holds.pins.get(step, EMPTY)
-        if free and not _is_kept(graph, step, holds, phase):
-            results[step] = free
+    results = _free(tracker, needed, holds)
+    results = {step: free for step, free in results.items() if not _is_kept(graph, tracker, step, holds, phase)}
     exchanges = {x: at - needed.exchanges.get(x, EMPTY) for x, at in tracker.exchanges.items()}
     return Parts(results, {x: at for x, at in exchanges.items() if at})
 
 
-def _is_kept(graph: Graph, step: str, holds: Holds, phase: RunPhase) -> bool:
+def spare(graph: Graph, tracker: Availability, holds: Holds) -> dict[str, Partitions]:
+    """The available results of an active run that nobody can need, although they are kept until its end."""
+    free = _free(tracker, _needed(graph, tracker), holds)
+    return {step: at for step, at in free.items() if not _is_wanted(graph, tracker, step, holds, RunPhase.ACTIVE)}
+
+
+def _free(tracker: Availability, needed: Parts, holds: Holds) -> dict[str, Partitions]:
+    free = {
+        step: stored - needed.results.get(step, EMPTY) - holds.pins.get(step, EMPTY)
+        for step, stored in tracker.results.items()
+    }
+    return {step: at for step, at in free.items() if at}
+
+
+def _is_kept(graph: Graph, tracker: Availability, step: str, holds: Holds, phase: RunPhase) -> bool:
+    if _is_wanted(graph, tracker, step, holds, phase):
+        return True
+    return graph.steps[step].keep is KeepUntil.RUN_END and not phase.is_over
+
+
+def _is_wanted(graph: Graph, tracker: Availability, step: str, holds: Holds, phase: RunPhase) -> bool:
+    """Somebody outside the graph wants it."""
     if step in holds.promoted or graph.steps[step].keep is KeepUntil.FOREVER:
         return True
-    if not graph.outputs[step] and step not in holds.published:
-        return phase is not RunPhase.GIVEN_UP
-    return graph.steps[step].keep is KeepUntil.RUN_END and not phase.is_over
+    is_output = not graph.outputs[step] and step not in holds.published
+    return (is_output or step in tracker.wanted) and phase is not RunPhase.GIVEN_UP
 
 
 def _needed(graph: Graph, tracker: Availability) -> Parts:

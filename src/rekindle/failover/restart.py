@@ -110,7 +110,7 @@ def _close(graph: Graph, tracker: Availability, happened: Happened, started: _Se
         closure.add(step, partitions, CodeChanged())
         closure.change(step, partitions)
     for step in graph.steps:
-        if graph.has_output_duty(step):
+        if graph.has_output_duty(step) or step in tracker.wanted:
             closure.add(step, graph.whole[step] - held.get(step, EMPTY), ResultLost())
     for step, partitions in happened.changed.results.items():
         closure.change(step, partitions)

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from rekindle.failover.carry import carry_over
 from rekindle.failover.poison import tried_last
-from rekindle.failover.release import Holds, RunPhase, releasable
+from rekindle.failover.release import RunPhase
 from rekindle.failover.restart import Happened, Strategy, remaining_set
 from rekindle.failover.restart_set import RestartSet
 from rekindle.master.beside_poison import blocked, failures, poisoned, sentence
 from rekindle.master.draft import Draft
-from rekindle.master.events import AttemptOpened, PartitionsReleased, RunClosed, RunFailed, Why
+from rekindle.master.events import AttemptOpened, RunFailed, Why
 from rekindle.master.failures import give_up
 from rekindle.master.layout import Sets
 from rekindle.master.publishing import publish
+from rekindle.master.releasing import close, keep_to_budget, let_go_exchanges, release
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
 from rekindle.model.because import ExchangeChanged, Reason, WholeStep
@@ -34,7 +35,7 @@ def advance(draft: Draft) -> None:
     if draft.state.phase is Phase.RUNNING:
         _run(draft)
     elif draft.state.phase is Phase.CLOSING:
-        _close(draft)
+        close(draft)
     if draft.state.phase is Phase.FAILING and not draft.state.attempts:
         draft.add(RunFailed(draft.now_ms))
 
@@ -58,10 +59,18 @@ def _run(draft: Draft) -> None:
             _finish_beside_poison(draft, plan)
         else:
             publish(draft)
+    _release(draft)
+
+
+def _release(draft: Draft) -> None:
     if draft.state.phase is Phase.SUCCEEDED:
-        _release(draft, RunPhase.SUCCEEDED)
-    elif draft.state.config.is_released_early and draft.has_completed() and not draft.state.forced():
-        _release(draft, RunPhase.ACTIVE)
+        release(draft, RunPhase.SUCCEEDED)
+    elif draft.state.phase is Phase.RUNNING and not draft.state.forced():
+        if draft.state.config.is_released_early and draft.has_completed():
+            release(draft, RunPhase.ACTIVE)
+        keep_to_budget(draft)
+    if draft.state.phase in (Phase.RUNNING, Phase.SUCCEEDED) and draft.state.config.is_released_early:
+        let_go_exchanges(draft)
 
 
 def _renew(draft: Draft, plan: RestartSet) -> bool:
@@ -207,20 +216,3 @@ def _files_read(state: RunState, name: str, partitions: Partitions) -> tuple[Att
         if not segment.partitions.is_disjoint(read)
     }
     return tuple(sorted(found))
-
-
-def _release(draft: Draft, phase: RunPhase) -> None:
-    state = draft.state
-    holds = Holds(published=frozenset(state.published) if phase.is_over else frozenset())
-    free = releasable(state.layout.graph, state.tracker(), holds, phase)
-    for name, partitions in free.results.items():
-        if stored := partitions & draft.step(name).committed:
-            draft.add(PartitionsReleased(name, stored))
-
-
-def _close(draft: Draft) -> None:
-    for name, step in draft.state.steps.items():
-        if step.committed:
-            draft.add(PartitionsReleased(name, step.committed))
-    if not draft.state.attempts and not draft.state.undeleted:
-        draft.add(RunClosed(draft.now_ms))

@@ -61,13 +61,17 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             return _exchanges_lost(state, event)
         case ev.PartitionsReleased():
             return _released(state, event)
+        case ev.ExchangesReleased():
+            return _exchanges_released(state, event)
+        case ev.PinNoticed():
+            return replace(state, is_pinned=event.is_pinned)
         case ev.AttemptDeleted():
-            assert event.attempt in state.undeleted, "deleted what was not there to delete"
-            return replace(state, undeleted=state.undeleted - {event.attempt})
+            return _deleted(state, event)
         case ev.HoleAccepted():
             return _hole_accepted(state, event)
         case ev.PublicationOpened():
-            assert all(state.is_complete(sink) for sink in state.sinks), "publish together"
+            waiting = (sink for sink in state.sinks if sink not in state.published)
+            assert all(map(state.is_complete, waiting)), "publish together"
             return replace(state, publication=event.fence, publication_number=event.fence.number)
         case ev.SinkPublished():
             assert event.fence == state.publication, "published under another fence"
@@ -119,6 +123,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
             step,
             due_ms=0,
             held={} if is_new_application else step.held,
+            let_go=0,
             attempts=0 if is_resumed else step.attempts,
             suspects=Suspects() if is_resumed else step.suspects,
             blamed={} if is_resumed else step.blamed,
@@ -174,8 +179,8 @@ def _attempt_opened(state: RunState, event: ev.AttemptOpened) -> RunState:
     assert event.partitions.is_disjoint(step.released), "computes what was released in this generation"
     assert event.partitions.is_disjoint(step.holes), "computes what was left out"
     assert event.partitions.is_disjoint(state.running(attempt.step)), "computes what is in flight"
-    step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1)
-    opened = AttemptState(attempt, event.partitions, AttemptStatus.RUNNING, event.reads)
+    step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1, let_go=0)
+    opened = AttemptState(attempt, event.partitions, AttemptStatus.RUNNING, event.reads, event.at_ms)
     return replace(
         _with_step(state, attempt.step, step),
         attempts=state.attempts | {attempt: opened},
@@ -200,10 +205,29 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         forced=step.forced - event.partitions,
         held=held,
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
+        spent_ms=step.spent_ms + (0 if event.is_adopted else max(0, event.at_ms - attempt.last_ms)),
+        made=step.made + (0 if event.is_adopted else len(event.partitions)),
     )
-    left = replace(attempt, partitions=attempt.partitions - event.partitions)
-    committed = replace(_with_step(state, name, step), attempts=state.attempts | {event.attempt: left})
+    left = replace(attempt, partitions=attempt.partitions - event.partitions, last_ms=event.at_ms)
+    committed = replace(
+        _with_step(state, name, step),
+        attempts=state.attempts | {event.attempt: left},
+        sizes=state.sizes | {event.attempt: _size(state, event)},
+        published=_still_published(state, event),
+    )
     return _with_changed_inputs(committed, name, event.changed)
+
+
+def _still_published(state: RunState, event: ev.PartitionsCommitted) -> dict[str, ev.Fence]:
+    """What came back different is not what its target holds."""
+    if not event.changed:
+        return state.published
+    return {sink: fence for sink, fence in state.published.items() if sink != event.attempt.step}
+
+
+def _size(state: RunState, event: ev.PartitionsCommitted) -> int:
+    """What a dead driver left is listed as a whole, with what was known of it."""
+    return event.size_bytes if event.is_adopted else state.sizes.get(event.attempt, 0) + event.size_bytes
 
 
 def _with_changed_inputs(state: RunState, name: str, changed: Partitions) -> RunState:
@@ -262,6 +286,19 @@ def _released(state: RunState, event: ev.PartitionsReleased) -> RunState:
     assert event.partitions <= step.committed, "released what did not count"
     gone = remove(step, event.partitions, are_inputs_equal=True)
     return _with_step(state, event.step, replace(gone, released=gone.released | event.partitions))
+
+
+def _deleted(state: RunState, event: ev.AttemptDeleted) -> RunState:
+    assert event.attempt in state.undeleted, "deleted what was not there to delete"
+    sizes = {attempt: size for attempt, size in state.sizes.items() if attempt != event.attempt}
+    return replace(state, undeleted=state.undeleted - {event.attempt}, sizes=sizes)
+
+
+def _exchanges_released(state: RunState, event: ev.ExchangesReleased) -> RunState:
+    step = state.steps[event.step]
+    assert state.is_complete(event.step), "let go what is still needed"
+    assert not any(state.attempts_of(event.step)), "let go what an attempt may read"
+    return _with_step(state, event.step, replace(step, held={}, let_go=state.attempt_number))
 
 
 def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:

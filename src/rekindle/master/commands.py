@@ -93,6 +93,19 @@ class DeleteAttempt(msgspec.Struct, frozen=True):
         return "delete", self.attempt
 
 
+class ReleaseExchanges(msgspec.Struct, frozen=True):
+    """Let go what was held to make this generation of a step. `before` is the number of the newest attempt: one that
+    comes later holds its own."""
+
+    step: str
+    generation: int
+    before: int
+
+    @property
+    def key(self) -> Key:
+        return "let go", (self.step, self.before)
+
+
 class WakeAt(msgspec.Struct, frozen=True):
     """Send a `Tick` at this time."""
 
@@ -111,4 +124,4 @@ class Stop(msgspec.Struct, frozen=True):
         return "stop", 0
 
 
-Command = StartAttempt | CancelAttempt | SealAttempt | PublishSink | DeleteAttempt | WakeAt | Stop
+Command = StartAttempt | CancelAttempt | SealAttempt | PublishSink | DeleteAttempt | ReleaseExchanges | WakeAt | Stop

@@ -34,7 +34,7 @@ class BackoffSpec(msgspec.Struct, frozen=True):
 
 
 class MasterConfig(msgspec.Struct, frozen=True):
-    """What the master may do, and how often."""
+    """What the master may do, and how often. `budget_bytes` is what the results of the run may take; 0 is no limit."""
 
     strategy: Strategy = Strategy.REGION
     backoff: BackoffSpec = BackoffSpec()
@@ -42,6 +42,7 @@ class MasterConfig(msgspec.Struct, frozen=True):
     poison_step_max: int = 20
     attempts_per_step_max: int = 100
     is_released_early: bool = True
+    budget_bytes: int = 0
 
     @property
     def poison(self) -> PoisonLimits:

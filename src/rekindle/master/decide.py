@@ -9,21 +9,35 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from rekindle.master import opening, publishing, reports
 from rekindle.master import stimuli as st
 from rekindle.master.advance import advance
-from rekindle.master.apply import fold
+from rekindle.master.apply import apply, fold
 from rekindle.master.draft import Draft
-from rekindle.master.events import AttemptDeleted, Event
+from rekindle.master.events import AttemptDeleted, Event, PartitionsReleased, PinNoticed
 from rekindle.master.failures import give_up
 from rekindle.master.state import Phase, RunState
 
 
-def decide(state: RunState | None, stimulus: st.Stimulus, now_ms: int, jitter: float = 0.0) -> tuple[Event, ...]:
-    """The events that follow from this stimulus. `jitter` is drawn by the caller from [-1, 1]."""
-    return decision(state, stimulus, now_ms, jitter)[0]
+def decide(
+    state: RunState | None,
+    stimulus: st.Stimulus,
+    now_ms: int,
+    jitter: float = 0.0,
+    is_pinned: Callable[[], bool] | None = None,
+) -> tuple[Event, ...]:
+    """The events that follow from this stimulus. `jitter` is drawn by the caller from [-1, 1]. `is_pinned` tells if
+    somebody keeps the run for ever; it is asked only where something is about to go."""
+    events = decision(state, stimulus, now_ms, jitter)[0]
+    if state is None or is_pinned is None or not any(isinstance(event, PartitionsReleased) for event in events):
+        return events
+    noticed = PinNoticed(is_pinned())
+    if noticed.is_pinned == state.is_pinned:
+        return events
+    return (noticed, *decision(apply(state, noticed), stimulus, now_ms, jitter)[0])
 
 
 def decision(

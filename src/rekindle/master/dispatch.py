@@ -19,6 +19,7 @@ from rekindle.master.commands import (
     Input,
     Key,
     PublishSink,
+    ReleaseExchanges,
     SealAttempt,
     StartAttempt,
     Stop,
@@ -37,7 +38,7 @@ def commands(state: RunState, sent: Container[Key] = ()) -> list[Command]:
     for one in state.attempts.values():
         if (_WORDS[one.status], one.attempt) not in sent:
             found.append(_for_attempt(state, one))
-    rest = (*_publications(state), *_deletions(state), *_alarms(state))
+    rest = (*_publications(state), *_deletions(state), *_exchanges(state), *_alarms(state))
     found.extend(command for command in rest if command.key not in sent)
     if is_over(state):
         found.append(Stop())
@@ -92,6 +93,12 @@ def _holes(state: RunState, sink: str) -> tuple[tuple[str, Partitions], ...]:
 
 def _deletions(state: RunState) -> Iterator[Command]:
     return (DeleteAttempt(attempt) for attempt in sorted(deletable(state)))
+
+
+def _exchanges(state: RunState) -> Iterator[Command]:
+    for name, step in state.steps.items():
+        if step.let_go:
+            yield ReleaseExchanges(name, step.generation, step.let_go)
 
 
 def _alarms(state: RunState) -> Iterator[Command]:

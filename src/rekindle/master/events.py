@@ -118,8 +118,8 @@ class AttemptOpened(_Event, frozen=True, tag=True):
 
 class PartitionsCommitted(_Event, frozen=True, tag=True):
     """These partitions count from here on, with the files the manifest names. `changed` are those that had
-    counted before and came back different, or not known to be equal. Manifest and digests are those of `of`:
-    the engine's report, of which parts may have come too late to count."""
+    counted before and came back different, or not known to be equal. Manifest, digests and size are those of `of`:
+    the engine's report, of which parts may have come too late to count. What is adopted is all that the attempt has."""
 
     attempt: AttemptId
     partitions: Partitions
@@ -131,6 +131,7 @@ class PartitionsCommitted(_Event, frozen=True, tag=True):
     exchange_version: int = 0
     exchange_checksum: str | None = None
     is_adopted: bool = False
+    size_bytes: int = 0
 
 
 class ExchangeCarried(_Event, frozen=True, tag=True):
@@ -175,10 +176,25 @@ class ExchangesLost(_Event, frozen=True, tag=True):
 
 
 class PartitionsReleased(_Event, frozen=True, tag=True):
-    """Nobody can need these any more. Final: this generation never holds them again."""
+    """Nobody can need these any more. Final: this generation never holds them again. `is_for_budget`: they would have
+    been kept longer, but the run kept more than it may."""
 
     step: str
     partitions: Partitions
+    is_for_budget: bool = False
+
+
+class ExchangesReleased(_Event, frozen=True, tag=True):
+    """The step is complete and nothing of it runs: the engine lets go what it held to make it. Whatever of the step is
+    made again is made over new exchanges."""
+
+    step: str
+
+
+class PinNoticed(_Event, frozen=True, tag=True):
+    """Somebody pinned the run, or took the pin back. While it is pinned nothing of it is released."""
+
+    is_pinned: bool
 
 
 class AttemptDeleted(_Event, frozen=True, tag=True):
@@ -259,6 +275,8 @@ Event = (
     | PartitionsLost
     | ExchangesLost
     | PartitionsReleased
+    | ExchangesReleased
+    | PinNoticed
     | AttemptDeleted
     | HoleAccepted
     | PublicationOpened

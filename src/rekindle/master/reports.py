@@ -93,6 +93,7 @@ def _commit(draft: Draft, report: CommitsSeen | AttemptSealed, checksum: str | N
             exchange_version=draft.step(name).exchange_version,
             exchange_checksum=checksum,
             is_adopted=is_adopted,
+            size_bytes=report.size_bytes,
         )
     )
     if changed:

@@ -74,6 +74,8 @@ class StepState(msgspec.Struct, frozen=True):
     holes        failed, and left out on the user's word: they count as partitions without rows, and have no files
     held         exchange parts of this generation that the application still has
     blamed       the last failure of each signature, to be named if it turns out to be poison
+    let_go       the newest attempt of the run when the exchanges were let go; 0 where they were not
+    spent_ms     how long attempts took to make what they committed, and how many partitions that were: `made`
     """
 
     generation: int = 0
@@ -92,6 +94,9 @@ class StepState(msgspec.Struct, frozen=True):
     due_ms: int = 0
     attempts: int = 0
     holes: Partitions = EMPTY
+    spent_ms: int = 0
+    made: int = 0
+    let_go: int = 0
 
     @property
     def available(self) -> Partitions:
@@ -110,16 +115,19 @@ class StepState(msgspec.Struct, frozen=True):
 
 
 class AttemptState(msgspec.Struct, frozen=True):
-    """An open attempt. `partitions` are those it may still commit."""
+    """An open attempt. `partitions` are those it may still commit; `last_ms` is when it was opened, or last committed
+    something."""
 
     attempt: AttemptId
     partitions: Partitions
     status: AttemptStatus
     reads: tuple[AttemptId, ...]
+    last_ms: int
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """A whole run. `undeleted` are closed attempts whose files were not reported gone."""
+    """A whole run. `undeleted` are closed attempts whose files were not reported gone; `sizes` are the bytes that
+    attempts reported, as long as their files are there."""
 
     run: str
     pipeline: str
@@ -144,6 +152,13 @@ class RunState(msgspec.Struct, frozen=True):
     published: dict[str, Fence] = {}
     failing: RunFailing | None = None
     settings: dict[str, str] = {}
+    sizes: dict[AttemptId, int] = {}
+    is_pinned: bool = False
+
+    @property
+    def stored_bytes(self) -> int:
+        """What its results take, those that are being deleted included."""
+        return sum(self.sizes.values())
 
     def attempts_of(self, step: str) -> Iterator[AttemptState]:
         return (one for one in self.attempts.values() if one.attempt.step == step)
@@ -181,6 +196,7 @@ class RunState(msgspec.Struct, frozen=True):
             started={name: step.available | step.seen_partitions() for name, step in self.steps.items()},
             running=running,
             exchanges=self._held(),
+            wanted=frozenset(self.sinks) - self.published.keys(),
         )
 
     def _held(self) -> dict[ExchangeId, Partitions]:

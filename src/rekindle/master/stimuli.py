@@ -52,7 +52,8 @@ class TakeOver(msgspec.Struct, frozen=True):
 
 class CommitsSeen(msgspec.Struct, frozen=True):
     """Partitions of a running attempt whose files are final. `exchange_version` is higher than that of the
-    command if a map output under the group came back different, or not known to be equal."""
+    command if a map output under the group came back different, or not known to be equal. `size_bytes` is what they
+    take of the run's location: nothing, if they lie on executors."""
 
     attempt: AttemptId
     partitions: Partitions
@@ -60,6 +61,7 @@ class CommitsSeen(msgspec.Struct, frozen=True):
     digests: bytes | None = None
     exchange_version: int = 0
     exchange_checksum: str | None = None
+    size_bytes: int = 0
 
 
 class AttemptEnded(msgspec.Struct, frozen=True):
@@ -80,6 +82,7 @@ class AttemptSealed(msgspec.Struct, frozen=True):
     manifest: bytes = b""
     digests: bytes | None = None
     exchange_version: int | None = None
+    size_bytes: int = 0
 
 
 class PartsLost(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ Rules
   more unless something they read changes.
 - `exchanges` holds the map parts the engine still has. An exchange that several groups read counts as
   available only where every one of them still has it.
+- `wanted` names steps whose results go somewhere and are not there yet: they are outputs, whoever else reads them.
 - A loss takes away; nothing here marks and unmarks.
 """
 
@@ -29,6 +30,7 @@ class Availability:
     started: Mapping[str, Partitions] = field(default_factory=dict)
     running: Mapping[str, Partitions] = field(default_factory=dict)
     exchanges: Mapping[ExchangeId, Partitions] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
 
     @classmethod
     def finished(cls, graph: Graph) -> Availability:

@@ -18,7 +18,7 @@ import msgspec
 
 from rekindle.master.events import Why
 from rekindle.model.because import sentence
-from rekindle.model.kinds import Determinism
+from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
@@ -68,6 +68,7 @@ class Stage:
     saved_ms: int | None = None
     note: str = ""
     holes: Partitions = EMPTY
+    keep: KeepUntil | None = None
 
     @property
     def numbers(self) -> str:
@@ -150,6 +151,7 @@ class Stage:
             "saved_ms": self.saved_ms,
             "note": self.note,
             "left_out": str(self.holes),
+            "keep_until": self.keep.value if self.keep else None,
         }
 
 
@@ -176,17 +178,44 @@ class Loss:
 @dataclass(frozen=True, slots=True)
 class Deletion:
     """Files that the run removes: those of these partitions, which count now; or leftovers, if there are none.
-    `is_after` the run has succeeded."""
+    `is_after` the run has succeeded; `is_released` if nobody needs them then, and not because others replace them."""
 
     step: str
     partitions: Partitions
     is_after: bool
+    is_released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the results of the run may take. `peak_bytes` is what they take at the most, None where that is not known;
+    `short_bytes` is how much of that is needed above the budget; `gone` are the results that go for it before the run
+    ends, although they would have been kept."""
+
+    bytes: int
+    peak_bytes: int | None
+    short_bytes: int = 0
+    gone: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        said = [f"Budget {bytes_text(self.bytes)}: {self._peak()}."]
+        if self.gone:
+            said.append(f"The results of {' and '.join(self.gone)} go for it as soon as nobody needs them.")
+        if self.short_bytes:
+            said.append(f"{bytes_text(self.short_bytes)} more are needed at once: nothing that is needed is deleted.")
+        return " ".join(said)
+
+    def _peak(self) -> str:
+        if self.peak_bytes is None:
+            return "how large the results will be is not known yet"
+        return f"the results take {bytes_text(self.peak_bytes)} at the most"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
-    of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it."""
+    of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it; `released` are
+    the steps whose results go before the run ends, because they were consumed."""
 
     pipeline: str
     run: str
@@ -201,6 +230,8 @@ class Plan:
     ends: str = ""
     living: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    budget: Budget | None = None
+    released: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
@@ -252,6 +283,8 @@ class Plan:
             f"{what} {self.vertices:,} of {count_text(self.total, 'partition')}, {tasks} Spark tasks, {time}. "
             f"{self._deleted()}"
         )
+        if self.budget is not None:
+            yield str(self.budget)
         if self.loss is not None:
             yield str(self.loss)
         yield from self.uncertain
@@ -261,15 +294,22 @@ class Plan:
             yield f"It cannot finish: {self.ends}"
 
     def _deleted(self) -> str:
-        now = [one for one in self.deletions if not one.is_after and one.partitions]
+        replaced = [one for one in self.deletions if not (one.is_after or one.is_released) and one.partitions]
         after = list(dict.fromkeys(one.step for one in self.deletions if one.is_after))
-        if now:
-            gone = ", ".join(f"{len(one.partitions)} partitions of {one.step}" for one in now)
-            said = f"Deleted once they are replaced: {gone}."
-        else:
-            said = "Nothing that counts will be deleted"
-            said += " before the run has succeeded." if after else "."
-        return f"{said} Then the results of {' and '.join(after)} go." if after else said
+        forever = [stage.step for stage in self.stages if stage.keep is KeepUntil.FOREVER]
+        said = []
+        if replaced:
+            gone = ", ".join(f"{len(one.partitions)} partitions of {one.step}" for one in replaced)
+            said.append(f"Deleted once they are replaced: {gone}.")
+        if self.released:
+            said.append(f"The results of {' and '.join(self.released)} go as soon as they are consumed.")
+        if not said:
+            said.append(f"Nothing that counts will be deleted{' before the run has succeeded' if after else ''}.")
+        if after:
+            said.append(f"Then the results of {' and '.join(after)} go.")
+        if forever:
+            said.append(f"{' and '.join(forever)} {'stays' if len(forever) == 1 else 'stay'} for ever.")
+        return " ".join(said)
 
     def __str__(self) -> str:
         rows = [(one.step, one.action.value, one.numbers, one.reason, one.stands) for one in self.stages]
@@ -294,7 +334,12 @@ class Plan:
             "ms": _pair(self.span),
             "publishes": list(self.publishes),
             "deletions": [
-                {"step": one.step, "partitions": str(one.partitions), "after_success": one.is_after}
+                {
+                    "step": one.step,
+                    "partitions": str(one.partitions),
+                    "after_success": one.is_after,
+                    "released": one.is_released,
+                }
                 for one in self.deletions
             ],
             "worst_loss": self.loss
@@ -303,6 +348,14 @@ class Plan:
                 "partitions": {name: str(at) for name, at in self.loss.partitions.items()},
                 "ms": self.loss.ms,
             },
+            "budget": self.budget
+            and {
+                "bytes": self.budget.bytes,
+                "peak_bytes": self.budget.peak_bytes,
+                "short_bytes": self.budget.short_bytes,
+                "released": list(self.budget.gone),
+            },
+            "released": list(self.released),
             "uncertain": list(self.uncertain),
             "ends": self.ends or None,
             "living": self.living or None,

@@ -21,7 +21,8 @@ from rekindle.master.apply import fold
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
 from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
-from rekindle.master.state import RunState
+from rekindle.master.releasing import kept_bytes, over_budget
+from rekindle.master.state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
@@ -31,12 +32,16 @@ COMMANDS_MAX = 100_000
 
 # What a listing of a dead driver's attempt shows, without touching it.
 Look = Callable[[AttemptId], st.AttemptSealed]
+# The bytes that so many partitions of a step will take; None where nobody knows.
+Expected = Callable[[str, int], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
-    each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them."""
+    each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them.
+    `peak_bytes` is the most that is kept at once, None where a result of unknown size is made; `short_bytes` is by how
+    much the budget is exceeded at the worst."""
 
     opening: RunState
     end: RunState
@@ -45,6 +50,8 @@ class Ahead:
     started: tuple[cmd.StartAttempt, ...]
     doubtful: tuple[str, ...]
     losses: tuple[Loss, ...]
+    peak_bytes: int | None = None
+    short_bytes: int = 0
 
     @property
     def opened(self) -> tuple[AttemptOpened, ...]:
@@ -74,6 +81,10 @@ class _Play:
     events: list[Event]
     now_ms: int
     look: Look
+    expected: Expected
+    peak_bytes: int = 0
+    short_bytes: int = 0
+    is_sized: bool = True
     sent: set[cmd.Key] = field(default_factory=set)
     listed: dict[AttemptId, Partitions] = field(default_factory=dict)
     started: list[cmd.StartAttempt] = field(default_factory=list)
@@ -83,6 +94,12 @@ class _Play:
     def take(self, stimulus: st.Stimulus) -> None:
         events, self.state = decision(self.state, stimulus, self.now_ms)
         self.events.extend(events)
+        self.weigh()
+
+    def weigh(self) -> None:
+        if self.state.phase is Phase.RUNNING:
+            self.peak_bytes = max(self.peak_bytes, kept_bytes(self.state))
+            self.short_bytes = max(self.short_bytes, over_budget(self.state).short_bytes)
 
     def obey(self, command: cmd.Command) -> None:
         self.sent.add(command.key)
@@ -99,6 +116,8 @@ class _Play:
                 self.take(st.SinkDone(sink, fence))
             case cmd.DeleteAttempt(attempt):
                 self.take(st.DeletionDone(attempt))
+            case cmd.ReleaseExchanges():
+                pass
             case cmd.WakeAt(due_ms):
                 self.now_ms = max(self.now_ms, due_ms)
                 self.take(st.Tick())
@@ -112,12 +131,19 @@ class _Play:
             self.doubtful.append(command.attempt.step)
         self.started.append(command)
         self.losses.append(_loss(self.state, command, self.now_ms))
-        self.take(_commits(command, command.partitions))
+        size = self.expected(command.attempt.step, len(command.partitions))
+        self.is_sized = self.is_sized and size is not None
+        self.take(_commits(command, command.partitions, size or 0))
         self.take(st.AttemptEnded(command.attempt))
 
 
 def play(
-    state: RunState | None, first: st.Stimulus, now_ms: int, look: Look, lost: Mapping[str, Partitions] | None = None
+    state: RunState | None,
+    first: st.Stimulus,
+    now_ms: int,
+    look: Look,
+    lost: Mapping[str, Partitions] | None = None,
+    expected: Expected = lambda step, count: None,
 ) -> Ahead:
     """From the opening decision to the end of the run. `lost` is what the engine no longer finds: the run learns it
     when it reads, this knows it from the start. Raises what the run would refuse."""
@@ -127,23 +153,34 @@ def play(
         if state is not None and (hit := partitions & state.steps[name].committed)
     )
     events, opening = decision(fold(state, gone), first, now_ms)
-    walk = _Play(opening, [*gone, *events], now_ms, look)
+    walk = _Play(opening, [*gone, *events], now_ms, look, expected)
+    walk.weigh()
     for _ in range(COMMANDS_MAX):
         waiting = commands(walk.state, walk.sent)
         if not waiting or isinstance(waiting[0], cmd.Stop):
             break
         walk.obey(next((one for one in waiting if isinstance(one, cmd.DeleteAttempt)), waiting[0]))
     doubtful = tuple(dict.fromkeys(walk.doubtful))
-    started, losses = tuple(walk.started), tuple(walk.losses)
-    return Ahead(opening, walk.state, tuple(walk.events), walk.listed, started, doubtful, losses)
+    return Ahead(
+        opening,
+        walk.state,
+        tuple(walk.events),
+        walk.listed,
+        tuple(walk.started),
+        doubtful,
+        tuple(walk.losses),
+        walk.peak_bytes if walk.is_sized else None,
+        walk.short_bytes,
+    )
 
 
-def _commits(command: cmd.StartAttempt, partitions: Partitions) -> st.CommitsSeen:
+def _commits(command: cmd.StartAttempt, partitions: Partitions, size_bytes: int = 0) -> st.CommitsSeen:
     return st.CommitsSeen(
         command.attempt,
         partitions,
         exchange_version=command.exchange_version,
         exchange_checksum=command.exchange_checksum,
+        size_bytes=size_bytes,
     )
 
 

@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rekindle.master.commands import StartAttempt
-from rekindle.master.events import AttemptDeleted, AttemptOpened, RunSucceeded, SinkPublished, Why
+from rekindle.master.events import (
+    AttemptDeleted,
+    AttemptOpened,
+    PartitionsReleased,
+    RunSucceeded,
+    SinkPublished,
+    Why,
+)
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.because import Failed, NotYetRun, Reason
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.observe.plan import Action, Deletion, Loss, Plan, Stage, Start
+from rekindle.observe.plan import Action, Budget, Deletion, Loss, Plan, Stage, Start
 from rekindle.observe.plan_ahead import Ahead
 from rekindle.observe.plan_times import Pace, span, whole
 from rekindle.observe.summary import Sizes
@@ -75,6 +82,8 @@ def plan_of(
         ends="" if ahead.end.phase is Phase.SUCCEEDED else _end(ahead.end),
         living=living,
         parameters=parameters or {},
+        budget=_budget(ahead),
+        released=_released(ahead, is_for_budget=False),
     )
 
 
@@ -119,6 +128,7 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
         saved_ms=pace.of(len(kept)) if pace else None,
         note=told.notes.get(name, ""),
         holes=ahead.end.steps[name].holes,
+        keep=step.keep,
     )
 
 
@@ -206,15 +216,39 @@ def _deletions(before: RunState | None, ahead: Ahead) -> Iterator[Deletion]:
     for step in before.steps.values() if before else ():
         for segment in step.segments:
             counted[segment.attempt] = counted.get(segment.attempt, EMPTY) | segment.partitions
-    found: dict[tuple[str, bool], Partitions] = {}
+    found: dict[tuple[str, bool, bool], Partitions] = {}
+    released: dict[str, Partitions] = {}
     is_after = False
     for event in ahead.events:
+        match event:
+            case RunSucceeded():
+                is_after = True
+            case PartitionsReleased(name, partitions):
+                released[name] = released.get(name, EMPTY) | partitions
+            case AttemptDeleted(attempt):
+                gone = counted.get(attempt, EMPTY)
+                key = attempt.step, is_after, bool(gone) and gone <= released.get(attempt.step, EMPTY)
+                found[key] = found.get(key, EMPTY) | gone
+            case _:
+                pass
+    return (Deletion(step, partitions, after, gone) for (step, after, gone), partitions in found.items())
+
+
+def _released(ahead: Ahead, *, is_for_budget: bool) -> tuple[str, ...]:
+    """The steps of which something goes before the run ends."""
+    found = []
+    for event in ahead.events:
         if isinstance(event, RunSucceeded):
-            is_after = True
-        elif isinstance(event, AttemptDeleted):
-            key = event.attempt.step, is_after
-            found[key] = found.get(key, EMPTY) | counted.get(event.attempt, EMPTY)
-    return (Deletion(step, partitions, after) for (step, after), partitions in found.items())
+            break
+        if isinstance(event, PartitionsReleased) and event.is_for_budget is is_for_budget:
+            found.append(event.step)
+    return tuple(dict.fromkeys(found))
+
+
+def _budget(ahead: Ahead) -> Budget | None:
+    wanted = ahead.opening.config.budget_bytes
+    gone = _released(ahead, is_for_budget=True)
+    return Budget(wanted, ahead.peak_bytes, ahead.short_bytes, gone) if wanted else None
 
 
 def _uncertain(ahead: Ahead, drafts: Mapping[str, Stage], living: str) -> Iterator[str]:

@@ -18,14 +18,19 @@ from rekindle.model.ids import AttemptId
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`partitions` of a step were made in `wall_ms` of attempts at it."""
+    """`partitions` of a step were made in `wall_ms` of attempts at it, and took `bytes`; 0 where nobody wrote that."""
 
     wall_ms: int
     partitions: int
+    bytes: int = 0
 
     def of(self, count: int) -> int:
         """Milliseconds for so many, made the same way."""
         return round(self.wall_ms * count / self.partitions)
+
+    def size(self, count: int) -> int | None:
+        """The bytes of so many, if they are like those; None where it is not known."""
+        return round(self.bytes * count / self.partitions) if self.bytes else None
 
     def core_ms(self, count: int, total: int, cores: int) -> int:
         """Milliseconds of cores for so many of `total`: each keeps one core busy for the length of its wave."""
@@ -47,6 +52,7 @@ class Clock:
         self._opened: dict[AttemptId, int] = {}
         self._last: dict[AttemptId, int] = {}
         self._made: dict[AttemptId, int] = {}
+        self._bytes: dict[AttemptId, int] = {}
 
     def take(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -56,6 +62,7 @@ class Clock:
                 case PartitionsCommitted(attempt) if not event.is_adopted and attempt in self._opened:
                     self._last[attempt] = event.at_ms
                     self._made[attempt] = self._made.get(attempt, 0) + len(event.partitions)
+                    self._bytes[attempt] = self._bytes.get(attempt, 0) + event.size_bytes
                 case AttemptClosed(attempt) if event.outcome is not Outcome.SEALED and attempt in self._made:
                     self._last[attempt] = event.at_ms
                 case _:
@@ -67,7 +74,8 @@ class Clock:
         for attempt, count in self._made.items():
             known = found.get(attempt.step, Pace(0, 0))
             wall_ms = max(0, self._last[attempt] - self._opened[attempt])
-            found[attempt.step] = Pace(known.wall_ms + wall_ms, known.partitions + count)
+            size = known.bytes + self._bytes[attempt]
+            found[attempt.step] = Pace(known.wall_ms + wall_ms, known.partitions + count, size)
         return found
 
 

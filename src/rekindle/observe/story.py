@@ -118,6 +118,10 @@ class _About:
                 return "; ".join(self._failures(event))
             case ev.PartitionsLost() | ev.PartitionsReleased():
                 return self._gone(event)
+            case ev.ExchangesReleased():
+                return "what Spark held to make it was let go" if event.step == self.step else ""
+            case ev.PinNoticed():
+                return "the run is pinned: nothing of it goes" if event.is_pinned else "the run is not pinned any more"
             case ev.HoleAccepted():
                 return self._left_out(event)
             case ev.ExchangesLost():
@@ -216,7 +220,8 @@ class _About:
             return ""
         if isinstance(event, ev.PartitionsLost):
             return f"can no longer be read, gone with {event.domain.value}{self._of(event.partitions)}"
-        return f"released, nobody can need it any more{self._of(event.partitions)}"
+        why = "for the budget of the run; nobody needs it now" if event.is_for_budget else "nobody can need it any more"
+        return f"released, {why}{self._of(event.partitions)}"
 
     def _left_out(self, event: ev.HoleAccepted) -> str:
         if event.step in self._inputs:

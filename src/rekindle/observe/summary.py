@@ -54,7 +54,8 @@ class StepSummary:
 class RunSummary:
     """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
     sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
-    out on the user's word: the targets say so, too."""
+    out on the user's word: the targets say so, too. `peak_bytes` is the most that results took at once in this process,
+    `budget_bytes` what they may take; 0 is no limit."""
 
     pipeline: str
     run: str
@@ -65,6 +66,8 @@ class RunSummary:
     failures: int = field(default=0, compare=False)
     wall_ms: int | None = field(default=None, compare=False)
     holes: Mapping[str, Partitions] = field(default_factory=dict, compare=False)
+    budget_bytes: int = field(default=0, compare=False)
+    peak_bytes: int = field(default=0, compare=False)
 
     @property
     def saved_ms(self) -> int | None:
@@ -93,6 +96,10 @@ class RunSummary:
             yield f"  saved about {time_text(self.saved_ms)}{cores} against a start from nothing"
         if self.bytes:
             yield f"  kept {bytes_text(self.bytes)}{'' if self.was_done else ' on the way'}"
+        if self.budget_bytes and self.peak_bytes:
+            more = ": more was needed at once" if self.peak_bytes > self.budget_bytes else ""
+            most = bytes_text(self.peak_bytes)
+            yield f"  stored {most} at the most, of a budget of {bytes_text(self.budget_bytes)}{more}"
         for sink, where in self.results.items():
             yield f"  {sink} is in {where}"
         if self.holes:
@@ -112,6 +119,7 @@ class Tally:
         self.computed: dict[str, Partitions] = {}
         self.count: dict[str, int] = {}
         self.failures = 0
+        self.peak_bytes = 0
         self.segments: dict[str, tuple[Segment, ...]] = {}
         self._clock = Clock()
         self._began_ms: int | None = None
@@ -119,6 +127,7 @@ class Tally:
 
     def take(self, events: tuple[Event, ...], state: RunState) -> None:
         self._clock.take(events)
+        self.peak_bytes = max(self.peak_bytes, state.stored_bytes)
         for event in events:
             match event:
                 case EpochOpened():
@@ -169,6 +178,8 @@ def summary_of(
         tally.failures,
         tally.wall_ms,
         state.holes(),
+        state.config.budget_bytes,
+        tally.peak_bytes,
     )
 
 

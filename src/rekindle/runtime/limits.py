@@ -21,6 +21,7 @@ def master_config(config: Config) -> MasterConfig:
         poison_step_max=config.poison_step_max,
         attempts_per_step_max=config.attempts_per_step_max,
         is_released_early=config.is_released_early,
+        budget_bytes=config.budget_bytes,
     )
 
 

@@ -4,6 +4,7 @@ Rules
 - Nothing is dispatched before the record that holds the decision is acknowledged. While an append is unknown the
   same bytes are tried again and the world is left alone.
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
+- Before anything is released it is looked whether somebody pinned the run meanwhile.
 - A master that was taken over, or that cannot write facts any more, stops at once: its Spark jobs are cancelled,
   and it says so. A certain "not written" is decided and tried again a few times first.
 """
@@ -62,6 +63,7 @@ class Loop:
         watcher: Watcher = ignore,
         remember: Remember = forget,
         pause: Pause = time.sleep,
+        is_pinned: Callable[[], bool] | None = None,
     ) -> None:
         self._journal = journal
         self._state = state
@@ -71,6 +73,7 @@ class Loop:
         self._watcher = watcher
         self._remember = remember
         self._pause = pause
+        self._is_pinned = is_pinned
         self._sent: set[Key] = set()
         self._due_ms: set[int] = set()
         self._last_ms = 0
@@ -95,7 +98,7 @@ class Loop:
 
     def take(self, stimulus: Stimulus) -> None:
         """One stimulus through decide, append, apply, dispatch."""
-        events = decide(self._state, stimulus, self._time(), self._jitter())
+        events = decide(self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
         if not events:
             return
         self._append(events)

@@ -33,6 +33,7 @@ from rekindle.master.stimuli import CloseRun, StartRun, Stimulus, TakeOver
 from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
+from rekindle.runtime.janitor.pins import find_pin
 from rekindle.runtime.loop import Loop, Watcher, ignore
 from rekindle.runtime.snapshots import StateKeeper
 
@@ -133,7 +134,10 @@ def execute(
     def first(state: RunState | None) -> Stimulus:
         return opening_of(intent, engine.application, state)
 
-    return _master(store, f"{intent.pipeline}/{intent.run}", first, engine, force, stale_seconds, watcher)
+    def is_pinned() -> bool:
+        return find_pin(store, intent.pipeline, intent.run) is not None
+
+    return _master(store, f"{intent.pipeline}/{intent.run}", first, engine, force, stale_seconds, watcher, is_pinned)
 
 
 def close(
@@ -168,6 +172,7 @@ def _master(
     force: bool,
     stale_seconds: float,
     watcher: Watcher,
+    is_pinned: Callable[[], bool] | None = None,
 ) -> RunState:
     keeper = StateKeeper(store, run)
     after, base = keeper.load()
@@ -175,13 +180,22 @@ def _master(
 
     def opening(history: History[Event], epoch: int) -> Sequence[Event]:
         state = folding(history)
-        return decide(state, first(state), _now_ms(), 0.0)
+        return decide(state, first(state), _now_ms(), 0.0, is_pinned)
 
     journal, history = take_over(store, run, codec(), opening, after=after, force=force, stale_seconds=stale_seconds)
     state = folding(history)
     assert state is not None, "the opening record makes a state"
     watcher(history.records[-1].events, state)
-    loop = Loop(journal, state, engine, _now_ms, lambda: random.uniform(-1, 1), watcher, keeper.remember)
+    loop = Loop(
+        journal,
+        state,
+        engine,
+        _now_ms,
+        lambda: random.uniform(-1, 1),
+        watcher,
+        keeper.remember,
+        is_pinned=is_pinned,
+    )
     lease = Lease(journal, on_fenced=loop.fence)
     lease.start()
     try:

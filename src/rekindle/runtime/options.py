@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rekindle.config import Config
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.config import MasterConfig
@@ -26,6 +28,8 @@ class RunOptions:
     force           take the run over from a master that still shows life
     storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
     digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
+    budget_bytes    what the results of a run that starts now may take: above it, results that nobody needs go before
+                    the run ends; 0 is no limit, None what `config` says
     config          failover strategy, restart backoff and limits
     watcher         is told every decision after it counts
     on_plan         is told the plan before it is executed
@@ -40,11 +44,19 @@ class RunOptions:
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"
+    budget_bytes: int | None = None
     config: MasterConfig = field(default_factory=MasterConfig)
     stale_seconds: float = STALE_SECONDS
     watcher: Watcher = ignore
     on_plan: Callable[[Plan], None] | None = None
     sweep: Rules | None = field(default_factory=lambda: rules_of(Config()))
+
+    @property
+    def limits(self) -> MasterConfig:
+        """What is recorded when a run starts."""
+        if self.budget_bytes is None:
+            return self.config
+        return msgspec.structs.replace(self.config, budget_bytes=self.budget_bytes)
 
 
 def as_settings_say(config: Config) -> RunOptions:

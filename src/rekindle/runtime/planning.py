@@ -54,6 +54,7 @@ def foresee(
         time.time_ns() // 1_000_000,
         lambda attempt: _look(engine, attempt),
         prepared.missing(counted),
+        lambda step, count: told.paces[step].size(count) if step in told.paces else None,
     )
     living = _living(sign_of(store, intent.pipeline, intent.run, stale_seconds)) if known else ""
     return plan_of(known, ahead, told, living=living, parameters=parameters)

@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -77,6 +78,13 @@ class Generation:
         if not self._watch.is_as_before():
             self._is_spoiled = True
             self.version += 1
+
+    def let_go(self) -> None:
+        """Spark removes the files of the exchanges now, on every executor, instead of when a garbage collector finds
+        that nobody refers to them. Whoever needs them again makes a new plan."""
+        session, known = self.held.session, self._watch.shuffle_ids if self._watch is not None else ()
+        release = jvm(session).rekindle.spark.Exchanges.release
+        release(session._jsparkSession.sparkContext(), self.held.plan, struct.pack(f"<{len(known)}i", *known))
 
     def numbers(self, wanted: Partitions) -> list[int]:
         """The partition that each Spark task of the final stage works on, in Spark's order."""
@@ -251,6 +259,7 @@ class Attempt:
                 manifest.digests(self._unreported, self._nothing),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
+                size_bytes=manifest.size_of(self._unreported),
             )
         )
         self._unreported = []

@@ -33,6 +33,7 @@ from rekindle.master.commands import (
     DeleteAttempt,
     Input,
     PublishSink,
+    ReleaseExchanges,
     SealAttempt,
     StartAttempt,
 )
@@ -145,6 +146,10 @@ class SparkEngine:
                 self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt():
                 self._apart(f"delete the files of {command.attempt}", lambda: self._delete(command.attempt))
+            case ReleaseExchanges():
+                held = self._generations.pop((command.step, command.generation), None)
+                if held is not None and held.has_run:
+                    self._apart(f"let go the exchanges of {command.step}", held.let_go)
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
@@ -169,10 +174,14 @@ class SparkEngine:
         return found
 
     def close(self) -> None:
-        """Nothing this process started may go on."""
+        """Nothing this process started may go on, and nothing that was held for it is held any more."""
         tasks.unlisten(self._spark, self._listener)
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
+        held, self._generations = self._generations, {}
+        for (step, _), generation in held.items():
+            if generation.has_run:
+                self._apart(f"let go the exchanges of {step}", generation.let_go)
 
     def tasks(self, command: StartAttempt) -> int | None:
         """How many Spark tasks of all stages an attempt would take that is the first of its generation here, if that
@@ -246,7 +255,8 @@ class SparkEngine:
         commits = manifest.from_listing(listing)
         found = Partitions(commit.partition for commit in commits)
         known = self._digests(attempt, commits, label.schema)
-        self._reports.put(AttemptSealed(attempt, found, manifest.pack(commits, label.schema), known))
+        packed, size = manifest.pack(commits, label.schema), manifest.size_of(commits)
+        self._reports.put(AttemptSealed(attempt, found, packed, known, size_bytes=size))
 
     def _digests(self, attempt: AttemptId, commits: Sequence[manifest.Commit], schema: str) -> bytes | None:
         """The digests that the markers tell; where they are wanted and not told, by one read back of the files. A file

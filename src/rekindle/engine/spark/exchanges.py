@@ -49,6 +49,10 @@ class Watch:
         self._spark = spark
         self._first = {shuffle_id: look(spark, shuffle_id) for shuffle_id in shuffle_ids}
 
+    @property
+    def shuffle_ids(self) -> tuple[int, ...]:
+        return tuple(self._first)
+
     def is_as_before(self) -> bool:
         return all(look(self._spark, i).is_as_before(first) for i, first in self._first.items())
 

@@ -64,6 +64,7 @@ def attach(spark: SparkSession) -> None:
             "the Spark session could not load Rekindle's jar",
             hint=f"start the session with --conf spark.jars={jar_path()}",
         )
+    jvm(spark).rekindle.spark.LocalFolders.mark()
 
 
 def _has_classes(spark: SparkSession) -> bool:

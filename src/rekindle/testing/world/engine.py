@@ -62,6 +62,8 @@ class Application:
                 world.check_deletion(self.process, attempt)
                 world.hit(FaultPhase.RELEASE, attempt.step, self)
                 world.later(4, self._delete, attempt)
+            case cmd.ReleaseExchanges():
+                self._let_go(command)
             case cmd.WakeAt(due_ms):
                 world.exactly(max(1, due_ms - self.process.now_ms()), self.process.tell, st.Tick())
             case cmd.Stop():
@@ -204,6 +206,7 @@ class Application:
                     self._digests(fresh),
                     job.plan.version,
                     job.plan.checksum() if self.world.scenario.has_checksums and job.plan.known else None,
+                    self._size(job.command.attempt, fresh),
                 )
             )
 
@@ -237,7 +240,8 @@ class Application:
                 at: (number, file.label) for at, (number, file) in whole.items() if file.damage is not Damage.TRUNCATED
             }
         digests = self._digests(found)
-        self.process.tell(st.AttemptSealed(attempt, Partitions(found), manifest_of(found), digests, None))
+        size = self._size(attempt, found)
+        self.process.tell(st.AttemptSealed(attempt, Partitions(found), manifest_of(found), digests, None, size))
 
     def _delete(self, attempt: AttemptId) -> None:
         if self._is_stopped(self._delete, attempt):
@@ -245,6 +249,15 @@ class Application:
         if self.is_alive:
             self.world.storage.delete(attempt)
             self.process.tell(st.DeletionDone(attempt))
+
+    def _let_go(self, command: cmd.ReleaseExchanges) -> None:
+        """Spark forgets the exchanges; a task that still reads them would make them again."""
+        self.world.check_let_go(
+            self.process, command, [job.command.attempt for job in self.jobs.values() if job.is_live]
+        )
+        plan = self.plans.pop((command.step, command.generation), None)
+        for parts in plan.parts.values() if plan is not None else ():
+            parts.clear()
 
     def _is_stopped(self, act: Callable[..., None], what: Any) -> bool:
         """What the driver itself does waits while it is stopped, and then goes on as if nothing had happened."""
@@ -373,6 +386,12 @@ class Application:
         if not self.world.scenario.has_digests:
             return None
         return b"".join(made[at][1].to_bytes(4, "big") for at in sorted(made))
+
+    def _size(self, attempt: AttemptId, made: dict[int, tuple[int, Label]]) -> int:
+        """Files are small and differ; blocks take nothing of the storage."""
+        if self.world.layout.graph.steps[attempt.step].kind is not ResultKind.BLOCKING:
+            return 0
+        return sum(1 + label % 5 for _, label in made.values())
 
     # ------------------------------------------------------------------ losses
 

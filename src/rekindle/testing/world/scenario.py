@@ -30,7 +30,8 @@ CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What happens. `is_live` schedules stop failing and must then succeed; the others only must stay correct."""
+    """What happens. `is_live` schedules stop failing and must then succeed; the others only must stay correct. `budget`
+    is what stored results may take, in the units of the world's files; `publishes_read` publishes one that is read."""
 
     seed: int
     drawing: str
@@ -44,6 +45,8 @@ class Scenario(msgspec.Struct, frozen=True):
     is_closed_at_end: bool
     is_live: bool
     accepts_holes: bool = False
+    publishes_read: bool = False
+    budget: int = 0
 
     def graph(self) -> Graph:
         return draw(self.drawing)
@@ -64,9 +67,10 @@ class Scenario(msgspec.Struct, frozen=True):
         head, _, tail = text.partition("\ndrawing:\n")
         graph, _, faults = tail.partition("faults:")
         told = dict(line.split(": ", 1) for line in head.strip().splitlines())
-        flags = {name: value == "True" for name, value in told.items() if name not in ("seed", "strategy")}
+        flags = {name: value == "True" for name, value in told.items() if name not in ("seed", "strategy", "budget")}
         return cls(
             seed=int(told["seed"]),
+            budget=int(told.get("budget", 0)),
             drawing="\n".join(line.strip() for line in graph.strip().splitlines()),
             faults=tuple(Fault.parse(line) for line in faults.strip().splitlines()),
             strategy=Strategy(told["strategy"]),
@@ -95,7 +99,9 @@ def scenario_of(seed: int) -> Scenario:
         is_closed_at_end=rng.random() < 0.4,
         is_live=rng.random() < 0.8,
     )
-    return _with_holes(rng, scenario) if rng.random() < 0.4 else scenario
+    scenario = _with_holes(rng, scenario) if rng.random() < 0.4 else scenario
+    budget = rng.choice((1, 4, 8, 12, 20)) if rng.random() < 0.5 else 0
+    return msgspec.structs.replace(scenario, publishes_read=rng.random() < 0.3, budget=budget)
 
 
 def _with_holes(rng: Random, scenario: Scenario) -> Scenario:

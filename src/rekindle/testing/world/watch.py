@@ -10,20 +10,25 @@ from rekindle.failover.backoff import Exponential
 from rekindle.master.apply import fold
 from rekindle.master.commands import PublishSink, StartAttempt
 from rekindle.master.events import (
+    AttemptOpened,
     EpochOpened,
     Event,
+    ExchangesLost,
     FailureHandled,
     Fence,
     HoleAccepted,
     PartitionsCommitted,
+    PartitionsLost,
+    PartitionsReleased,
     RunFailing,
 )
 from rekindle.master.invariants import violations
 from rekindle.master.layout import Layout
-from rekindle.master.state import RunState
+from rekindle.master.state import Phase, RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
-from rekindle.model.partitions import Partitions
+from rekindle.model.kinds import KeepUntil, ResultKind
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Record, Storage
 from rekindle.testing.world.values import HOLE, Label, Values
@@ -63,6 +68,7 @@ class Watch:
         self.restarts = 0
         self.restart_at_ms: int | None = None
         self.failed_at_ms: int | None = None
+        self.spared: dict[str, Partitions] = {}
         ledger.landed = self.landed
 
     # ------------------------------------------------------------------ the journal
@@ -75,6 +81,8 @@ class Watch:
             raise Violation("invariant", broken)
         if any(isinstance(event, RunFailing) and event.gave_up.startswith("poison") for event in record.events):
             self._beside_poison(state)
+        if state.config.budget_bytes and state.phase is Phase.RUNNING:
+            self._budget(state)
 
     def landed(self, record: Record) -> None:
         """A record is in the journal, whether its writer knows it or not."""
@@ -82,6 +90,7 @@ class Watch:
             raise Violation("one decider", f"process {record.writer} wrote in the epoch of another")
         for event in record.events:
             self._event(event)
+            self._spare(event)
 
     def _event(self, event: Event) -> None:
         match event:
@@ -101,6 +110,41 @@ class Watch:
                 self.poisoned.clear()
             case _:
                 pass
+
+    def _spare(self, event: Event) -> None:
+        """What went for the budget is not computed again, unless something else happened since."""
+        match event:
+            case PartitionsReleased(step, partitions) if event.is_for_budget:
+                self.spared[step] = self.spared.get(step, EMPTY) | partitions
+            case AttemptOpened(attempt, partitions):
+                again = self.spared.get(attempt.step, EMPTY) & partitions
+                if again:
+                    raise Violation("budget", f"{attempt.step}[{again}] went for the budget and was needed")
+            case EpochOpened() | FailureHandled() | PartitionsLost() | ExchangesLost() | HoleAccepted():
+                self.spared.clear()
+            case PartitionsCommitted() if event.changed:
+                self.spared.clear()
+            case _:
+                pass
+
+    def _budget(self, state: RunState) -> None:
+        """Nothing runs, and more is kept than may be: then nothing is left that surely nobody needs, because all that
+        could ever read it is complete, and all results are files."""
+        counted = {one.attempt for step in state.steps.values() for one in step.segments}
+        kept = sum(size for attempt, size in state.sizes.items() if attempt in counted)
+        if state.attempts or state.forced() or kept <= state.config.budget_bytes:
+            return
+        for attempt in sorted(counted):
+            if state.sizes.get(attempt) and self._is_spare(state, attempt.step):
+                raise Violation("budget", f"{attempt} stays although {kept} of {state.config.budget_bytes} are kept")
+
+    @staticmethod
+    def _is_spare(state: RunState, step: str) -> bool:
+        layout, steps = state.layout, state.layout.graph.steps
+        below = [name for name in layout.kept if step in layout.upstream[name] and name != step]
+        if not below or step in state.sinks or steps[step].keep is KeepUntil.FOREVER:
+            return False
+        return all(map(state.is_complete, below)) and all(steps[one].kind is ResultKind.BLOCKING for one in layout.kept)
 
     def _versions(self, event: PartitionsCommitted) -> None:
         """What is said to have changed has, and what has is said."""

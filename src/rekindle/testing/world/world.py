@@ -67,7 +67,7 @@ class World:
         self.acts = 0
         self.graph = scenario.graph()
         self.layout = Layout(GraphSpec.of(self.graph))
-        self.sinks = tuple(name for name in self.layout.kept if not self.graph.outputs[name])
+        self.sinks = self._sinks()
         self.values = Values()
         self.storage = Storage()
         self.ledger = Ledger()
@@ -91,6 +91,11 @@ class World:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         for fault in scenario.faults:
             self.waiting.setdefault(fault.phase, []).append(fault)
+
+    def _sinks(self) -> tuple[str, ...]:
+        read = [name for name in self.layout.kept if self.graph.outputs[name]]
+        also = set(read[:1]) if self.scenario.publishes_read else set()
+        return tuple(name for name in self.layout.kept if not self.graph.outputs[name] or name in also)
 
     # ------------------------------------------------------------------ time and chance
 
@@ -240,7 +245,11 @@ class World:
 
     def _config(self) -> MasterConfig:
         return MasterConfig(
-            self.scenario.strategy, BackoffSpec.of(BACKOFF), poison_tries_max=POISON_MAX, attempts_per_step_max=60
+            self.scenario.strategy,
+            BackoffSpec.of(BACKOFF),
+            poison_tries_max=POISON_MAX,
+            attempts_per_step_max=60,
+            budget_bytes=self.scenario.budget,
         )
 
     def _change_code(self, process: Process) -> None:
@@ -304,6 +313,11 @@ class World:
     def check_dispatch(self, driver: Driver, command: cmd.StartAttempt) -> None:
         self.watch.dispatch(command.attempt)
         self.watch.barrier(command, self.layout)
+
+    def check_let_go(self, driver: Driver, command: cmd.ReleaseExchanges, live: list[AttemptId]) -> None:
+        for attempt in live:
+            if attempt.step == command.step and attempt.generation == command.generation:
+                raise Violation("let go", f"{attempt} runs, and the exchanges under it are let go")
 
     def check_write(self, key: FileKey, label: Label) -> None:
         self.watch.write(key, label)

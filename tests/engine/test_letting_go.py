@@ -1,0 +1,70 @@
+"""The files of exchanges go when they are let go, not when a garbage collector runs; and folders say whose they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from engine.test_attempts import attempt, engine
+from rekindle.master.commands import ReleaseExchanges, StartAttempt
+from rekindle.master.stimuli import AttemptEnded, CommitsSeen
+from rekindle.model.ids import AttemptId, Epoch, Generation
+from rekindle.model.partitions import Partitions
+from rekindle.runtime.janitor.local_folders import Whose, find
+from support.reports import until
+
+AGAIN = AttemptId("totals", Generation(0), Epoch(1), 2)
+
+
+def shuffle_files(spark: SparkSession) -> set[str]:
+    root = Path(spark.conf.get("spark.local.dir"))
+    return {path.name for path in root.glob("blockmgr-*/*/shuffle_*")}
+
+
+def becomes(true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
+def test_the_files_of_a_finished_group_go_by_name_and_a_retry_makes_them_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before = shuffle_files(spark)
+    made = engine(spark, tmp_path)
+    seen = [one for one in attempt(made) if isinstance(one, CommitsSeen)]
+    held = shuffle_files(spark) - before
+    assert held, "without a word from the master they stay"
+    made.send(ReleaseExchanges("totals", 0, 1))
+    assert becomes(lambda: not held & shuffle_files(spark))
+    made.send(StartAttempt(AGAIN, Partitions((1, 2)), (), True, False, 0, seen[-1].exchange_checksum))
+    told = until(made, AttemptEnded)
+    again = [one for one in told if isinstance(one, CommitsSeen)]
+    assert sum(len(one.partitions) for one in again) == 2 and all(one.exchange_version == 0 for one in again)
+    assert all(one.exchange_checksum == seen[-1].exchange_checksum for one in again), (
+        "the same rows, over new exchanges"
+    )
+    assert not [one for one in told if isinstance(one, AttemptEnded) and one.failures]
+    made.close()
+    assert becomes(lambda: shuffle_files(spark) <= before), "what a run that is over held goes too"
+
+
+def test_letting_go_twice_or_what_never_was_is_harmless(spark: SparkSession, tmp_path: Path) -> None:
+    made = engine(spark, tmp_path)
+    made.send(ReleaseExchanges("totals", 0, 1))
+    attempt(made)
+    for _ in range(2):
+        made.send(ReleaseExchanges("totals", 0, 1))
+    assert made.poll(200) == []
+    made.close()
+
+
+def test_the_folders_of_an_application_are_marked_and_living(spark: SparkSession) -> None:
+    found = find(Path(spark.conf.get("spark.local.dir")))
+    ours = [one for one in found if one.application == spark.sparkContext.applicationId]
+    assert {one.path.name.split("-")[0] for one in ours} == {"blockmgr", "spark"}
+    assert {one.whose for one in ours} == {Whose.LIVING}
