@@ -1,0 +1,1 @@
+"""`make lifecycle`: the life of result partitions on a real cluster, with the exact sets of files before and after."""

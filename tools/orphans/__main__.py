@@ -1,0 +1,273 @@
+"""`make orphans RUNS=200`: runs that are killed at random, and what is left of them after one gc.
+
+Each round is one run of a small pipeline on one warm cluster. A driver dies at an append of its journal (while it
+computes, or while it deletes what was released), an executor or a worker is killed at some moment, or a gc or a release
+of a run is killed in the middle. Most runs that lost their driver are resumed, at once or at the end, after other gcs;
+the others are given up. Then everything is ended, one gc comes when grace and retention are over, and `doctor` removes
+what dead JVMs left on the workers. Target: nothing is left, nothing that was needed went, every run could be resumed,
+and results took at most 1.2 times what the same schedule needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import stage as parts
+from build_jar import TEST_JAR
+from cluster_test.__main__ import make_input
+from cluster_test.driver import Answer, Order
+from cluster_test.play import Session, Stage, run_of, section
+from orphans.peaks import peaks
+from rekindle.journal.history import read
+from rekindle.journal.stores import open_store
+from rekindle.master.events import PartitionsLost
+from rekindle.model.kinds import FailureDomain
+from rekindle.runtime.opening import codec
+from rekindle.testing.cluster import LocalCluster, Size
+from stage import disk, same
+from support.signals import kill
+
+HERE = Path(__file__).parent
+TINY = parts.Play(HERE.parent / "cluster_test" / "driver.py", HERE / "user_code.py", Order, Answer)
+SIZE = Size(worker_cores=2, executor_cores=1, executor_memory_mb=512, application_cores=2)
+RATIO_MAX = 1.2
+KINDS = ("driver", "driver", "driver", "executor", "worker", "gc", "release")
+GC_SECONDS_MAX = 120
+# A run that lost its driver is resumed now, at the end, or never.
+NOW, LATER = 0.6, 0.85
+
+
+@dataclass
+class Campaign:
+    """What happened so far. `later` are runs that are resumed at the end, `given_up` those that are not; `names` tells
+    how runs are called in the journal; `most` and `least` are sums of their peaks."""
+
+    stage: Stage
+    cluster: LocalCluster
+    rng: random.Random
+    plain: dict[str, str] = field(default_factory=dict)
+    appends: int = 0
+    current: Session | None = None
+    following: Session | None = None
+    kinds: Counter[str] = field(default_factory=Counter)
+    later: list[str] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    unresumable: list[str] = field(default_factory=list)
+    most: int = 0
+    least: int = 0
+    lost: int = 0
+
+    def fresh(self) -> Session:
+        return self.stage.session("tiny").start()
+
+    def warm(self) -> None:
+        """Two drivers: one works, the other one is there when it dies."""
+        self.current, self.following = self.fresh(), self.fresh()
+        self.plain = self.current.do(Order("plain", is_bare=True), 600).digests
+        whole = self.current.do(Order("whole"), 600)
+        same("a run without a fault", (whole.phase, whole.digests), ("succeeded", self.plain))
+        self.appends = whole.appends
+        self._seen("whole", self.current)
+
+    def round(self, number: int) -> None:
+        kind = self.rng.choice(KINDS)
+        name = f"run-{number}"
+        if kind == "release" and not self.given_up:
+            kind = "gc"
+        match kind:
+            case "driver":
+                self._kill_driver(name)
+            case "gc":
+                self._kill_gc(name, "gc", "--set", "gc.grace_hours=0", "--set", "gc.files_per_second=40")
+            case "release":
+                self._kill_gc(name, "results", "release", f"tiny/{self.given_up.pop()}")
+            case _:
+                self._kill_beside(name, kind)
+        self.kinds[kind] += 1
+
+    def _kill_driver(self, name: str) -> None:
+        assert self.current is not None and self.following is not None
+        at, is_after = self.rng.randint(1, self.appends), self.rng.random() < 0.5
+        number = self.current.ask(Order(name, die_at=at, dies_after=is_after))
+        died = self._dies(self.current, number)
+        self.names[name] = run_of(section(self.current.driver.text(), name))
+        if not died:
+            self._right(name, self.current.answer(number))
+            self._seen(name, self.current)
+            return
+        self.current, self.following = self.following, self.fresh()
+        chance = self.rng.random()
+        if chance < NOW:
+            self._resume(name)
+        elif chance < LATER:
+            self.later.append(name)
+        elif self.names[name] != "no run":
+            self.given_up.append(self.names[name])
+
+    def _kill_beside(self, name: str, kind: str) -> None:
+        """The run must end well all the same."""
+        assert self.current is not None
+        number = self.current.ask(Order(name))
+        time.sleep(self.rng.uniform(0, 2.5))
+        if kind == "executor":
+            victims = self.cluster.executors()
+            with contextlib.suppress(ProcessLookupError):
+                kill(self.rng.choice(victims))
+        else:
+            self.cluster.restart_worker(self.rng.randrange(2))
+        self._right(name, self.current.answer(number, 600))
+        self._seen(name, self.current)
+
+    def _kill_gc(self, name: str, *words: str) -> None:
+        """While a run is on: gc must leave it alone, and another gc goes on where this one died."""
+        assert self.current is not None
+        number = self.current.ask(Order(name))
+        child = _rekindle(self.stage, *words)
+        time.sleep(self.rng.uniform(0.3, 2.0))
+        child.kill()
+        child.wait()
+        self._right(name, self.current.answer(number, 600))
+        self._seen(name, self.current)
+
+    def _resume(self, name: str) -> None:
+        assert self.current is not None
+        answer = self.current.do(Order(name, stale_seconds=10), 600)
+        if (answer.phase, answer.digests) not in (("succeeded", self.plain), ("done", self.plain)):
+            self.unresumable.append(f"{name}: {answer.phase} {answer.error[:300]}")
+        self._seen(name, self.current)
+
+    def resume_rest(self) -> None:
+        for name in self.later:
+            self._resume(name)
+
+    def _dies(self, session: Session, number: int) -> bool:
+        deadline = time.monotonic() + 600
+        while session.driver.is_alive():
+            if len(session.answers()) > number:
+                return False
+            assert time.monotonic() < deadline, session.driver.text()[-3000:]
+            time.sleep(0.05)
+        return True
+
+    def _right(self, name: str, answer: Answer) -> None:
+        same(f"{name}: output", (answer.phase, answer.digests), ("succeeded", self.plain))
+
+    def _seen(self, name: str, session: Session) -> None:
+        """What the journal of a run that is over says: what it took, and whether something was gone that it needed."""
+        run = run_of(section(session.driver.text(), name))
+        run = self.names.get(name, run) if run == "no run" else run
+        if run == "no run":
+            return
+        store = open_store(self.stage.place.location, self.stage.place.options)
+        events = read(store, f"tiny/{run}", codec()).events
+        most, least = peaks(events)
+        self.most += most
+        self.least += least
+        losses = [one for one in events if isinstance(one, PartitionsLost) and one.domain is FailureDomain.STORAGE]
+        self.lost += len(losses)
+        for one in losses:
+            print(f"{name}: {one} was gone", flush=True)
+
+
+def _rekindle(stage: Stage, *words: str) -> subprocess.Popen[bytes]:
+    """The command, as a user would type it."""
+    code = "import sys; from rekindle.cli.main import main; sys.exit(main())"
+    given = [sys.executable, "-c", code, *words]
+    if words[0] != "doctor":
+        given += ["--location", stage.place.location]
+    env = os.environ | {"PYTHONPATH": str(HERE.parent.parent / "src")}
+    return subprocess.Popen(given, env=env, cwd=stage.folder, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+
+
+def _run(stage: Stage, *words: str) -> None:
+    code = _rekindle(stage, *words).wait(GC_SECONDS_MAX)
+    assert code in (0, 2), f"rekindle {' '.join(words)}: {code}"
+
+
+def local_dirs(cluster: LocalCluster) -> list[Path]:
+    return [*sorted(cluster.folder.glob("worker-*/local")), cluster.folder / "driver"]
+
+
+def left_locally(cluster: LocalCluster) -> list[Path]:
+    """Files of Spark's local folders, whosever they are."""
+    found = (path for root in local_dirs(cluster) for path in root.rglob("*") if path.is_file())
+    return [path for path in found if any(part.startswith(("blockmgr-", "spark-", "executor-")) for part in path.parts)]
+
+
+def left_in(stage: Stage) -> list[str]:
+    """Files of results that are left although every run is over: none of them is kept for ever."""
+    return [name for name in stage.listing("tiny/") if "/results/" in name]
+
+
+def rounds(campaign: Campaign, wanted: int, minutes: float) -> Iterator[int]:
+    end = time.monotonic() + minutes * 60
+    for number in range(wanted):
+        if time.monotonic() > end:
+            return
+        began = time.monotonic()
+        campaign.round(number)
+        print(f"round {number}: {time.monotonic() - began:.1f} s {dict(campaign.kinds)}", flush=True)
+        yield number
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after the round that passes this time")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="orphans-") as name, LocalCluster(2, size=SIZE) as cluster:
+        folder = Path(name)
+        stage = Stage(TINY, cluster, disk(folder), folder / "stage", make_input(folder / "input"), str(TEST_JAR))
+        stage.folder.mkdir()
+        campaign = Campaign(stage, cluster, random.Random(asked.seed))
+        try:
+            campaign.warm()
+            done = sum(1 for _ in rounds(campaign, asked.runs, asked.minutes))
+            campaign.resume_rest()
+        finally:
+            stage.end()
+        before = len(left_in(stage)), len(left_locally(cluster))
+        _run(stage, "gc", "--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
+        _run(
+            stage,
+            "doctor",
+            *(word for root in local_dirs(cluster) for word in ("--local-dir", str(root))),
+            "--remove-dead",
+        )
+        orphans, local = left_in(stage), left_locally(cluster)
+    return _verdict(campaign, done == asked.runs, before, orphans, local, (time.monotonic() - began) / 60)
+
+
+def _verdict(
+    campaign: Campaign, is_whole: bool, before: tuple[int, int], orphans: list[str], local: list[Path], minutes: float
+) -> int:
+    for one in (*orphans[:20], *map(str, local[:20]), *campaign.unresumable):
+        print(f"LEFT OR LOST: {one}")
+    ratio = campaign.most / max(1, campaign.least)
+    kinds = " ".join(f"{kind}={count}" for kind, count in sorted(campaign.kinds.items()))
+    print(f"before the last gc: {before[0]} files of results, {before[1]} in local folders")
+    print(
+        f"RESULT runs={sum(campaign.kinds.values())} {kinds} orphans={len(orphans)} local_orphans={len(local)} "
+        f"needed_deleted={campaign.lost} unresumable={len(campaign.unresumable)} peak_ratio={ratio:.3f} "
+        f"ratio_max={RATIO_MAX} is_whole={is_whole} minutes={minutes:.1f}"
+    )
+    is_clean = not (orphans or local or campaign.unresumable or campaign.lost)
+    return 0 if is_whole and is_clean and ratio <= RATIO_MAX else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
