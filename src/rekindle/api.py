@@ -52,7 +52,9 @@ class StepOptions(TypedDict, total=False):
     """What can be said of a source, a step or a sink.
 
     name            under which others read it; the function's own if left out
-    result          `auto` keeps what would be expensive to lose; `blocking` keeps it in files; `pipelined` does not
+    result          `auto` keeps what would be expensive to lose; `blocking` keeps it in files; `caching` in the
+                    memory of executors, then on their disks; `memory` in their memory alone; `pipelined` nowhere
+    replicas        on how many executors a `caching` or `memory` result lies; 1 if left out
     partitions      how many result partitions; if left out, by `spark.sql.shuffle.partitions` or the sources' bytes
     partition_by    the column or columns by which rows are put together
     deterministic   your word that the same inputs give the same rows, or that they do not
@@ -64,6 +66,7 @@ class StepOptions(TypedDict, total=False):
 
     name: str
     result: Result
+    replicas: int
     partitions: int
     partition_by: str | Sequence[str]
     deterministic: bool
@@ -197,6 +200,7 @@ class Pipeline:
             arguments=arguments_of(function, inputs),
             place=place,
             result=options.get("result", "auto"),
+            replicas=options.get("replicas"),
             partitions=options.get("partitions"),
             keys=(keys,) if isinstance(keys, str) else tuple(keys),
             declared_deterministic=options.get("deterministic"),

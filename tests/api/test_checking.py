@@ -87,8 +87,26 @@ def itself(pipeline: rk.Pipeline) -> None:
     pipeline.add_step(lambda orders, again: None, name="again")
 
 
-def later_kind(pipeline: rk.Pipeline) -> None:
+def caching_for_nothing(pipeline: rk.Pipeline) -> None:
     pipeline.add_step(clean, result="caching")
+
+
+def memory_for_ever(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="memory", keep_until="forever")
+    pipeline.add_step(lambda clean: None, name="after")
+
+
+def caching_sink(pipeline: rk.Pipeline) -> None:
+    pipeline.add_sink(clean, rk.table("gold.daily"), result="caching")
+
+
+def copies_of_files(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="blocking", replicas=2)
+
+
+def no_copy(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="caching", replicas=0)
+    pipeline.add_step(lambda clean: None, name="after")
 
 
 def unknown_kind(pipeline: rk.Pipeline) -> None:
@@ -165,7 +183,11 @@ def no_target(pipeline: rk.Pipeline) -> None:
         (name_of_the_session, clean, "spark cannot be the name of a step", 'name="spark_step"'),
         (circle, circle, "in a circle: ", "rename the parameter"),
         (itself, itself, "in a circle: again", "rename the parameter"),
-        (later_kind, clean, "result='caching' of clean is not available yet", "result='blocking'"),
+        (caching_for_nothing, clean, "clean has result='caching', but nothing reads it", "result='blocking'"),
+        (memory_for_ever, clean, "clean cannot be kept for ever: result='memory'", "result='blocking'"),
+        (caching_sink, clean, "clean is a sink: what is published is files", "its input may have result='caching'"),
+        (copies_of_files, clean, "replicas of clean has no sense", "result='caching'"),
+        (no_copy, clean, "replicas=0 of clean", "replicas=2"),
         (unknown_kind, clean, "result='bloking' of clean is no kind", "did you mean blocking"),
         (keys_of_nothing, clean, "partition_by of clean has no sense", "result='blocking'"),
         (keys_twice, clean, "names a column twice", "partition_by=['id']"),

@@ -68,6 +68,19 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     return lines.toString();
   }
 
+  /** Begin to listen for the commits of an attempt. */
+  static void open(String directory) {
+    SEEN.put(directory, new ConcurrentLinkedQueue<>());
+  }
+
+  /** One more commit of an attempt that is listened for. */
+  static void add(String directory, String line) {
+    Queue<String> queue = SEEN.get(directory);
+    if (queue != null) {
+      queue.add(line);
+    }
+  }
+
   /** Forget an attempt that has ended. */
   public static void forget(String directory) {
     SEEN.remove(directory);
@@ -80,7 +93,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
       partitions = Bridge.numbers(Base64.getDecoder().decode(chosen));
       context.getConfiguration().unset(PARTITIONS); // Tasks get the numbers with this object, once.
     }
-    SEEN.put(directory, new ConcurrentLinkedQueue<>());
+    open(directory);
   }
 
   @Override
@@ -156,10 +169,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
 
   @Override
   public void onTaskCommit(TaskCommitMessage message) {
-    Queue<String> queue = SEEN.get(directory);
-    if (queue != null) {
-      queue.add((String) message.obj());
-    }
+    add(directory, (String) message.obj());
   }
 
   private static void mark(FileSystem fs, Path path) throws IOException {

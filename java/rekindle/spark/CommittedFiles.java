@@ -21,7 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public class CommittedFiles implements FileIndex {
   private final Path root;
-  private final FileStatus[] files;
+  final FileStatus[] files;
   private final long bytes;
 
   /** `names` holds one line per file: path below the root, tab, length. */

@@ -21,8 +21,11 @@ from rekindle.model.kinds import KeepUntil
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AUTO, PIPELINED, BLOCKING = "auto", "pipelined", "blocking"
-RESULTS = (AUTO, PIPELINED, BLOCKING)
-LATER = ("caching", "memory")
+CACHING, MEMORY = "caching", "memory"
+# Kept on executors, as blocks.
+IN_BLOCKS = (CACHING, MEMORY)
+RESULTS = (AUTO, PIPELINED, BLOCKING, *IN_BLOCKS)
+REPLICAS_MAX = 9
 # What `Pipeline.run` takes itself.
 RESERVED = (SESSION, "location", "options", "self")
 
@@ -92,6 +95,7 @@ def _bind(one: Declared, steps: Steps) -> Declared:
 def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[Fault]:
     yield from _name(one)
     yield from _result(one, declared)
+    yield from _blocks(one, declared)
     yield from _layout(one)
     yield from _inputs(one, {other.name: other for other in declared})
     yield from _parameters(one, declared, given)
@@ -129,11 +133,8 @@ def _shared_targets(declared: Sequence[Declared]) -> Iterator[Fault]:
 
 
 def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
-    if one.result in LATER:
-        text = f"result={one.result!r} of {one.name} is not available yet in this version"
-        yield Fault(one.place, text, "result='blocking' keeps it in files, result='auto' lets Rekindle choose")
-    elif one.result not in RESULTS:
-        near = did_you_mean(one.result, (*RESULTS, *LATER))
+    if one.result not in RESULTS:
+        near = did_you_mean(one.result, RESULTS)
         text = f"result={one.result!r} of {one.name} is no kind of result"
         yield Fault(one.place, text, near or f"one of {', '.join(RESULTS)}")
     elif one.result == PIPELINED and one.is_eager:
@@ -144,6 +145,27 @@ def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
         yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif one.result == PIPELINED and not any(one.name in other.inputs for other in declared):
         text = f"{one.name} is pipelined, but nothing reads it"
+        yield Fault(one.place, text, "result='blocking', or give it a reader")
+
+
+def _blocks(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
+    """What lies on executors ends with the application."""
+    if one.replicas is not None and one.result not in IN_BLOCKS:
+        text = f"replicas of {one.name} has no sense: only blocks on executors have copies there"
+        yield Fault(one.place, text, "result='caching', or leave out replicas")
+    elif one.replicas is not None and not (isinstance(one.replicas, int) and 1 <= one.replicas <= REPLICAS_MAX):
+        text = f"replicas={one.replicas!r} of {one.name}: a number from 1 to {REPLICAS_MAX}"
+        yield Fault(one.place, text, "replicas=2")
+    if one.result not in IN_BLOCKS:
+        return
+    if one.role is Role.SINK:
+        text = f"{one.name} is a sink: what is published is files, and result={one.result!r} keeps none"
+        yield Fault(one.place, text, f"leave out result; its input may have result={one.result!r}")
+    elif one.keep is KeepUntil.FOREVER:
+        text = f"{one.name} cannot be kept for ever: result={one.result!r} ends with the Spark application"
+        yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
+    elif not any(one.name in other.inputs for other in declared):
+        text = f"{one.name} has result={one.result!r}, but nothing reads it before the Spark application ends"
         yield Fault(one.place, text, "result='blocking', or give it a reader")
 
 

@@ -49,7 +49,7 @@ class Argument:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
-    `digest`, where the run's own counts; `place` is the line of their file, as `file.py:12`."""
+    `digest`, where the run's own counts, and `replicas`; `place` is the line of their file, as `file.py:12`."""
 
     name: str
     role: Role
@@ -64,6 +64,7 @@ class Declared:
     keep: KeepUntil = KeepUntil.RUN_END
     target: Target | None = None
     digest: DigestPolicy | None = None
+    replicas: int | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:

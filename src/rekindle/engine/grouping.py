@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rekindle.engine.check import AUTO, BLOCKING, PIPELINED
+from rekindle.engine.check import AUTO, BLOCKING, IN_BLOCKS, PIPELINED
 from rekindle.engine.declared import Declared, Role
 from rekindle.model.kinds import Determinism, KeepUntil
 
@@ -89,8 +89,8 @@ def members_of(root: str, ordered: Sequence[Declared], decisions: Mapping[str, D
 
 
 def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
-    if one.result == BLOCKING:
-        return "result='blocking'"
+    if one.result in (BLOCKING, *IN_BLOCKS):
+        return f"result={one.result!r}"
     if one.role is Role.SOURCE and not readers:
         return ""
     if one.role is Role.SINK:
@@ -112,11 +112,13 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
 
 def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look, decisions: Decisions) -> None:
     """A sink that hands on its one input needs no copy of it: the kept result itself is published. Each kept result
-    has one target; a second sink over it keeps its own."""
+    has one target; a second sink over it keeps its own, and so does one over blocks: what is published is files."""
     if not look.is_input_itself or sink.has_layout or len(sink.inputs) != 1:
         return
     name = sink.inputs[0]
     is_auto_step = steps[name].role is Role.STEP and steps[name].result == AUTO
+    if steps[name].result in IN_BLOCKS:
+        return
     is_taken = any(other.of == name for other in decisions.values())
     if is_taken or not (decisions[name].fate is Fate.KEPT or is_auto_step):
         return

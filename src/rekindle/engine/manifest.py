@@ -16,6 +16,7 @@ from rekindle.model.partitions import Partitions
 
 LABEL = "_attempt"
 DATA = re.compile(r"part-(\d+)_(\d+)(\.[^/]*)$")
+BLOCK = re.compile(r"\.rdd\d+$")
 MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?$")
 
 
@@ -83,6 +84,15 @@ def size_of(commits: Iterable[Commit]) -> int:
 def schema_of(packed: bytes) -> str:
     """The schema of the result as Spark's JSON, so that a consumer can be planned without its producer's code."""
     return _columns(packed).schema
+
+
+def is_in_blocks(packed: bytes) -> bool:
+    """Are these the names of blocks on executors, and not of files?"""
+    return is_block(_columns(packed).ending) if packed else False
+
+
+def is_block(name: str) -> bool:
+    return BLOCK.search(name) is not None
 
 
 def _columns(packed: bytes) -> _Columns:

@@ -49,7 +49,8 @@ class Start(Enum):
 class Stage:
     """One step in the plan. `computed` are the vertices that run, `kept` those whose results stand; `into` are the kept
     steps that a fused one is computed with, each time (`times`), or the step whose result a sink publishes. `tasks` are
-    Spark tasks of all Spark stages. `holes` are left out on the user's word."""
+    Spark tasks of all Spark stages. `holes` are left out on the user's word; `lost` are gone and not
+    needed."""
 
     step: str
     action: Action
@@ -69,6 +70,7 @@ class Stage:
     note: str = ""
     holes: Partitions = EMPTY
     keep: KeepUntil | None = None
+    lost: Partitions = EMPTY
 
     @property
     def numbers(self) -> str:
@@ -123,10 +125,11 @@ class Stage:
             yield f"{numbers_text(self.holes)} left out"
 
     def _reused(self) -> str:
-        gone = (self.partitions or 0) - len(self.kept) - len(self.holes)
-        if gone or self.holes:
-            released = [f"{gone} released: nothing needs them any more"] if gone else []
-            return " · ".join((*self._left_out(), *released))
+        lost, holes = len(self.lost), len(self.holes)
+        gone = {"lost": lost, "released": (self.partitions or 0) - len(self.kept) - holes - lost}
+        told = [f"{count} {word}: nothing needs them any more" for word, count in gone.items() if count]
+        if told or holes:
+            return " · ".join((*self._left_out(), *told))
         return "changed, and kept on your word: " + " · ".join(self.changes) if self.changes else "unchanged"
 
     def values(self) -> dict[str, Any]:

@@ -59,9 +59,13 @@ class Ahead:
 
     @property
     def lost(self) -> dict[str, Partitions]:
-        """What was found to be gone before anything began."""
-        begin = self.events[: next(at for at, one in enumerate(self.events) if not isinstance(one, PartitionsLost))]
-        return {event.step: event.partitions for event in begin if isinstance(event, PartitionsLost)}
+        """What was found to be gone before anything began, or went with the last application. Nothing is lost later:
+        every attempt succeeds here."""
+        found: dict[str, Partitions] = {}
+        for event in self.events:
+            if isinstance(event, PartitionsLost):
+                found[event.step] = found.get(event.step, EMPTY) | event.partitions
+        return found
 
     @property
     def adopted(self) -> dict[str, Partitions]:

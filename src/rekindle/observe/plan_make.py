@@ -129,6 +129,7 @@ def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage
         note=told.notes.get(name, ""),
         holes=ahead.end.steps[name].holes,
         keep=step.keep,
+        lost=ahead.lost.get(name, EMPTY) - computed,
     )
 
 

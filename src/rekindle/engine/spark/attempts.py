@@ -18,6 +18,7 @@ import msgspec
 
 from rekindle.engine import manifest
 from rekindle.engine.spark import digests, plans, results, tasks
+from rekindle.engine.spark.blocks import InputsGone, Storing
 from rekindle.engine.spark.exchanges import Watch
 from rekindle.engine.spark.failures import cause_in_run, signature, text_of
 from rekindle.engine.spark.layout import Held
@@ -130,9 +131,11 @@ class Attempt:
         report: Callable[[Stimulus], None],
         *,
         is_digested: bool = False,
+        storing: Storing | None = None,
     ) -> None:
         self._command = command
         self._is_digested = is_digested
+        self._storing = storing
         self._nothing = ""  # The digest of no rows; empty where partitions get none.
         self._root = root
         self._directory = f"{root}/{directory}"
@@ -179,7 +182,8 @@ class Attempt:
                 self._nothing = digests.of_nothing(session, generation.held.schema) if self._is_digested else ""
                 self._drained = jvm(session).rekindle.spark.AttemptCommitProtocol.drain
                 self._generation = generation
-            self._label(generation.held)
+            if self._storing is None:
+                self._label(generation.held)
             is_first, generation.has_run = not generation.has_run, True
             results.write(
                 generation.held,
@@ -188,7 +192,11 @@ class Attempt:
                 self._tag,
                 is_first=is_first,
                 is_digested=bool(self._nothing),
+                storing=self._storing,
             )
+        except InputsGone as caught:
+            self._report(AttemptEnded(self._command.attempt, was_cancelled=True, lost=caught.lost))
+            return
         except BaseException as caught:
             error = caught
         try:
@@ -231,10 +239,18 @@ class Attempt:
         """The Spark job succeeded: a partition without a task has no rows. Where each has one, all must be here."""
         assert self._generation is not None
         layout = self._generation.held.layout
-        missing = self._command.partitions - Partitions(self._seen)
+        missing = self._command.partitions - Partitions(self._seen) - self._without_room()
         if missing and not (layout.is_bound or layout.is_by_file):
             raise RuntimeError(f"Spark succeeded without a commit of {missing}")
         self._add([manifest.Commit(number, 0, "", -1) for number in missing])
+
+    def _without_room(self) -> Partitions:
+        """What was computed and could not be stored: it is simply not there, and the master asks for it again."""
+        assert self._generation is not None
+        if self._storing is None:
+            return EMPTY
+        taken = jvm(self._generation.held.session).rekindle.spark.KeptBlocks.takeNoRoom(self._directory)
+        return Partitions(int(line) for line in str(taken).splitlines())
 
     def _take(self) -> None:
         self._add(manifest.from_driver(self._drained(self._directory)))
@@ -259,7 +275,8 @@ class Attempt:
                 manifest.digests(self._unreported, self._nothing),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
-                size_bytes=manifest.size_of(self._unreported),
+                # Blocks take nothing of the storage that a budget is about.
+                size_bytes=manifest.size_of(self._unreported) if self._storing is None else 0,
             )
         )
         self._unreported = []

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.check import CACHING, MEMORY
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.grouping import Decision, Fate, Look, alone, decide, members_of
@@ -32,11 +33,12 @@ from rekindle.engine.spark.session import clone, group_session, in_session
 from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, RekindleError
-from rekindle.model.kinds import Determinism, DigestPolicy
+from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 BYTES_PER_PARTITION, PARTITIONS_MIN = 8 << 20, 8
 DESCRIBING = {**POINTWISE, "spark.sql.adaptive.enabled": "false"}
+KINDS = {CACHING: ResultKind.CACHING, MEMORY: ResultKind.MEMORY}
 PYTHON = re.compile(r"Python|InPandas|InArrow")
 
 Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -202,6 +204,8 @@ def _group(
         functions=tuple(member.function for member in members),
         keep=one.keep,
         digest=one.digest or DigestPolicy.AUTO,
+        kind=KINDS.get(one.result, ResultKind.BLOCKING),
+        replicas=one.replicas or 1,
     )
 
 

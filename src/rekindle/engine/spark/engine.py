@@ -22,6 +22,7 @@ from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
 from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
+from rekindle.engine.spark.blocks import Blocks, InputsGone
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
@@ -38,9 +39,9 @@ from rekindle.master.commands import (
     StartAttempt,
 )
 from rekindle.master.state import Segment
-from rekindle.master.stimuli import AttemptSealed, DeletionDone, Stimulus
+from rekindle.master.stimuli import AttemptSealed, DeletionDone, PartsLost, Stimulus
 from rekindle.model.ids import AttemptId
-from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil
+from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 
 POLL_MS_MAX = 200
@@ -54,7 +55,8 @@ class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
     fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
-    attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it."""
+    attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
+    `replicas` is on how many executors each of its blocks lies, if its kind has blocks."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -70,6 +72,8 @@ class GroupSpec:
     planned: Held | None = None
     digest: DigestPolicy = DigestPolicy.NEVER
     is_digested: bool = False
+    kind: ResultKind = ResultKind.BLOCKING
+    replicas: int = 1
 
     @property
     def lies(self) -> Layout:
@@ -128,6 +132,10 @@ class SparkEngine:
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
         self._generations: dict[tuple[str, int], Generation] = {}
         self._listener = tasks.listen(spark)
+        self._blocks = Blocks(spark, self._root, {name: group.kind for name, group in groups.items()})
+        self._blocks.listen()
+        # A loss that is found and a commit that comes in are told in the order in which they are known here.
+        self._telling = threading.Lock()
         self._running: dict[AttemptId, Attempt] = {}
         self._reports: queue.SimpleQueue[Stimulus] = queue.SimpleQueue()
         self._troubles: queue.SimpleQueue[RunFailed] = queue.SimpleQueue()
@@ -153,7 +161,7 @@ class SparkEngine:
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
-                self._apart(f"publish {command.sink}", lambda: self._reports.put(publish(command)))
+                self._apart(f"publish {command.sink}", lambda: self._tell(publish(command)))
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
@@ -164,6 +172,7 @@ class SparkEngine:
             running.drain()
             if running.is_over():
                 del self._running[attempt]
+        self._tell_lost_blocks()
         found = []
         with contextlib.suppress(queue.Empty):
             found.append(self._reports.get(timeout=min(timeout_ms, POLL_MS_MAX) / 1000))
@@ -176,6 +185,7 @@ class SparkEngine:
     def close(self) -> None:
         """Nothing this process started may go on, and nothing that was held for it is held any more."""
         tasks.unlisten(self._spark, self._listener)
+        self._blocks.close()
         for attempt in self._running:
             self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
         held, self._generations = self._generations, {}
@@ -211,15 +221,30 @@ class SparkEngine:
         group = self._groups[one.step]
         return read_committed(session, self._root, group, one.segments, is_by_file=is_by_file, is_source=is_source)
 
+    def _tell(self, stimulus: Stimulus) -> None:
+        with self._telling:
+            self._blocks.note(stimulus)
+            self._reports.put(stimulus)
+
+    def _tell_lost_blocks(self) -> None:
+        with self._telling:
+            lost = self._blocks.lost()
+            if lost:
+                self._reports.put(PartsLost(lost, FailureDomain.EXECUTOR))
+
     def _start(self, command: StartAttempt) -> None:
+        group = self._groups[command.attempt.step]
+        with self._telling:
+            storing = self._blocks.storing(command, group.replicas)
         attempt = Attempt(
             command,
             self._root,
             directory_of(command.attempt),
             self._tag(command.attempt),
             lambda: self._generation(command),
-            self._reports.put,
-            is_digested=self._groups[command.attempt.step].is_digested,
+            self._tell,
+            is_digested=group.is_digested,
+            storing=storing,
         )
         self._running[command.attempt] = attempt
         attempt.start()
@@ -227,6 +252,8 @@ class SparkEngine:
     def _generation(self, command: StartAttempt) -> Generation:
         """Called in the attempt's own thread, first of all."""
         enter_thread(self._spark, self._loader)
+        if missing := self._blocks.missing(command.inputs):
+            raise InputsGone(missing)
         key = command.attempt.step, command.attempt.generation
         known = self._generations.get(key)
         if known is None or not known.reads(command):
@@ -248,7 +275,7 @@ class SparkEngine:
         directory = f"{self._root}/{directory_of(attempt)}"
         packed = bytes(self._bridge().get(self._spark._jsparkSession, f"{directory}/{manifest.LABEL}"))
         if not packed:
-            self._reports.put(AttemptSealed(attempt))
+            self._tell(AttemptSealed(attempt))
             return
         label = msgspec.json.decode(packed, type=manifest.Label)
         listing = self._bridge().list(self._spark._jsparkSession, directory)
@@ -256,7 +283,7 @@ class SparkEngine:
         found = Partitions(commit.partition for commit in commits)
         known = self._digests(attempt, commits, label.schema)
         packed, size = manifest.pack(commits, label.schema), manifest.size_of(commits)
-        self._reports.put(AttemptSealed(attempt, found, packed, known, size_bytes=size))
+        self._tell(AttemptSealed(attempt, found, packed, known, size_bytes=size))
 
     def _digests(self, attempt: AttemptId, commits: Sequence[manifest.Commit], schema: str) -> bytes | None:
         """The digests that the markers tell; where they are wanted and not told, by one read back of the files. A file
@@ -274,7 +301,9 @@ class SparkEngine:
 
     def _delete(self, attempt: AttemptId) -> None:
         self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}")
-        self._reports.put(DeletionDone(attempt))
+        with self._telling:
+            self._blocks.release(attempt)
+        self._tell(DeletionDone(attempt))
 
     def _apart(self, what: str, action: Callable[[], None]) -> None:
         def act() -> None:

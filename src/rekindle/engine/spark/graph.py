@@ -19,7 +19,7 @@ from rekindle.engine.spark.session import attach, group_session
 from rekindle.engine.spark.sources import pin
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
-from rekindle.model.kinds import Determinism, ResultKind
+from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,17 @@ def analyse(
         ),
     )
     digested = {
-        name: replace(group, is_digested=group.digest.is_on(_proved(group, held[name], steps[name])))
+        name: replace(group, is_digested=_is_digested(group, held[name], steps[name]))
         for name, group in resolved.items()
     }
     return Analysis(graph, digested, held)
+
+
+def _is_digested(group: GroupSpec, held: Held, step: Step) -> bool:
+    """A block counts with its digest: it may be lost at any time, and readers are spared if the same comes back."""
+    if group.kind is not ResultKind.BLOCKING and group.digest is DigestPolicy.AUTO:
+        return True
+    return group.digest.is_on(_proved(group, held, step))
 
 
 def _proved(group: GroupSpec, held: Held, step: Step) -> Determinism:
@@ -97,7 +104,7 @@ def _step(group: GroupSpec, held: Held) -> Step:
     return Step(
         group.step,
         group.partitions,
-        ResultKind.BLOCKING,
+        group.kind,
         Determinism.INDETERMINATE if is_bound else level,
         group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,

@@ -1,4 +1,4 @@
-"""Are the files that count still there? One listing per attempt directory, and no look into a file.
+"""Is what counts still there? One listing per attempt directory, and no look into a file; blocks are asked for.
 
 A run learns of a missing file when it reads it; a plan looks first, so that it need not be wrong. A file that is there
 and damaged is found only by reading it.
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
+from rekindle.engine.spark import blocks
 from rekindle.engine.spark.session import jvm
 from rekindle.master.state import Segment
 from rekindle.model.ids import AttemptId
@@ -21,10 +22,12 @@ from rekindle.model.partitions import Partitions
 def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segment]]) -> dict[str, Partitions]:
     """The partitions, by step, whose files are gone or have another length than was journaled."""
     listed: dict[AttemptId, dict[str, int]] = {}
-    found: dict[str, Partitions] = {}
+    found = blocks.gone_in(spark, root, counted)
     for step, segments in counted.items():
         gone: list[int] = []
         for segment in segments:
+            if manifest.is_in_blocks(segment.manifest):
+                continue
             if segment.attempt not in listed:
                 listed[segment.attempt] = _files(spark, f"{root}/{directory_of(segment.attempt)}")
             files = listed[segment.attempt]

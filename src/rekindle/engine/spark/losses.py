@@ -1,8 +1,8 @@
 """Which committed files an error tells of: missing, short or damaged ones are lost, and the master must know.
 
-An error that names a file of a kept result is looked into. A file that is not there is lost. One that could not be
-decoded, or whose checksum is wrong, is lost too: its producer makes it again. One that is there and was only not
-found a moment ago is not: the storage was slow, and trying again is enough.
+An error that names a file of a kept result is looked into. A file that is not there is lost; so is a block that no
+executor has. One that could not be decoded, or whose checksum is wrong, is lost too: its producer makes it again. One
+that is there and was only not found a moment ago is not: the storage was slow, and trying again is enough.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine import manifest
+from rekindle.engine.spark import blocks
 from rekindle.engine.spark.failures import cause_of
 from rekindle.engine.spark.session import jvm
 from rekindle.model.failures import FailureKind
@@ -26,7 +28,7 @@ def lost_in(session: SparkSession, root: str, errors: Iterable[str]) -> Parts:
     found: dict[str, Partitions] = {}
     for error in set(errors):
         kind = cause_of(error).root.kind
-        if kind not in (FailureKind.RESULT_MISSING, FailureKind.RESULT_CORRUPT):
+        if kind not in (FailureKind.RESULT_MISSING, FailureKind.RESULT_CORRUPT, FailureKind.EVICTED):
             continue
         for step, folder, name, number in set(FILE.findall(error)):
             path = f"{root}/results/{step}/{folder}/{name}"
@@ -36,4 +38,6 @@ def lost_in(session: SparkSession, root: str, errors: Iterable[str]) -> Parts:
 
 
 def _is_there(session: SparkSession, path: str) -> bool:
+    if manifest.is_block(path):
+        return not blocks.gone(session, [path])
     return int(jvm(session).rekindle.spark.Bridge.length(session._jsparkSession, path)) >= 0

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.adapter import Wanted
 from rekindle.engine.declared import Role
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
-from rekindle.engine.spark import plans, results, session
+from rekindle.engine.spark import blocks, plans, results, session
 from rekindle.engine.spark.compile import compile_pipeline
 from rekindle.engine.spark.engine import GroupSpec, read_committed
 from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
@@ -64,6 +64,7 @@ class _Vertices:
     def open(self, asked: Asked) -> Reproduced:
         group = self.groups[asked.step]
         _refuse_bound(asked, group)
+        self._refuse_gone(asked)
         apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
         inputs = {one.step: self._read(one, apart, group) for one in asked.inputs}
         held = hold(group.build(apart, inputs), apart, group.lies, like=group.planned)
@@ -80,6 +81,15 @@ class _Vertices:
             shown |= leaves
             said += told
         return Reproduced(str(asked), rows, shown, tuple(said), partial(_attempt, rows), _table)
+
+    def _refuse_gone(self, asked: Asked) -> None:
+        """What lay on executors ended with its application."""
+        gone = blocks.gone_in(self.spark, self.root, {one.step: one.segments for one in asked.inputs})
+        for step, partitions in gone.items():
+            raise Refused(
+                f"{asked.step} reads {step}[{partitions}], which was kept on executors of another Spark application",
+                hint=f"reproduce '{step}[{partitions.lowest}]', or keep {step} with result='blocking'",
+            )
 
     def _read(self, one: Input, apart: SparkSession, reader: GroupSpec) -> DataFrame:
         group = self.groups[one.step]

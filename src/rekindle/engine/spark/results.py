@@ -1,4 +1,4 @@
-"""Kept results as Parquet: written from a held plan, read back from what the journal names.
+"""Kept results: written from a held plan, as Parquet or as blocks on executors; read back from what the journal names.
 
 A result with keys lies in Spark's own bucketed layout. A damaged file is an error wherever it is read, never fewer
 rows, whatever the session's settings say about missing or corrupt files.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
+from rekindle.engine.spark.blocks import Storing
 from rekindle.engine.spark.layout import Held, Layout
 from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions
@@ -30,38 +31,46 @@ STRICT = {
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Where a Spark job writes, its name in Spark's UI, and whether each partition gets a digest on its way."""
+    """Where a Spark job writes, its name in Spark's UI, whether each partition gets a digest on its way, and how blocks
+    are stored if it writes those."""
 
     directory: str
     name: str
     is_digested: bool
+    storing: Storing | None
 
 
 def write(
-    held: Held, directory: str, wanted: Partitions, name: str, *, is_first: bool, is_digested: bool = False
+    held: Held,
+    directory: str,
+    wanted: Partitions,
+    name: str,
+    *,
+    is_first: bool,
+    is_digested: bool = False,
+    storing: Storing | None = None,
 ) -> None:
     """One Spark job that computes and commits `wanted`. All of them: the held plan itself, as a plain write costs.
     Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped. A wanted partition for
     which Spark has no task is empty; no task, no job."""
-    job = _Job(directory, name, is_digested)
+    job = _Job(directory, name, is_digested, storing)
     is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
     if is_all and not held.layout.is_by_file:
-        _run(held, job, held.execution, held.plan, {})
+        _run(held, job, held.execution, b"")
         return
     rdd = held.rdd(is_first=is_first)
     tasks = tasks_of(held, rdd, wanted)
     if not tasks:
         return
     session = held.session
-    chosen = {"rekindle.partitions": base64.b64encode(_packed(number for _, number in tasks)).decode()}
+    chosen = _packed(number for _, number in tasks)
     if is_all and len(tasks) == int(rdd.getNumPartitions()):
-        _run(held, job, held.execution, held.plan, chosen)
+        _run(held, job, held.execution, chosen)
         return
     rows = session._jsparkSession.internalCreateDataFrame(
         pruned(session, rdd, (index for index, _ in tasks)), held.schema, False
     )
-    execution = rows.queryExecution()
-    _run(held, job, execution, execution.executedPlan(), chosen)
+    _run(held, job, rows.queryExecution(), chosen)
 
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
@@ -93,10 +102,22 @@ def _packed(numbers: Iterable[int]) -> bytes:
     return struct.pack(f"<{len(listed)}i", *listed)
 
 
-def _run(held: Held, job: _Job, execution: Any, plan: Any, options: Mapping[str, str]) -> None:
+def _run(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
+    """`chosen` are the numbers of the partitions that its tasks make, if they are others than Spark's."""
+    if job.storing is None:
+        _write_files(held, job, execution, chosen)
+        return
+    session = held.session
+    blocks = jvm(session).rekindle.spark.KeptBlocks
+    how = blocks.storing(job.storing.uses_disk, job.storing.replicas, job.is_digested)
+    blocks.write(session._jsparkSession, execution, held.schema, how, job.name, job.directory, chosen)
+
+
+def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
     """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
     spark = held.session
     java = jvm(spark)
+    options = {"rekindle.partitions": base64.b64encode(chosen).decode()} if chosen else {}
     nothing = scala_seq(spark, [])
     command = java.org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand(
         java.org.apache.hadoop.fs.Path(job.directory),
@@ -112,7 +133,7 @@ def _run(held: Held, job: _Job, execution: Any, plan: Any, options: Mapping[str,
         scala_option(spark, None),
         scala_seq(spark, held.frame.columns),
     )
-    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, plan, job.name)
+    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, execution.executedPlan(), job.name)
 
 
 def read(
@@ -127,16 +148,19 @@ def read(
 ) -> DataFrame:
     """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
     `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
-    what is made of it they are files like any others, and pinned."""
+    what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
     java = jvm(session)
-    kind = java.rekindle.spark.KeptFiles if is_source else java.rekindle.spark.CommittedFiles
-    index = kind(root, "\n".join(f"{path}\t{length}" for path, length in files))
+    listed = list(files)
+    is_blocks = bool(listed) and manifest.is_block(listed[0][0])
+    ours = java.rekindle.spark
+    kind = ours.KeptBlocks.index if is_blocks else ours.KeptFiles if is_source else ours.CommittedFiles
+    index = kind(root, "\n".join(f"{path}\t{length}" for path, length in listed))
     relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
         index,
         index.partitionSchema(),
         schema,
         scala_option(session, _buckets(session, layout) if layout.keys else None),
-        _parquet(session),
+        ours.BlockRows() if is_blocks else _parquet(session),
         scala_map(session, STRICT),
         (clone(session, ONE_FILE_EACH) if is_by_file else session)._jsparkSession,
     )

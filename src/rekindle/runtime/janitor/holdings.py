@@ -1,4 +1,5 @@
-"""What results are there, how large, and why they are kept: told by the journals alone, without a look at a file."""
+"""What results are there, how large, and why they are kept: told by the journals alone, without a look at a file. What
+lay on executors is not there any more if its driver is not."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from rekindle.engine import manifest
 from rekindle.failover.waste import Found, Terms, judge_run
 from rekindle.master.state import RunState, Segment, StepState
-from rekindle.model.kinds import KeepUntil
+from rekindle.model.kinds import FailureDomain, KeepUntil
 from rekindle.runtime.janitor.looks import Look
 from rekindle.runtime.janitor.pins import Pin
 
@@ -32,7 +33,8 @@ def holdings(look: Look, terms: Terms, pin: Pin | None) -> list[Holding]:
     verdict = judge_run(look.facts, terms)
     found = []
     for name, step in look.state.steps.items():
-        if not step.committed:
+        is_gone = look.facts.found is not Found.LIVING and not _outlives_its_driver(look.state, name)
+        if not step.committed or is_gone:
             continue
         of = look.state.layout.graph.steps[name].partitions
         why, left_ms = (str(pin), None) if pin is not None else (verdict.because, verdict.left_ms)
@@ -40,6 +42,10 @@ def holdings(look: Look, terms: Terms, pin: Pin | None) -> list[Holding]:
             why = _kept_at_the_end(look.state, name)
         found.append(Holding(name, len(step.committed), of, _bytes(step), why, left_ms))
     return found
+
+
+def _outlives_its_driver(state: RunState, name: str) -> bool:
+    return state.layout.graph.steps[name].kind.survives(FailureDomain.APPLICATION)
 
 
 def _kept_at_the_end(state: RunState, name: str) -> str:
