@@ -69,7 +69,9 @@ def sweep(cluster: LocalCluster, place: Place, folder: Path, source: Path, done:
                 print(f"{place.name}: a run that ended before append {at}, as fewer commits were seen one by one")
                 continue
             answer = following.do(Order(_name(one), stale_seconds=5, is_terse=True))
-            same(f"{_name(one)}: output", (answer.phase, answer.digests), ("succeeded", plain))
+            # After the last append of all the run is done, and the next driver says so.
+            assert answer.phase in {"succeeded", "done"}, f"{_name(one)}: {answer}"
+            same(f"{_name(one)}: output", answer.digests, plain)
             yield _judged(one, current, following, died_ms)
             current, following = following, _fresh(stage)
     finally:
