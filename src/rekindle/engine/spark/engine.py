@@ -131,6 +131,7 @@ class SparkEngine:
         self._groups = dict(groups)
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
         self._generations: dict[tuple[str, int], Generation] = {}
+        self._shapes: dict[str, plans.Shape] = {}
         self._listener = tasks.listen(spark)
         self._blocks = Blocks(spark, self._root, {name: group.kind for name, group in groups.items()})
         self._blocks.listen()
@@ -211,8 +212,8 @@ class SparkEngine:
 
     def exchanges(self, step: str) -> int:
         """How many exchanges and broadcasts the newest plan of a step has; -1 if it was not planned here."""
-        shapes = [made.held.shape for (name, _), made in self._generations.items() if name == step]
-        return shapes[-1].exchanges + shapes[-1].broadcasts if shapes else -1
+        shape = self._shapes.get(step)
+        return -1 if shape is None else shape.exchanges + shape.broadcasts
 
     def read(
         self, one: Input, session: SparkSession, *, is_by_file: bool = False, is_source: bool = False
@@ -259,6 +260,7 @@ class SparkEngine:
         if known is None or not known.reads(command):
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
             self._generations[key] = Generation(held, command)
+            self._shapes[command.attempt.step] = held.shape
         return self._generations[key]
 
     def _plan(self, command: StartAttempt) -> Held:
