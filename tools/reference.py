@@ -74,13 +74,13 @@ def commands() -> str:
 {_plain(group, context)}
 ```
 
-What does not need Spark does not start it: only `plan`, `run` and `resume` do.
+What does not need Spark does not start it: only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` do.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done; for `plan`: nothing to do |
 | 1 | failed, and the same command would not help |
-| 2 | `plan` only: there is work |
+| 2 | `plan`: there is work; `check`, `verify`: something differs |
 | 3 | refused: nothing was done, and the message says why |
 | 4 | failed, and resumable: what is kept is reused when the same command is typed again |
 | 130 | interrupted |

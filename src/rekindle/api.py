@@ -26,21 +26,36 @@ from rekindle.engine.reproduced import Reproduced, Reproducer
 from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.engine.targets import Target
 from rekindle.engine.trial import Trial
+from rekindle.engine.verified import Verifier
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
-from rekindle.runtime import looking, reproducing, running
+from rekindle.observe.verified import Verified
+from rekindle.runtime import looking, reproducing, running, verifying
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.parameters import Parameter, texts_of
 from rekindle.runtime.running import Wish, stores_of
+from rekindle.runtime.verifying import Place
 
-__all__ = ["Pipeline", "Plan", "Reproduced", "RunOptions", "RunSummary", "StepOptions", "StepSummary", "read_newest"]
+__all__ = [
+    "Pipeline",
+    "Plan",
+    "Reproduced",
+    "RunOptions",
+    "RunSummary",
+    "StepOptions",
+    "StepSummary",
+    "Verified",
+    "read_newest",
+    "verify_files",
+]
 
 SPARK = "rekindle.engine.spark.prepare"
 SPARK_REPRODUCES = "rekindle.engine.spark.reproduce"
 SPARK_TRIES = "rekindle.engine.spark.trials"
+SPARK_VERIFIES = "rekindle.engine.spark.verify"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
@@ -151,6 +166,21 @@ class Pipeline:
         DataFrames of this session. Nothing is written; the run is that of these parameters, or `options.run`."""
         return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
 
+    def verify(
+        self,
+        spark: Any,
+        location: str,
+        step: str | None = None,
+        *,
+        sample: int | float | None = None,
+        options: RunOptions | None = None,
+        **parameters: Parameter,
+    ) -> Verified:
+        """Look again at what a run keeps and published, of one step or of all: are the files what was written, and is
+        the same made of the same inputs? `sample` makes so many partitions of each step again, or such a share of them,
+        instead of all. Nothing is written; the run is that of these parameters, or `options.run`."""
+        return verifying.verify(self._wish(spark, location, options, parameters), _verifier, step, sample)
+
     def try_steps(self, spark: Any, *, rows: int = 1000, **parameters: Parameter) -> Iterator[Trial]:
         """Run each step twice on a sample of so many rows: as they are, and shuffled and cut in another way. Nothing is
         written. A step that gives other rows the second time is not determinate."""
@@ -218,6 +248,11 @@ def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None)
     return spark_adapter().read_newest(spark, path, stores_of(storage or {}))
 
 
+def verify_files(place: Place, step: str | None = None) -> Verified:
+    """Look at the stored files of a run, without its pipeline: are they what was written?"""
+    return verifying.verify_files(place, _verifier, step)
+
+
 def _refuse_unknown_options(place: str, options: Mapping[str, Any]) -> None:
     known = StepOptions.__annotations__
     for name in options:
@@ -247,3 +282,7 @@ def spark_adapter() -> Adapter:
 
 def _reproducer() -> Reproducer:
     return cast(Reproducer, engine_module(SPARK_REPRODUCES))
+
+
+def _verifier() -> Verifier:
+    return cast(Verifier, engine_module(SPARK_VERIFIES))

@@ -5,6 +5,8 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -16,6 +18,8 @@ import org.apache.spark.sql.types.StructType;
  * is the sum of theirs. The schema is added once, at the end, so that no rows of one schema equal no rows of another.
  */
 public final class RowDigest {
+  public static final String UNREADABLE = "!";
+
   private final RowHash hash;
   private final String schema;
   private long count;
@@ -37,6 +41,36 @@ public final class RowDigest {
     Function2<Integer, Iterator<InternalRow>, Iterator<String>> one = (index, found) -> ofRows(found, schema);
     List<String> lines = rows.toJavaRDD().mapPartitionsWithIndex(one, true).collect();
     return String.join("\n", lines);
+  }
+
+  /**
+   * The same, where a partition that cannot be read is a line with {@link #UNREADABLE} and why, and the others have their digests all the same. A task
+   * that is told to end does.
+   */
+  public static String ofReadable(RDD<InternalRow> rows, StructType schema) {
+    Function2<Integer, Iterator<InternalRow>, Iterator<String>> one = (index, found) -> {
+      try {
+        return ofRows(found, schema);
+      } catch (TaskKilledException killed) {
+        throw killed;
+      } catch (Exception error) {
+        if (TaskContext.get().isInterrupted()) {
+          throw error;
+        }
+        return Collections.singleton(UNREADABLE + saidBy(error)).iterator();
+      }
+    };
+    List<String> lines = rows.toJavaRDD().mapPartitionsWithIndex(one, true).collect();
+    return String.join("\n", lines);
+  }
+
+  /** The innermost cause, in one line. */
+  private static String saidBy(Throwable error) {
+    Throwable cause = error;
+    while (cause.getCause() != null && cause.getCause() != cause) {
+      cause = cause.getCause();
+    }
+    return (cause.getClass().getSimpleName() + ": " + cause.getMessage()).replaceAll("\\s+", " ");
   }
 
   private static Iterator<String> ofRows(Iterator<InternalRow> rows, StructType schema) {

@@ -35,6 +35,10 @@ COMMANDS: dict[str, Entry] = {
         "rekindle.cli.check",
         "Run each step twice on a sample, and name those that do not give the same again; exit 2 if there are any.",
     ),
+    "verify": Entry(
+        "rekindle.cli.verify",
+        "Look again at what a run keeps and published: is it what was written? Exit 2 if anything differs.",
+    ),
     "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
     "results": Entry(
         "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."

@@ -24,6 +24,7 @@ from rekindle.master.events import FailureHandled, RunFailing
 from rekindle.master.graph_spec import GraphSpec
 from rekindle.master.state import RunState
 from rekindle.model.failures import Failure
+from rekindle.model.graph import Graph
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
 from rekindle.runtime.opening import Constants, codec, peek
@@ -36,22 +37,28 @@ COMMAND = "rekindle reproduce PIPELINE"
 def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reproduced:
     """The vertex, opened. Starts Spark, and no job in it."""
     store = wish.store
-    name = _run_of(store, wish)
-    state = peek(store, wish.pipeline, name)
-    if state is None:
-        raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
-    _refuse_fused(wish, state, vertex)
-    step, partition = vertex_of(state, vertex, name, COMMAND)
-    failure = _failure(store, f"{wish.pipeline}/{name}", step, partition)
-    asked = Asked(step, partition, tuple(_inputs(state, step, partition)), failure)
+    state = state_of_run(store, wish.pipeline, run_of(store, wish))
+    refuse_fused(wish, state, vertex)
+    step, partition = vertex_of(state, vertex, state.run, COMMAND)
+    failure = _failure(store, f"{wish.pipeline}/{state.run}", step, partition)
+    wanted = state.layout.graph.whole[step] if partition is None else Partitions((partition,))
+    asked = Asked(step, partition, tuple(inputs_of(state, step, wanted)), failure)
     session = wish.session() if callable(wish.session) else wish.session
-    bench = make().workbench(session, wanted_of(wish, name, state.order, Constants.of(state)))
-    _refuse_other_graph(state, bench)
+    bench = make().workbench(session, wanted_of(wish, state.run, state.order, Constants.of(state)))
+    refuse_other_graph(state, bench.graph)
     opened = bench.open(asked)
     return replace(opened, said=(*_told(state, bench, asked), *opened.said))
 
 
-def _run_of(store: Store, wish: Wish) -> str:
+def state_of_run(store: Store, pipeline: str, run: str) -> RunState:
+    state = peek(store, pipeline, run)
+    if state is None:
+        raise NotFound(f"{pipeline} has no run {run}", "`rekindle runs` lists those there are")
+    return state
+
+
+def run_of(store: Store, wish: Wish) -> str:
+    """The name of the run that was named, or that has the key of the wish."""
     if wish.options.run:
         return wish.options.run
     held = find_claim(store, wish.pipeline, wish.key)
@@ -60,7 +67,7 @@ def _run_of(store: Store, wish: Wish) -> str:
     return held.run
 
 
-def _refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
+def refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
     name = vertex.partition("[")[0]
     if name not in state.steps and any(one.name == name for one in wish.steps):
         raise Refused(
@@ -69,8 +76,8 @@ def _refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
         )
 
 
-def _refuse_other_graph(state: RunState, bench: Workbench) -> None:
-    difference = state.layout.spec.difference(GraphSpec.of(bench.graph))
+def refuse_other_graph(state: RunState, graph: Graph) -> None:
+    difference = state.layout.spec.difference(GraphSpec.of(graph))
     if difference:
         raise Refused(
             f"run {state.run} was started with another graph: {difference}",
@@ -78,9 +85,8 @@ def _refuse_other_graph(state: RunState, bench: Workbench) -> None:
         )
 
 
-def _inputs(state: RunState, step: str, partition: int | None) -> Iterator[Input]:
-    """The kept partitions that the vertex reads, each with the file that counts."""
-    wanted = state.layout.graph.whole[step] if partition is None else Partitions((partition,))
+def inputs_of(state: RunState, step: str, wanted: Partitions) -> Iterator[Input]:
+    """The kept partitions that these vertices read, each with the file that counts."""
     for producer, read_ in state.layout.read_by(step, wanted).items():
         kept = state.steps[producer]
         if missing := read_ - kept.available:

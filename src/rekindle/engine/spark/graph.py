@@ -92,20 +92,28 @@ def _is_pointwise(consumer: Held, producer: Held) -> bool:
     return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
 
 
+def level_of(group: GroupSpec, held: Held) -> Determinism:
+    """Whether the same rows come again, however they are cut into partitions."""
+    return group.declared or (Determinism.INDETERMINATE if _is_loose(group, held) else held.verdict.level)
+
+
+def _is_loose(group: GroupSpec, held: Held) -> bool:
+    return group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
+
+
 def _step(group: GroupSpec, held: Held) -> Step:
     """A group that reads no kept result and is not narrow owns what is inside it as one part; so does one whose
     partitions another application would cut differently, and nothing can prove them equal. What an eager step found
     out while it was built is one of those parts too, and so is what it read from a place that cannot be pinned: the
     place may have moved on, unless the user's word says otherwise."""
-    is_loose = group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
+    is_loose = _is_loose(group, held)
     is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
     is_bound = held.layout.is_bound
-    level = group.declared or (Determinism.INDETERMINATE if is_loose else held.verdict.level)
     return Step(
         group.step,
         group.partitions,
         group.kind,
-        Determinism.INDETERMINATE if is_bound else level,
+        Determinism.INDETERMINATE if is_bound else level_of(group, held),
         group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,

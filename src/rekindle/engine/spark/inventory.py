@@ -29,7 +29,7 @@ def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segme
             if manifest.is_in_blocks(segment.manifest):
                 continue
             if segment.attempt not in listed:
-                listed[segment.attempt] = _files(spark, f"{root}/{directory_of(segment.attempt)}")
+                listed[segment.attempt] = files_in(spark, f"{root}/{directory_of(segment.attempt)}")
             files = listed[segment.attempt]
             gone += [
                 commit.partition
@@ -43,7 +43,8 @@ def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segme
     return found
 
 
-def _files(spark: SparkSession, directory: str) -> dict[str, int]:
+def files_in(spark: SparkSession, directory: str) -> dict[str, int]:
+    """The length of each file below a directory, by its path below it."""
     lines = str(jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, directory)).splitlines()
     rows = (line.rsplit("\t", 1) for line in lines)
     return {path: int(length) for path, length in rows}

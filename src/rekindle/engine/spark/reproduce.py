@@ -10,7 +10,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,8 +29,10 @@ from rekindle.engine.spark.graph import analyse
 from rekindle.engine.spark.identity import fingerprints
 from rekindle.engine.spark.layout import Held, hold
 from rekindle.engine.spark.prepare import kept_of
+from rekindle.engine.targets import Target
 from rekindle.errors import Refused
 from rekindle.master.commands import Input
+from rekindle.master.events import Fingerprint
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
 
@@ -40,19 +42,26 @@ CELL_CHARACTERS_MAX = 60
 
 def workbench(spark: SparkSession, wanted: Wanted) -> Workbench:
     """The pipeline as its code is now, with the constants and settings of the run."""
+    vertices = vertices_of(spark, wanted)
+    return Workbench(vertices.graph, vertices.fingerprints, vertices.open)
+
+
+def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
+    """The pipeline compiled and analysed as for a run of these settings. Starts no Spark job."""
     session.attach(spark)
     compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
     analysis = analyse(spark, compiled.groups, wanted.settings)
     sources = {one.name for one in wanted.steps if one.role is Role.SOURCE}
     groups = {name: replace(group, planned=analysis.held[name]) for name, group in analysis.groups.items()}
     read = {root: [name for name in inside if name in sources] for root, inside in compiled.members.items()}
-    vertices = _Vertices(spark, wanted.root, analysis.graph, groups, wanted.settings, read)
-    return Workbench(analysis.graph, fingerprints(kept_of(compiled, analysis, wanted)), vertices.open)
+    found = fingerprints(kept_of(compiled, analysis, wanted))
+    return Vertices(spark, wanted.root, analysis.graph, groups, wanted.settings, read, found, compiled.sinks)
 
 
 @dataclass(frozen=True, slots=True)
-class _Vertices:
-    """Opens vertices of one run. `sources` are the steps of each group that read from outside."""
+class Vertices:
+    """Opens vertices of one run. `sources` are the steps of each group that read from outside; `sinks` where kept steps
+    are published."""
 
     spark: SparkSession
     root: str
@@ -60,14 +69,13 @@ class _Vertices:
     groups: Mapping[str, GroupSpec]
     settings: Mapping[str, str]
     sources: Mapping[str, list[str]]
+    fingerprints: Mapping[str, Fingerprint]
+    sinks: Mapping[str, Target]
 
     def open(self, asked: Asked) -> Reproduced:
-        group = self.groups[asked.step]
-        _refuse_bound(asked, group)
+        _refuse_bound(asked, self.groups[asked.step])
         self._refuse_gone(asked)
-        apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
-        inputs = {one.step: self._read(one, apart, group) for one in asked.inputs}
-        held = hold(group.build(apart, inputs), apart, group.lies, like=group.planned)
+        held, inputs = self.planned(asked.step, asked.inputs)
         said: list[str] = []
         shown = dict(_own(asked, inputs))
         if asked.partition is None:
@@ -90,6 +98,13 @@ class _Vertices:
                 f"{asked.step} reads {step}[{partitions}], which was kept on executors of another Spark application",
                 hint=f"reproduce '{step}[{partitions.lowest}]', or keep {step} with result='blocking'",
             )
+
+    def planned(self, step: str, reads: Iterable[Input]) -> tuple[Held, dict[str, DataFrame]]:
+        """The group that ends in `step`, over these files and no others, and what it reads."""
+        group = self.groups[step]
+        apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
+        inputs = {one.step: self._read(one, apart, group) for one in reads}
+        return hold(group.build(apart, inputs), apart, group.lies, like=group.planned), inputs
 
     def _read(self, one: Input, apart: SparkSession, reader: GroupSpec) -> DataFrame:
         group = self.groups[one.step]

@@ -1,0 +1,135 @@
+"""`rekindle verify`: is what a run keeps and published still what was written, and would the same be made again?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import click
+
+from rekindle.api import Pipeline, verify_files
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.catalog import Named, find_run
+from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.run_options import Choices, with_spark
+from rekindle.cli.run_session import LazySession, session_here
+from rekindle.cli.text import say
+from rekindle.config import Config
+from rekindle.errors import NotFound, Refused
+from rekindle.journal.keys import parameters_of
+from rekindle.journal.stores import open_store
+from rekindle.observe.verified import Answer, Verified, Way
+from rekindle.runtime.options import RunOptions
+from rekindle.runtime.verifying import Place, Sample
+
+COLORS = {Answer.EQUAL: "green", Answer.NOT_COMPARABLE: "yellow", Answer.DIFFERENT: "red"}
+FILES_ALONE = "files alone were looked at: --pipeline FILE also makes partitions again, and looks at what was published"
+
+
+@click.command("verify")
+@with_settings
+@with_spark
+@click.option(
+    "--pipeline",
+    metavar="PIPELINE",
+    help="Its file: make partitions again and compare them, and look at what was published.",
+)
+@click.option(
+    "--sample",
+    metavar="N",
+    help="Make N partitions of each step again, or a share such as 0.1 or 10%; all if left out.",
+)
+@click.argument("run", metavar="RUN")
+@click.argument("step", metavar="[STEP]", required=False)
+def command(
+    run: str, step: str | None, settings: Settings, choices: Choices, pipeline: str | None, sample: str | None
+) -> int:
+    """Look again at what a run keeps and published: is it what was written? Exit 2 if anything differs.
+
+    Reads every stored file of the run, or of one STEP, and compares it with the name, length and digest in the journal.
+    With --pipeline, partitions are made again from what is kept, and compared; what a sink published is read, too.
+    Nothing is written and nothing deleted, and the run does not notice. RUN is a number, a name, or a pipeline's name
+    for its newest run.
+    """
+    wanted = sample_of(sample)
+    if wanted is not None and pipeline is None:
+        raise Refused("--sample is about partitions that are made again", "name the file: --pipeline FILE --sample …")
+    with session_here(pipeline or "verify", choices) as session:
+        loaded = session.load() if pipeline is not None else None
+        config = settings.located(session.properties())
+        store = open_store(config.location, config.storage)
+        named = find_run(store, run)
+        asked = Asked(named, pipeline, config, parameters_of(store, named.pipeline).get(named.run, {}))
+        if loaded is None:
+            found = verify_files(Place(named.pipeline, named.run, config.location, config.storage, session), step)
+        else:
+            found = _with_code(loaded.pipeline, session, asked, step, wanted)
+    return tell(found, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The run that was looked at, and how the user named its file, if they did."""
+
+    named: Named
+    pipeline: str | None
+    config: Config
+    parameters: Mapping[str, str]
+
+    def command(self, name: str, *words: str) -> str:
+        is_said = self.config.origins.get("location") == "flag"
+        return shlex.join(["rekindle", name, *(["--location", self.config.location] if is_said else []), *words])
+
+    @property
+    def key(self) -> list[str]:
+        return [word for name, value in self.parameters.items() for word in ("--param", f"{name}={value}")]
+
+
+def _with_code(pipeline: Pipeline, session: LazySession, asked: Asked, step: str | None, sample: Sample) -> Verified:
+    named, config = asked.named, asked.config
+    if pipeline.name != named.pipeline:
+        raise NotFound(f"run {named} is none of {pipeline.name}", "name the file of its pipeline")
+    options = RunOptions(run=named.run, storage=config.storage)
+    return pipeline.verify(session, config.location, step, sample=sample, options=options, **asked.parameters)
+
+
+def sample_of(given: str | None) -> Sample:
+    """`10` partitions, or `0.1` or `10%` of them."""
+    if given is None:
+        return None
+    try:
+        if given.endswith("%"):
+            return float(given[:-1]) / 100
+        return int(given) if given.isdecimal() else float(given)
+    except ValueError:
+        raise Refused(f"--sample {given} is no number", "--sample 10, --sample 0.1 or --sample 10%") from None
+
+
+def tell(found: Verified, asked: Asked) -> int:
+    """Every answer, what to do about the bad ones, and the exit code."""
+    say([f"run {asked.named}"])
+    for one in found.judged:
+        head, *details = one.lines()
+        word = f": {one.answer.value}:"
+        say([head.replace(word, f": {click.style(one.answer.value, fg=COLORS[one.answer])}:", 1), *details])
+    *_, sums = found.lines()
+    say([sums, *([] if asked.pipeline else [FILES_ALONE])])
+    for line in advice(found, asked):
+        say([line])
+    return ExitCode.WORK if found.answer is Answer.DIFFERENT else ExitCode.DONE
+
+
+def advice(found: Verified, asked: Asked) -> Iterator[str]:
+    """What to type next."""
+    file = asked.pipeline or "PIPELINE"
+    number = str(asked.named.number)
+    if found.different(Way.FILES) and not found.is_over:
+        again = asked.command("resume", file, number)
+        yield f"next: move the files that are named away, then: {again}; what is missing is made again"
+    elif found.different(Way.FILES, Way.PUBLISHED):
+        again = asked.command("run", "--new", *asked.key, file)
+        yield f"next: the run is over; a new one computes and publishes it again: {again}"
+    for step, partitions in found.different(Way.AGAIN).items():
+        vertex = f"{step}[{partitions.lowest}]"
+        yield f"next: see what is made now: {asked.command('reproduce', '--run', number, file, vertex)}"

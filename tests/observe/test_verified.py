@@ -1,0 +1,104 @@
+"""Two digests compared, and what is said of it: equal, different, or not comparable and why."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.verified import Answer, Compared, Judged, Verified, Way, total
+
+
+def digest(rows: int, first: int = 1, second: int = 2) -> bytes:
+    return struct.pack(">QQQ", rows, first, second)
+
+
+A, B = digest(7), digest(6, 3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "faults", "answer", "why", "different"),
+    [
+        pytest.param({0: A, 1: B}, {0: A, 1: B}, {}, Answer.EQUAL, "2 partitions", (), id="all the same"),
+        pytest.param({}, {}, {}, Answer.EQUAL, "0 partitions", (), id="nothing was there, and nothing is"),
+        pytest.param({0: A, 1: B}, {0: A, 1: A}, {}, Answer.DIFFERENT, "s[1] of 2 partitions", (1,), id="other rows"),
+        pytest.param({0: A, 1: B}, {1: B}, {0: "gone"}, Answer.DIFFERENT, "s[0] of 2 partitions", (0,), id="a fault"),
+        pytest.param({0: None}, {0: A}, {}, Answer.NOT_COMPARABLE, "none kept", (), id="no digest is no match"),
+        pytest.param({0: A}, {}, {}, Answer.NOT_COMPARABLE, "none kept", (), id="nothing found is no match"),
+        pytest.param(
+            {0: A, 1: None},
+            {0: A, 1: B},
+            {},
+            Answer.NOT_COMPARABLE,
+            "none kept of s[1], the rest of 2 partitions is equal",
+            (),
+            id="one of two is not known",
+        ),
+        pytest.param(
+            {0: None, 1: A}, {0: A, 1: B}, {}, Answer.DIFFERENT, "s[1] of 2 partitions", (1,), id="the worst is said"
+        ),
+    ],
+)
+def test_a_comparison(
+    wanted: dict[int, bytes | None],
+    found: dict[int, bytes],
+    faults: dict[int, str],
+    answer: Answer,
+    why: str,
+    different: tuple[int, ...],
+) -> None:
+    judged = Compared(wanted, found, faults).judge("s", Way.FILES, "none kept")
+    assert (judged.answer, judged.why, judged.different) == (answer, why, Partitions(different))
+
+
+def test_both_digests_and_both_numbers_of_rows_are_told() -> None:
+    judged = Compared({3: A}, {3: B}, {}).judge("s", Way.AGAIN, "")
+    assert judged.details == (f"s[3] other rows: 6 rows, digest {B.hex()}, and it had 7 rows, digest {A.hex()}",)
+
+
+def test_of_many_the_first_are_told_and_how_many_there_are() -> None:
+    judged = Compared(dict.fromkeys(range(9), A), dict.fromkeys(range(9), B), {}).judge("s", Way.FILES, "")
+    assert [line.split()[0] for line in judged.details] == ["s[0]", "s[1]", "s[2]", "s[3]", "s[4]", "and"]
+    assert judged.details[-1] == "and 4 more"
+    assert judged.why == "s[0-8] of 9 partitions"
+
+
+def test_partitions_add_up_whatever_rows_they_hold() -> None:
+    """Each digest has the schema's hash once, and sums wrap around."""
+    nothing = digest(0, 2**64 - 5, 9)
+
+    def of(rows: int, first: int, second: int) -> bytes:
+        return struct.pack(">QQQ", rows, (first + 2**64 - 5) % 2**64, (second + 9) % 2**64)
+
+    one_way = [of(3, 100, 2**63), of(0, 0, 0), of(2, 50, 2**63 + 4)]
+    other_way = [of(1, 30, 1), of(4, 120, 3)]
+    assert total(one_way, nothing) == total(other_way, nothing) == of(5, 150, 4)
+    assert total([], nothing) == nothing
+    assert total([*one_way, of(1, 0, 0)], nothing) != of(5, 150, 4)
+
+
+def test_the_answer_is_the_worst_one() -> None:
+    equal = Judged("a", Way.FILES, Answer.EQUAL, "1 partition")
+    unsure = Judged("a", Way.AGAIN, Answer.NOT_COMPARABLE, "released")
+    bad = Judged("b", Way.FILES, Answer.DIFFERENT, "b[1] of 2 partitions", Partitions((1,)), ("b[1] gone",))
+    worse = Judged("b", Way.AGAIN, Answer.DIFFERENT, "b[0] of 2 partitions", Partitions((0,)))
+    assert [Verified("p", "r", False, judged).answer for judged in ((equal,), (equal, unsure), (bad, equal), ())] == [
+        Answer.EQUAL,
+        Answer.NOT_COMPARABLE,
+        Answer.DIFFERENT,
+        Answer.NOT_COMPARABLE,
+    ]
+    found = Verified("p", "r", False, (equal, bad, worse))
+    assert found.different(Way.FILES) == {"b": Partitions((1,))}
+    assert found.different(*Way) == {"b": Partitions((0, 1))}
+    assert found.of("b", Way.FILES) == bad and found.of("b", Way.PUBLISHED) is None
+    assert str(found).splitlines() == [
+        "run r of p",
+        "a  files: equal: 1 partition",
+        "b  files: different: b[1] of 2 partitions",
+        "  b[1] gone",
+        "b  made again: different: b[0] of 2 partitions",
+        "1 equal, 0 not comparable, 2 different",
+    ]
+    assert equal.different == EMPTY and "<pre>run r of p" in found._repr_html_()

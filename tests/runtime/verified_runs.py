@@ -1,0 +1,142 @@
+"""Runs of a small graph without Spark, with manifests and digests in their journals, and an engine that looks at them.
+
+`keyed` is read partition by partition by `scored`, which is published. What the storage holds and what would be made
+again is what a test says; by itself everything is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import rekindle as rk
+from rekindle.engine import manifest
+from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
+from rekindle.master import commands as cmd
+from rekindle.master import stimuli as st
+from rekindle.master.commands import Input
+from rekindle.model.edges import IDENTITY
+from rekindle.model.graph import Edge, Graph, Step
+from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
+from rekindle.model.partitions import Partitions
+from runtime.instant import Instant
+
+NOTHING = bytes(24)
+EMPTY_PARTITION = 3
+
+
+def digest_of(step: str, partition: int) -> bytes:
+    return NOTHING if partition == EMPTY_PARTITION else f"{step} {partition}".encode().ljust(24)
+
+
+def graph(level: Determinism, keep: KeepUntil, kind: ResultKind) -> Graph:
+    steps = [Step("keyed", 4, kind, level, keep), Step("scored", 4, keep=keep, determinism=level)]
+    return Graph.of(steps, [Edge("keyed", "scored", IDENTITY)])
+
+
+class Writing(Instant):
+    """Commits with a manifest; partition 3 has no rows. `digested` are the steps whose partitions have digests."""
+
+    def __init__(self, digested: frozenset[str], broken: Mapping[str, int]) -> None:
+        super().__init__(
+            breaks=lambda attempt, at: Partitions([broken[attempt.step]] if attempt.step in broken else [])
+        )
+        self._digested = digested
+
+    def _start(self, command: cmd.StartAttempt) -> None:
+        super()._start(command)
+        self._happened = [self._written(one) if isinstance(one, st.CommitsSeen) else one for one in self._happened]
+
+    def _written(self, seen: st.CommitsSeen) -> st.CommitsSeen:
+        step = seen.attempt.step
+        commits = [
+            manifest.Commit(number, 0, "", -1)
+            if number == EMPTY_PARTITION
+            else manifest.Commit(number, number, f"part-{number}_{number:05d}.parquet", 100 + number)
+            for number in seen.partitions
+        ]
+        digests = b"".join(digest_of(step, number) for number in seen.partitions)
+        packed = digests if step in self._digested else None
+        return st.CommitsSeen(
+            seen.attempt, seen.partitions, manifest.pack(commits, step), packed, exchange_version=seen.exchange_version
+        )
+
+
+@dataclass
+class Kept:
+    """An adapter and a verifier in one. `files` and `made` replace digests of (step, partition), `faults` damage files,
+    `target` is what the sink's target holds; `looked` and `asked` are what was asked for."""
+
+    level: Determinism = Determinism.DETERMINATE
+    keep: KeepUntil = KeepUntil.FOREVER
+    kind: ResultKind = ResultKind.BLOCKING
+    digested: frozenset[str] = frozenset({"keyed", "scored"})
+    broken: Mapping[str, int] = field(default_factory=dict)
+    whole: Mapping[str, Determinism] = field(default_factory=dict)
+    files: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    made: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    failure: str = ""
+    is_bound: bool = False
+    code: str = "1"
+    target: Published | None = None
+    looked: list[Stored] = field(default_factory=list)
+    asked: list[tuple[str, Partitions, tuple[Input, ...]]] = field(default_factory=list)
+
+    def pinned_settings(self, session: Any) -> dict[str, str]:
+        return {}
+
+    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+        return Prepared(
+            engine=Writing(self.digested, self.broken),
+            graph=graph(self.level, self.keep, self.kind),
+            fingerprints={"keyed": {"code": "1"}, "scored": {"code": "1"}},
+            sinks=("scored",),
+            members={"keyed": ("orders", "keyed"), "scored": ("scored",)},
+            why=dict.fromkeys(("orders", "keyed", "scored"), "because"),
+        )
+
+    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
+        raise AssertionError("nobody reads it")
+
+    def look(self, session: Any, stored: Stored) -> Looked:
+        self.looked.append(stored)
+        step = stored.schema
+        faults = {number: self.faults[step, number] for number, *_ in stored.files if (step, number) in self.faults}
+        digests = {
+            number: self.files.get((step, number), digest_of(step, number))
+            for number, *_ in stored.files
+            if number not in faults
+        }
+        return Looked(digests, faults)
+
+    def bench(self, session: Any, wanted: Wanted) -> Bench:
+        fingerprints = {"keyed": {"code": "1"}, "scored": {"code": self.code}}
+        return Bench(
+            graph(self.level, self.keep, self.kind),
+            fingerprints,
+            self.whole,
+            self._again,
+            lambda sink, order: self.target,
+        )
+
+    def _again(self, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> Again:
+        self.asked.append((step, wanted, inputs))
+        rows = {number: self.made.get((step, number), digest_of(step, number)) for number in wanted}
+        made = {number: one for number, one in rows.items() if one != NOTHING}
+        return Again(made, NOTHING, self.is_bound, self.failure)
+
+
+def pipeline() -> rk.Pipeline:
+    made = rk.Pipeline("daily")
+    made.add_source(lambda spark, day="today": None, name="orders")
+    made.add_step(lambda orders: None, name="keyed")
+    made.add_sink(lambda keyed: None, rk.files("/out"), name="scored")
+    return made
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
