@@ -550,12 +550,25 @@ def _() -> AbstractContextManager[Any]:
     return instead(advance, "_run", early)
 
 
-@bug("a published sink that changed is not published again")
+@bug("what a published sink was made from changes behind it")
 def _() -> AbstractContextManager[Any]:
-    ours = apply._generation_opened
-    return instead(
-        apply, "_generation_opened", lambda state, event: changed(ours(state, event), published=state.published)
-    )
+    return instead(reports, "settled_among", lambda state, name, changed, digests: None)
+
+
+@bug("what differs from what is published counts before the run stops")
+def _() -> AbstractContextManager[Any]:
+    ours = reports.settled_among
+
+    def counted(state: RunState, name: str, among: Partitions, digests: Digests) -> Any:
+        found = ours(state, name, among, digests)
+        return found and changed(found, partitions=EMPTY)
+
+    return instead(reports, "settled_among", counted)
+
+
+@bug("a sink that is to be published again still counts as published")
+def _() -> AbstractContextManager[Any]:
+    return instead(apply, "_republish_accepted", lambda state, event: state)
 
 
 @bug("a publication goes on although its sink lost a partition")
@@ -652,8 +665,8 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = failures.give_up
 
-    def for_good(draft: Draft, sentence: str, seen: Any = (), *, is_resumable: bool = True) -> None:
-        ours(draft, sentence, seen, is_resumable=False)
+    def for_good(draft: Draft, sentence: str, seen: Any = (), **rest: Any) -> None:
+        ours(draft, sentence, seen, **(rest | {"is_resumable": False}))
 
     return instead(failures, "give_up", for_good)
 

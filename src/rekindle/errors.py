@@ -18,6 +18,7 @@ RekindleError                       code  next command or hint is part of every 
 ├── AppendUnknown                   RK302 maybe written: read again before anything else
 ├── StoreFailed                     RK303 the storage certainly did not do what was asked
 └── RunFailed                       RK4xx the run stopped; what was kept is named
+    └── PublishedDiffers            RK410 what a published sink was made from came back as something else
 """
 
 from __future__ import annotations
@@ -157,3 +158,11 @@ class RunFailed(RekindleError):
     def __init__(self, message: str, hint: str = "", *, is_resumable: bool = True) -> None:
         super().__init__(message, hint)
         self.is_resumable = is_resumable
+
+
+class PublishedDiffers(RunFailed):
+    """What a published sink was made from had to be made again, and is something else now, or not known to be equal. It
+    does not count; nothing was published over it."""
+
+    code = "RK410"
+    advice = "`rekindle resume --republish` makes again what was made from it, and publishes those sinks together"

@@ -6,11 +6,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,6 +23,7 @@ from engine.conftest import spark as spark  # The session of the engine's tests.
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
+from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.engine.spark.engine import GroupSpec, refuse_change
 from rekindle.engine.spark.sources import pin
 from rekindle.journal import keys
@@ -32,9 +34,14 @@ from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.journal.store import Put
 from rekindle.journal.stores import open_store
+from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import Partitions
+from rekindle.model.parts import Parts
 from rekindle.runtime import running
 from rekindle.runtime.opening import close, codec
+from rekindle.testing.drawing import draw
 from runtime.instant import Instant, InstantEngine
 
 ROWS: dict[type[errors.RekindleError], Row] = {}
@@ -263,6 +270,48 @@ def a_number_that_holds_something_else(scene: Scene) -> int:
 def a_step_that_fails_for_good(scene: Scene) -> int:
     scene.user.adapter.make = lambda folder: Broken(open_store(str(folder)))
     return scene.user.types("run")
+
+
+class HalfPublished(InstantEngine):
+    """Two sinks of one step. When the first is published, what both were made from is gone, and so is the second; what
+    is made again is something else."""
+
+    def send(self, command: cmd.Command) -> None:
+        super().send(command)
+        match command:
+            case cmd.StartAttempt():
+                digests = bytes(command.attempt.number for _ in command.partitions)
+                self._happened = [
+                    msgspec.structs.replace(one, digests=digests) if isinstance(one, st.CommitsSeen) else one
+                    for one in self._happened
+                ]
+            case cmd.PublishSink(sink="weekly"):
+                lost = Parts({"counted": Partitions((1,)), "weekly": Partitions((1,))})
+                self._happened[-1] = st.PartsLost(lost, FailureDomain.STORAGE)
+            case _:
+                pass
+
+
+@leads_to(
+    errors.PublishedDiffers,
+    "counted[1], which daily was published from, came back as something else: digest 04, published 01",
+    "rekindle resume --location",
+    ExitCode.RESUMABLE,
+)
+def a_lost_input_of_a_published_sink(scene: Scene) -> int:
+    adapter = scene.user.adapter
+    graph = draw("counted[2]?@run_end =blocking=> daily[2]@run_end\ncounted =blocking=> weekly[2]@run_end")
+    code = {name: {"code": "1"} for name in graph.steps}
+    ours = adapter.prepare
+
+    def prepare(session: Any, wanted: Wanted) -> Prepared:
+        return replace(ours(session, wanted), graph=graph, fingerprints=code, sinks=("daily", "weekly"), members={})
+
+    scene.patch.setattr(adapter, "prepare", prepare)
+    adapter.make = lambda folder: HalfPublished(open_store(str(folder)))
+    ended = scene.user.types("run")
+    assert " --republish " in scene.user.err
+    return ended
 
 
 @leads_to(SparkDied, "Spark's driver process died; what is committed is kept", "rekindle resume", ExitCode.RESUMABLE)

@@ -147,6 +147,7 @@ class Driven:
         accepted: frozenset[str] = frozenset(),
         replaced: frozenset[str] = frozenset(),
         without: str = "",
+        republish: bool = False,
     ) -> tuple[Event, ...]:
         """A new process: what was sent is forgotten, and the application is another."""
         self.sent = set()
@@ -161,6 +162,7 @@ class Driven:
                 accepted,
                 replaced,
                 sets(without),
+                republish,
             )
         )
 

@@ -253,7 +253,7 @@ def test_only_a_sink_that_starts_over_is_published_again() -> None:
     assert fence is not None
     run.give(st.SinkDone("b", fence))
     run.give(st.SinkDone("c", fence))
-    run.take_over(fingerprints=code | {"b": {"code": "2"}})
+    run.take_over(fingerprints=code | {"b": {"code": "2"}}, republish=True)
     assert run.state.published == {"c": fence}
 
 

@@ -81,7 +81,7 @@ def test_a_later_run_wins_for_ever() -> None:
     assert not failing.is_resumable and "run 8" in failing.gave_up
 
 
-def test_a_published_sink_whose_inputs_changed_is_published_again() -> None:
+def test_a_published_sink_whose_inputs_changed_is_published_again_when_the_user_says_so() -> None:
     run = Driven("a[1]? =blocking=> b[1]@run_end\na =blocking=> c[1]@run_end", sinks=("b", "c"))
     for step in "abc":
         run.finish(step)
@@ -90,8 +90,12 @@ def test_a_published_sink_whose_inputs_changed_is_published_again() -> None:
     run.give(st.SinkDone("b", fence))
     run.lose("c", "0")
     run.lose("a", "0") if run.state.steps["a"].committed else None
-    run.finish("a")
+    run.commit("a", "0")
+    run.end_cancelled()
+    assert run.is_now(Phase.FAILED) and set(run.state.published) == {"b"}
+    run.take_over(republish=True)
     assert run.state.published == {}
+    run.finish("a")
     run.finish("b")
     run.finish("c")
     run.publish()

@@ -26,6 +26,7 @@ class Choices:
     replace: tuple[str, ...] = ()
     force: bool = False
     without: tuple[str, ...] = ()
+    republish: bool = False
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
 
@@ -38,6 +39,7 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         replace=choices.replace,
         force=choices.force,
         without=choices.without,
+        republish=choices.republish,
     )
 
 
@@ -52,12 +54,13 @@ def with_choices(command: Command) -> Command:
         replace_: tuple[str, ...],
         force: bool,
         without: tuple[str, ...],
+        republish: bool,
         strategy: str | None,
         master: str | None,
         conf: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        choices = Choices(accept_change, replace_, force, without, master or "", _conf(conf))
+        choices = Choices(accept_change, replace_, force, without, republish, master or "", _conf(conf))
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
         return command(*arguments, settings=settings, choices=choices, **others)
@@ -95,6 +98,11 @@ _OPTIONS = (
         multiple=True,
         metavar="STEP[PARTITION]",
         help="Leave out a partition that failed: publish with a hole, which the target and the journal name.",
+    ),
+    click.option(
+        "--republish",
+        is_flag=True,
+        help="Publish again what is published already, where what it was made from changed: all such sinks together.",
     ),
     click.option("--force", is_flag=True, help="Take the run over from a master that still shows life."),
     click.option(

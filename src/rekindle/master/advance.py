@@ -3,7 +3,8 @@
 Rules
 - A vertex starts when it is in the work left, everything it reads is committed and not itself in the work left, and
   no open attempt has it. First run, retry, loss and takeover are this one line.
-- A step whose older partitions could not stand beside new ones opens a new generation first.
+- A step whose older partitions could not stand beside new ones opens a new generation first; a published sink does
+  not: the run stops.
 - Suspects run alone and last. Poison does not run again, and ends the run when nothing else can run.
 - A step that waits for its backoff or for a seal does not start.
 - Results are released when nobody can need them, and never while something is made again to be compared.
@@ -18,11 +19,12 @@ from rekindle.failover.restart import Happened, Strategy, remaining_set
 from rekindle.failover.restart_set import RestartSet
 from rekindle.master.beside_poison import blocked, failures, poisoned, sentence
 from rekindle.master.draft import Draft
-from rekindle.master.events import AttemptOpened, RunFailed, Why
+from rekindle.master.events import AttemptOpened, Differs, RunFailed, Why
 from rekindle.master.failures import give_up
 from rekindle.master.layout import Sets
 from rekindle.master.publishing import publish
 from rekindle.master.releasing import close, keep_to_budget, let_go_exchanges, release
+from rekindle.master.settled import stop
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
 from rekindle.model.because import ExchangeChanged, Reason, WholeStep
@@ -81,10 +83,14 @@ def _renew(draft: Draft, plan: RestartSet) -> bool:
         if name not in draft.state.steps or not _is_due(draft, plan, name):
             continue
         step, wanted = draft.step(name), _wanted(draft.state, plan, name)
-        if _is_outdated(draft.state, plan, name):
+        is_outdated, gone = _is_outdated(draft.state, plan, name), wanted & step.released
+        if (is_outdated or gone) and name in draft.state.published:
+            stop(draft, Differs(name, wanted, (name,)))
+            return False
+        if is_outdated:
             _open_generation(draft, plan, name, wanted | step.started)
-        elif not wanted.is_disjoint(step.released):
-            _open_generation(draft, plan, name, wanted & step.released)
+        elif gone:
+            _open_generation(draft, plan, name, gone)
     return len(draft.events) > count
 
 

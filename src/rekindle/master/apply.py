@@ -76,6 +76,8 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
         case ev.SinkPublished():
             assert event.fence == state.publication, "published under another fence"
             return replace(state, published=state.published | {event.sink: event.fence})
+        case ev.RepublishAccepted():
+            return _republish_accepted(state, event)
         case ev.RunFailing():
             return _failing(state, event)
         case ev.RunFailed():
@@ -315,6 +317,12 @@ def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:
         suspects=step.suspects.without(event.partitions),
     )
     return _with_changed_inputs(_with_step(state, event.step, step), event.step, event.changed)
+
+
+def _republish_accepted(state: RunState, event: ev.RepublishAccepted) -> RunState:
+    assert set(event.sinks) <= state.published.keys(), "publishes again what is not published"
+    left = {sink: fence for sink, fence in state.published.items() if sink not in event.sinks}
+    return replace(state, published=left, publication=None)
 
 
 def _failing(state: RunState, event: ev.RunFailing) -> RunState:

@@ -228,13 +228,35 @@ class SinkPublished(_Event, frozen=True, tag=True):
     fence: Fence
 
 
+class Differs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Partitions that published sinks were made from, or are, and that came back as something else, or not known to be
+    equal. `was` and `now` are the digests of the lowest of them; None where there is none."""
+
+    step: str
+    partitions: Partitions
+    sinks: tuple[str, ...]
+    was: bytes | None = None
+    now: bytes | None = None
+
+
+class RepublishAccepted(_Event, frozen=True, tag=True):
+    """The user's word: these sinks are published, and count as not published from here on, so that they are published
+    again with all that changed."""
+
+    sinks: tuple[str, ...]
+    who: str
+    at_ms: int
+
+
 class RunFailing(_Event, frozen=True, tag=True):
-    """The master gave up. Running attempts are cancelled; what they still commit is kept."""
+    """The master gave up. Running attempts are cancelled; what they still commit is kept. `differs` is why, where what
+    is published would no longer be what it was made from."""
 
     gave_up: str
     failures: tuple[Failure, ...]
     is_resumable: bool
     at_ms: int
+    differs: Differs | None = None
 
 
 class RunFailed(_Event, frozen=True, tag=True):
@@ -281,6 +303,7 @@ Event = (
     | HoleAccepted
     | PublicationOpened
     | SinkPublished
+    | RepublishAccepted
     | RunFailing
     | RunFailed
     | RunSucceeded

@@ -15,7 +15,7 @@ from rekindle.failover.backoff import GiveUp, on_failure
 from rekindle.failover.poison import Suspects, poison
 from rekindle.failover.restart import Strategy
 from rekindle.master.draft import Draft
-from rekindle.master.events import FailureHandled, RunFailing
+from rekindle.master.events import Differs, FailureHandled, RunFailing
 from rekindle.model.because import EverythingRestarts
 from rekindle.model.failures import Failure
 
@@ -36,8 +36,15 @@ def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
         _restart_everything(draft)
 
 
-def give_up(draft: Draft, sentence: str, failures: tuple[Failure, ...] = (), *, is_resumable: bool = True) -> None:
-    draft.add(RunFailing(sentence, failures, is_resumable, draft.now_ms))
+def give_up(
+    draft: Draft,
+    sentence: str,
+    failures: tuple[Failure, ...] = (),
+    *,
+    is_resumable: bool = True,
+    differs: Differs | None = None,
+) -> None:
+    draft.add(RunFailing(sentence, failures, is_resumable, draft.now_ms, differs))
 
 
 def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspects:
@@ -52,6 +59,9 @@ def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspect
 
 
 def _restart_everything(draft: Draft) -> None:
+    """Not once something is published: what it was made from is settled, and only publishing is tried again."""
+    if draft.state.published:
+        return
     for name, step in draft.state.steps.items():
         if step.started:
             draft.open_generation(name, step.started, ((EverythingRestarts(), step.started),), None)

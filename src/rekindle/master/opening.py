@@ -5,6 +5,7 @@ Rules
 - A changed step is not an error: it opens a new generation, or keeps what is committed on the user's word. A changed
   input is refused unless the user names the step.
 - What does not survive the old application is lost, as a fact of its own.
+- A published sink whose own code changed is refused, unless the user allows it to be published again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from rekindle.master.events import (
     Event,
     Fingerprint,
     PartitionsLost,
+    RepublishAccepted,
     RunClosing,
     RunStarted,
 )
 from rekindle.master.graph_spec import GraphSpec
 from rekindle.master.holes import leave_out, refuse_holes
+from rekindle.master.settled import affected, refuse_published
 from rekindle.master.state import Phase, RunState
 from rekindle.master.stimuli import CloseRun, StartRun, TakeOver
 from rekindle.model.because import CodeChanged
@@ -65,6 +68,8 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     draft.add(EpochOpened(state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph))
     if stimulus.application != state.application:
         _lose_application(draft)
+    if stimulus.republish and (sinks := affected(state, changes.keys() - stimulus.accepted)):
+        draft.add(RepublishAccepted(sinks, stimulus.owner, draft.now_ms))
     for step, parts in changes.items():
         fingerprint = stimulus.fingerprints[step]
         if step in stimulus.accepted:
@@ -121,6 +126,8 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
                 hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
             )
     refuse_holes(state, stimulus.without, changes.keys() - stimulus.accepted)
+    if not stimulus.republish:
+        refuse_published(state, changes.keys() - stimulus.accepted)
     return changes
 
 

@@ -5,6 +5,7 @@ Rules
 - Of an attempt of an older epoch only the seal counts: no report of a sleeper does.
 - What a dead driver finished unseen is adopted only where no unseen recompute could have mixed it.
 - An attempt that failed because its input was gone knows what it read: losses of other files are no news.
+- What differs from what a published sink was made from does not count: the run stops.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
 from rekindle.master.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.failures import handle
+from rekindle.master.settled import settled_among, stop
 from rekindle.master.state import AttemptState, AttemptStatus, Phase, StepState
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
 from rekindle.master.versions import changed_among, exchange_proof, exchange_remade, spread_change
@@ -80,7 +82,27 @@ def _commit(draft: Draft, report: CommitsSeen | AttemptSealed, checksum: str | N
     fresh = report.partitions & draft.state.attempts[report.attempt].partitions
     if not fresh:
         return
-    changed = changed_among(draft.state, name, fresh, Digests(report.partitions, report.digests))
+    digests = Digests(report.partitions, report.digests)
+    changed = changed_among(draft.state, name, fresh, digests)
+    differs = settled_among(draft.state, name, changed, digests)
+    if differs is not None:
+        fresh, changed = fresh - differs.partitions, changed - differs.partitions
+    if fresh:
+        _add_commit(draft, report, fresh, changed, checksum, is_adopted=is_adopted)
+    if differs is not None:
+        stop(draft, differs)
+
+
+def _add_commit(
+    draft: Draft,
+    report: CommitsSeen | AttemptSealed,
+    fresh: Partitions,
+    changed: Partitions,
+    checksum: str | None,
+    *,
+    is_adopted: bool,
+) -> None:
+    name = report.attempt.step
     draft.add(
         PartitionsCommitted(
             attempt=report.attempt,

@@ -186,18 +186,23 @@ class RunState(msgspec.Struct, frozen=True):
         return {name: partitions for name, partitions in suspects if partitions}
 
     def tracker(self) -> Availability:
-        """What the policies ask: committed results, what had finished once, what is in flight, held exchanges."""
+        """What the policies ask: committed results, what had finished once, what is in flight, held exchanges. What is
+        published and read by nobody need not be there any more: the target has it."""
         running: Sets = {}
         for one in self.attempts.values():
             step = one.attempt.step
             running[step] = running.get(step, EMPTY) | one.partitions
         return Availability(
-            results={name: step.available for name, step in self.steps.items()},
+            results={name: self._there(name, step) for name, step in self.steps.items()},
             started={name: step.available | step.seen_partitions() for name, step in self.steps.items()},
             running=running,
             exchanges=self._held(),
             wanted=frozenset(self.sinks) - self.published.keys(),
         )
+
+    def _there(self, name: str, step: StepState) -> Partitions:
+        is_done_with = name in self.published and not self.layout.graph.outputs[name]
+        return self.layout.graph.whole[name] if is_done_with else step.available
 
     def _held(self) -> dict[ExchangeId, Partitions]:
         """An exchange that several groups have in their plans counts only where all of them hold it."""

@@ -39,7 +39,7 @@ class StartRun(msgspec.Struct, frozen=True):
 class TakeOver(msgspec.Struct, frozen=True):
     """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
     the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
-    that failed and are to be left out."""
+    that failed and are to be left out; `republish` allows what is published to be replaced, where it changed."""
 
     application: str
     owner: str
@@ -48,6 +48,7 @@ class TakeOver(msgspec.Struct, frozen=True):
     accepted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
     without: dict[str, Partitions] = {}
+    republish: bool = False
 
 
 class CommitsSeen(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ Rules
 - Otherwise every vertex that began with the old version opens a new generation of its step. Its own readers are not
   touched yet: they follow when it, too, comes back different.
 - An exchange that was made again and is not proved equal takes everything of its group along that has no proof.
+- A published sink does not start over: what would make it stops the run (`settled.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from __future__ import annotations
 from rekindle.failover.carry import Checksums, carry_over
 from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
-from rekindle.master.events import ExchangeCarried
+from rekindle.master.events import Differs, ExchangeCarried
+from rekindle.master.settled import stop
 from rekindle.master.state import RunState, Seen
 from rekindle.model.because import ExchangeChanged, InputChanged
 from rekindle.model.kinds import Proof
@@ -62,6 +64,9 @@ def exchange_remade(draft: Draft, name: str, version: int) -> bool:
         draft.add(ExchangeCarried(name, version, proof))
         return True
     step = draft.step(name)
+    if name in draft.state.published:
+        stop(draft, Differs(name, step.started, (name,)))
+        return False
     exchange = draft.state.layout.graph.groups[name].exchanges[0]
     draft.open_generation(name, step.started, ((ExchangeChanged(exchange), step.started),), None, version)
     return False

@@ -107,6 +107,8 @@ class Progress:
                 yield f"{step}: changed ({', '.join(parts)}), and what is committed counts on your word"
             case ev.HoleAccepted(step, partitions):
                 yield f"{step}: {numbers_text(partitions)} left out on your word: read as if there were no rows"
+            case ev.RepublishAccepted(sinks):
+                yield f"{' and '.join(sinks)}: to be published again, on your word"
             case ev.RunFailing(gave_up):
                 yield f"giving up: {gave_up}"
             case _:

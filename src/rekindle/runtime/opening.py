@@ -58,6 +58,7 @@ class Intent:
     replaced: frozenset[str] = frozenset()
     constants: Constants | None = None
     without: Mapping[str, Partitions] = field(default_factory=dict)
+    republish: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
             intent.accepted,
             intent.replaced,
             dict(intent.without),
+            intent.republish,
         )
     return StartRun(
         intent.run,

@@ -25,6 +25,7 @@ class RunOptions:
     accept_change   steps whose committed partitions count although their code or input changed
     replace         sources that are read again although they changed
     without         partitions that failed and are left out, such as "enriched[173]": published with a hole
+    republish       publish again what is published already, where what it was made from changed
     force           take the run over from a master that still shows life
     storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
     digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
@@ -41,6 +42,7 @@ class RunOptions:
     accept_change: Sequence[str] = ()
     replace: Sequence[str] = ()
     without: Sequence[str] = ()
+    republish: bool = False
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"

@@ -17,7 +17,7 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import spark_root
 from rekindle.engine.near import did_you_mean
-from rekindle.errors import NotFound, Refused, RunFailed
+from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
 from rekindle.journal.keys import claim, enlist, find_claim, next_order
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
@@ -194,6 +194,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         _kept("replace", wish.options.replace, prepared),
         replace(constants, settings={**constants.settings, **prepared.settings}),
         _left_out(wish, known),
+        wish.options.republish,
     )
     return Ready(known, prepared, intent)
 
@@ -228,6 +229,9 @@ def _failure_of(state: RunState) -> RunFailed:
         told.append(f"  {where} {failure.cause.root.text or failure.cause.root.kind.value}")
     for name, step in state.steps.items():
         told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
+    if failing is not None and failing.differs is not None:
+        hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
+        return PublishedDiffers("\n".join(told), hint)
     is_resumable = failing is None or failing.is_resumable
     again = "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else "start a new run: rk.RunOptions(new=True)"

@@ -20,7 +20,9 @@ from rekindle.master.events import (
     PartitionsCommitted,
     PartitionsLost,
     PartitionsReleased,
+    RepublishAccepted,
     RunFailing,
+    SinkPublished,
 )
 from rekindle.master.invariants import violations
 from rekindle.master.layout import Layout
@@ -63,6 +65,7 @@ class Watch:
         self.is_given_up = False
         self.dispatched: set[AttemptId] = set()
         self.fences: dict[str, Fence] = {}
+        self.published: dict[str, tuple[Label, ...]] = {}
         self.labels: dict[tuple[str, int], Label] = {}
         self.poisoned: dict[tuple[str, int], int] = {}
         self.restarts = 0
@@ -102,6 +105,13 @@ class Watch:
             case FailureHandled():
                 self._poison(event)
                 self._delay(event)
+            case SinkPublished():
+                standing, labels = self.storage.targets[event.sink]
+                if standing == event.fence:
+                    self.published[event.sink] = labels
+            case RepublishAccepted():
+                for sink in event.sinks:
+                    self.published.pop(sink, None)
             case RunFailing():
                 self.is_given_up = True
             case EpochOpened() if self.is_given_up:
@@ -259,6 +269,8 @@ class Watch:
         mixed = self.values.mixed(labels)
         if mixed:
             raise Violation("mixed output", f"{sink} holds two versions of {', '.join(mixed)}")
+        if self.published.get(sink, labels) != labels:
+            raise Violation("republished", f"{sink} is published as something else, and nobody asked for it")
 
     # ------------------------------------------------------------------ the end
 

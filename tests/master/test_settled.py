@@ -1,0 +1,243 @@
+"""What a published sink was made from is settled: if it comes back different, the run stops with both digests."""
+
+from __future__ import annotations
+
+import pytest
+
+from master.driving import AT_ONCE, Driven
+from rekindle.errors import Refused
+from rekindle.failover.restart import Strategy
+from rekindle.master import stimuli as st
+from rekindle.master.advance import work_left
+from rekindle.master.config import MasterConfig
+from rekindle.master.events import (
+    AttemptOpened,
+    Differs,
+    EpochOpened,
+    GenerationOpened,
+    PartitionsCommitted,
+    RepublishAccepted,
+    RunFailing,
+)
+from rekindle.master.settled import sentence
+from rekindle.master.state import Phase
+from rekindle.model.failures import Cause, Failure, FailureKind
+from rekindle.model.partitions import EMPTY, Partitions
+
+TWO = "a[2]{mark} =blocking=> b[2]@run_end\na =blocking=> c[2]@run_end"
+
+
+def half_published(drawing: str, steps: str, sinks: tuple[str, ...], digests: bytes | None = b"xy") -> Driven:
+    """Everything is committed, and the first sink is published."""
+    run = Driven(drawing, sinks=sinks, fingerprints={name: {"code": "1"} for name in steps})
+    for step in steps:
+        run.finish(step, digests=digests)
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkDone(sinks[0], fence))
+    return run
+
+
+def lost_again(mark: str = "?", digests: bytes | None = b"xy") -> Driven:
+    """b is published, c is not; c[0] is gone and so is what it was made from, which is being made again."""
+    run = half_published(TWO.format(mark=mark), "abc", ("b", "c"), digests)
+    run.lose("c", "0")
+    run.lose("a", "0") if run.state.steps["a"].committed else None
+    assert run.open()["a"].startswith("0")
+    return run
+
+
+def differs(run: Driven) -> Differs | None:
+    return next((event.differs for event in run.last if isinstance(event, RunFailing)), None)
+
+
+ROWS = [
+    ("an equal digest: it is the same", "?", b"xy", b"x", None),
+    ("another digest: the run stops", "?", b"xy", b"z", Differs("a", Partitions((0,)), ("b",), b"x", b"z")),
+    ("no digest this time is a mismatch", "?", b"xy", None, Differs("a", Partitions((0,)), ("b",), b"x", None)),
+    ("no digest last time is a mismatch", "?", None, b"x", Differs("a", Partitions((0,)), ("b",), None, b"x")),
+    ("no digests, but repeatable: it is the same", "", None, None, None),
+    (
+        "another digest is believed, whatever the plan says",
+        "",
+        b"xy",
+        b"z",
+        Differs("a", Partitions((0,)), ("b",), b"x", b"z"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("mark", "old", "new", "found"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_what_a_published_sink_read_comes_back(
+    mark: str, old: bytes | None, new: bytes | None, found: Differs | None
+) -> None:
+    run = lost_again(mark, old)
+    run.commit("a", "0", digests=new)
+    assert differs(run) == found
+    assert (0 in run.state.steps["a"].committed) is (found is None), "what differs does not count"
+    assert not any(isinstance(event, GenerationOpened) and event.step == "b" for event in run.journal)
+    assert "b" in run.state.published
+
+
+def test_both_digests_are_told() -> None:
+    run = lost_again()
+    run.commit("a", "0", digests=b"z")
+    assert run.state.failing is not None
+    said = run.state.failing.gave_up
+    assert said == "a[0], which b was published from, came back as something else: digest 7a, published 78"
+    assert run.state.failing.is_resumable
+    unknown = Differs("b", Partitions((1,)), ("b",), None, b"z")
+    assert sentence(unknown) == (
+        "b[1] is published, and would be made again as something else: digest 7a, published unknown"
+    )
+
+
+def test_what_else_was_reported_with_it_counts() -> None:
+    run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
+    run.lose("c", "0-1")
+    run.lose("a", "0-1") if run.state.steps["a"].committed else None
+    run.commit("a", "0-1", digests=b"xz")
+    assert differs(run) == Differs("a", Partitions((1,)), ("b",), b"y", b"z")
+    [commit] = [event for event in run.last if isinstance(event, PartitionsCommitted)]
+    assert str(commit.partitions) == "0" and not commit.changed
+    run.commit("a", "1", digests=b"z")
+    assert run.last == (), "it is stopping already, and it still does not count"
+
+
+def test_a_resume_goes_on_if_it_comes_back_equal_and_stops_again_if_not() -> None:
+    run = lost_again()
+    run.commit("a", "0", digests=b"z")
+    run.end_cancelled()
+    assert run.is_now(Phase.FAILED)
+    run.take_over()
+    assert run.open()["a"].startswith("0"), "made again"
+    run.commit("a", "0", digests=b"w")
+    assert differs(run) == Differs("a", Partitions((0,)), ("b",), b"x", b"w")
+    run.end_cancelled()
+    run.take_over()
+    run.finish("a", digests=b"x")
+    assert set(run.open()) == {"c"}, "b was made from the same"
+    run.finish("c")
+    assert run.state.publication is not None
+    run.give(st.SinkDone("c", run.state.publication))
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_on_the_users_word_all_that_was_made_from_it_is_published_together() -> None:
+    run = lost_again()
+    run.commit("a", "0", digests=b"z")
+    run.end_cancelled()
+    run.take_over(republish=True)
+    assert [type(event) for event in run.last] == [EpochOpened, RepublishAccepted, AttemptOpened]
+    assert run.last[1] == RepublishAccepted(("b",), "you", run.now)
+    run.finish("a", digests=b"z")
+    assert run.state.published == {}
+    run.finish("b")
+    assert run.state.publication is None, "c is not there yet"
+    run.finish("c")
+    assert run.state.publication is not None
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_the_word_touches_no_sink_that_was_made_from_something_else() -> None:
+    drawing = "a[1]? =blocking=> b[1]@run_end\na =blocking=> c[1]@run_end\nx[1] =blocking=> d[1]@run_end"
+    run = half_published(drawing, "abcxd", ("b", "c", "d"), b"x")
+    assert run.state.publication is not None
+    run.give(st.SinkDone("d", run.state.publication))
+    run.lose("c", "0")
+    run.lose("a", "0") if run.state.steps["a"].committed else None
+    run.commit("a", "0", digests=b"z")
+    run.end_cancelled()
+    run.take_over(republish=True)
+    assert set(run.state.published) == {"d"}
+
+
+def test_a_change_reaches_a_published_sink_only_through_what_it_read() -> None:
+    """b lies between: it starts over, and only when it comes back different has the sink read something else."""
+    drawing = "a[1]? =blocking=> b[1]? =blocking=> c[1]@run_end\na =blocking=> d[1]@run_end"
+    for again, is_stopped in ((b"x", False), (b"z", True)):
+        run = half_published(drawing, "abcd", ("c", "d"), b"x")
+        run.lose("d", "0")
+        run.lose("a", "0") if run.state.steps["a"].committed else None
+        run.finish("a", digests=b"z")
+        assert differs(run) is None and "b" in run.open()
+        run.finish("b", digests=again)
+        assert any(isinstance(event, RunFailing) for event in run.journal) is is_stopped
+        assert "c" in run.state.published
+
+
+def test_a_published_sink_that_others_read_is_settled_itself() -> None:
+    run = half_published("a[1]?@run_end =blocking=> b[1]@run_end", "ab", ("a", "b"), b"x")
+    run.lose("a", "0")
+    assert run.open() == {}, "nobody needs it yet"
+    run.lose("b", "0")
+    run.commit("a", "0", digests=b"z")
+    assert differs(run) == Differs("a", Partitions((0,)), ("a",), b"x", b"z")
+
+
+def test_a_published_sink_that_nobody_reads_is_not_made_again() -> None:
+    run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
+    run.lose("b", "0-1")
+    assert work_left(run.state).steps == {}
+    assert run.state.publication is not None
+    run.give(st.SinkDone("c", run.state.publication))
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_a_lost_one_is_made_again_where_it_is_to_be_published_again() -> None:
+    run = lost_again()
+    run.lose("b", "1")
+    run.commit("a", "0", digests=b"z")
+    run.end_cancelled()
+    run.take_over(republish=True)
+    run.finish("a", digests=b"z")
+    assert run.open()["b"] == "0-1"
+
+
+def test_an_exchange_that_was_made_again_under_a_published_sink_stops_the_run() -> None:
+    """Some of it is gone and somebody reads it: it could only be made again as a whole, and as something else."""
+    run = half_published("s[2]?@run_end ~all~> a[2]?@run_end =blocking=> b[2]@run_end", "ab", ("a", "b"), None)
+    run.take_over()
+    run.lose("a", "0")
+    run.lose("b", "0")
+    found = next(event.differs for event in run.journal if isinstance(event, RunFailing))
+    assert found is not None and (found.step, found.sinks, found.was, found.now) == ("a", ("a",), None, None)
+    assert not any(isinstance(event, GenerationOpened) for event in run.journal)
+
+
+def test_everything_restarts_only_while_nothing_is_published() -> None:
+    run = Driven(TWO.format(mark="?"), sinks=("b", "c"), config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
+    for step in "abc":
+        run.finish(step)
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkDone("b", fence))
+    run.give(st.SinkFailed(Failure("c", EMPTY, Cause(FailureKind.TIMED_OUT), "slow"), fence))
+    assert not any(isinstance(event, GenerationOpened) for event in run.journal)
+    assert run.state.publication is not None and run.state.publication > fence, "only publishing is tried again"
+
+
+CHANGED = {"a": {"code": "1"}, "b": {"code": "2"}, "c": {"code": "1"}}
+
+
+def test_changed_code_of_a_published_sink_is_refused_without_the_word() -> None:
+    run = half_published(TWO.format(mark=""), "abc", ("b", "c"))
+    with pytest.raises(Refused, match=r"b is published, and b changed since\n.*--republish.*--accept-change"):
+        run.take_over(fingerprints=CHANGED)
+    run.take_over(fingerprints=CHANGED, accepted=frozenset("b"))
+    assert set(run.state.published) == {"b"}
+
+
+def test_changed_code_of_a_published_sink_is_published_again_on_the_users_word() -> None:
+    run = half_published(TWO.format(mark=""), "abc", ("b", "c"))
+    run.take_over(fingerprints=CHANGED, republish=True)
+    assert RepublishAccepted(("b",), "you", run.now) in run.last
+    assert next(event.step for event in run.last if isinstance(event, GenerationOpened)) == "b"
+
+
+def test_the_word_means_nothing_where_nothing_is_published() -> None:
+    run = Driven(TWO.format(mark="?"), sinks=("b", "c"))
+    run.finish("a")
+    run.take_over(republish=True)
+    assert not any(isinstance(event, RepublishAccepted) for event in run.journal)
