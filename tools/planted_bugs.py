@@ -25,6 +25,7 @@ from rekindle.master import (
     publishing,
     releasing,
     reports,
+    settled,
     shrink,
     versions,
 )
@@ -557,7 +558,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("what differs from what is published counts before the run stops")
 def _() -> AbstractContextManager[Any]:
-    ours = reports.settled_among
+    ours = settled.settled_among
 
     def counted(state: RunState, name: str, among: Partitions, digests: Digests) -> Any:
         found = ours(state, name, among, digests)

@@ -121,7 +121,7 @@ def test_a_published_result_that_others_read_is_made_again_if_it_is_lost_before(
     assert run.is_now(Phase.SUCCEEDED)
 
 
-def test_what_was_published_and_came_back_different_is_published_again() -> None:
+def test_what_was_published_and_came_back_different_is_published_again_when_the_user_says_so() -> None:
     run = Driven("a[1]?:caching =caching=> b[1]\na =caching=> c[1]", sinks=("a", "b", "c"))
     for step in "abc":
         run.finish(step)
@@ -130,5 +130,13 @@ def test_what_was_published_and_came_back_different_is_published_again() -> None
     run.give(st.SinkDone("a", fence))
     run.give(st.PartsLost(Parts(sets("a:0 c:0")), FailureDomain.STORAGE))
     assert run.open() == {"a": "0"} and "a" in run.state.published
-    run.finish("a")
+    run.commit("a", "0")
+    run.end_cancelled()
+    assert run.is_now(Phase.FAILED) and "a" in run.state.published
+    run.take_over(republish=True)
     assert "a" not in run.state.published
+    run.finish("a")
+    run.finish("b")
+    run.finish("c")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
