@@ -51,6 +51,7 @@ def test_the_files_of_a_finished_group_go_by_name_and_a_retry_makes_them_again(
     assert not [one for one in told if isinstance(one, AttemptEnded) and one.failures]
     made.close()
     assert becomes(lambda: shuffle_files(spark) <= before), "what a run that is over held goes too"
+    assert made.exchanges("totals") == 1, "and its shape can still be asked for"
 
 
 def test_letting_go_twice_or_what_never_was_is_harmless(spark: SparkSession, tmp_path: Path) -> None:
