@@ -1,0 +1,49 @@
+"""Results on executors of a real cluster: an executor is killed between the two readers of a step."""
+
+from __future__ import annotations
+
+import pytest
+
+from kinds.__main__ import TEST_JAR, again, drive, make_input
+from kinds.driver import Answer, Order, Orders
+from kinds.shop import PARTITIONS
+from rekindle.testing.cluster import LocalCluster
+
+pytestmark = pytest.mark.cluster
+ROWS = 2_000
+CASES = {
+    "determinate": ("caching", False),
+    "random": ("caching", True),
+    "memory": ("memory", True),
+    "control": ("persist", True),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    """One driver makes all runs; a new executor takes the place of each that is killed."""
+    folder = tmp_path_factory.mktemp("kinds")
+    source = make_input(folder / "input", ROWS)
+    worker = cluster.worker(0)
+    runs = [Order(kind, "executor", str(folder / name), is_random) for name, (kind, is_random) in CASES.items()]
+    orders = Orders(str(source), ROWS, str(TEST_JAR), (worker.process.pid, worker.host), "", runs)
+    return dict(zip(CASES, drive(cluster, folder / "driver", orders), strict=True))
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("name", ["determinate", "random", "memory"])
+def test_exactly_what_lay_on_the_executor_is_made_again_and_both_readers_see_one_version(
+    answers: dict[str, Answer], name: str
+) -> None:
+    found = answers[name]
+    assert 0 < len(found.on_executor) < PARTITIONS
+    assert found.lost == {"priced": found.on_executor}
+    assert sorted(again(found, "priced")) == found.on_executor
+    assert sorted(again(found, "totals")) == (found.on_executor if found.order.is_random else [])
+    assert not again(found, "report")
+    assert found.is_one_version
+
+
+@pytest.mark.timeout(1500)
+def test_the_control_plain_persist_changes_rows_unseen(answers: dict[str, Answer]) -> None:
+    assert 0 < answers["control"].changed_rows < ROWS

@@ -1,0 +1,1 @@
+"""The four kinds of result on one pipeline, under the same faults, on a real cluster."""
