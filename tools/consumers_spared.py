@@ -1,10 +1,10 @@
 """`make consumers-spared`: a lost partition of a determinate step, and how many of its finished consumers start over.
 
 A wide pipeline: `left` and `right` are kept, `joined` and `report` read them through exchanges, and so does `late`, in
-which one partition fails for good. While the run stands still a file of `left` disappears. The resumed run needs it
-for `late`, so that partition is computed again. `joined` and `report` have read the lost one; what is computed again is
-the same, so they are left alone. The rule of Flink's pipelined regions restarts every consumer of what was restarted;
-the same core tells how many that would be.
+which one partition fails for good. While the run stands still a file of `left` disappears. A new driver resumes the run
+and needs it for `late`, so that partition is computed again. `joined` and `report` have read the lost one; what is
+computed again is the same, so they are left alone. The rule of Flink's pipelined regions restarts every consumer of what
+was restarted; the same core tells how many that would be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from local_spark import local_spark
-from rekindle.failover.backoff import NoRestart
+from rekindle.failover.backoff import FixedDelay
 from rekindle.failover.restart import restart_set
 from rekindle.journal.stores import open_store
 from rekindle.master.config import BackoffSpec, MasterConfig
@@ -30,7 +30,8 @@ from rekindle.model.parts import Parts
 from rekindle.runtime.opening import peek
 
 PARTITIONS, ROWS, LOST = 16, 4_000, 5
-ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
+# What fails for good is given up at once; a lost input is a failure that is tried again.
+ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(FixedDelay(9, 0)), poison_tries_max=1))
 CONSUMERS = ("joined", "report", "late")
 
 
@@ -72,9 +73,8 @@ def pipeline(lake: str, cure: Path) -> rk.Pipeline:
 
 def lose(state: Path, step: str, number: int) -> None:
     """Remove the file of one partition."""
-    files = [path for path in state.glob(f"spared/*/results/{step}/**/*.parquet") if f"-{number:05d}" in path.name]
-    assert len(files) == 1, files
-    files[0].unlink()
+    [file] = state.glob(f"spared/*/results/{step}/*/*/part-*_{number:05d}.*.parquet")
+    file.unlink()
 
 
 def by_flinks_rule(state: RunState) -> int:
@@ -86,7 +86,8 @@ def by_flinks_rule(state: RunState) -> int:
 
 def measure(folder: Path) -> tuple[int, int, int, int]:
     """What started over: lost partitions, consumers, those by Flink's rule; and partitions that had finished."""
-    spark = local_spark({"spark.local.dir": str(folder / "spark")}, "OFF")
+    settings = {"spark.local.dir": str(folder / "spark")}
+    spark = local_spark(settings, "OFF")
     spark.range(ROWS).selectExpr("id", "id % 97 k", "id % 13 v").write.parquet(f"{folder}/orders")
     made, place = pipeline(str(folder), folder / "cure"), folder / "state"
     with contextlib.suppress(rk.RunFailed):
@@ -96,8 +97,10 @@ def measure(folder: Path) -> tuple[int, int, int, int]:
     assert state is not None
     finished = {step: len(state.steps[step].committed) for step in CONSUMERS}
     flink = by_flinks_rule(state)
+    spark.stop()
     lose(place, "left", LOST)
     (folder / "cure").touch()
+    spark = local_spark(settings, "OFF")
     steps = made.run(spark, str(place)).steps
     spark.stop()
     again = sum(steps[step].computed - (PARTITIONS - finished[step]) for step in CONSUMERS)
