@@ -3,8 +3,8 @@
 A wide pipeline: `left` and `right` are kept, `joined` and `report` read them through exchanges, and so does `late`, in
 which one partition fails for good. While the run stands still a file of `left` disappears. A new driver resumes the run
 and needs it for `late`, so that partition is computed again. `joined` and `report` have read the lost one; what is
-computed again is the same, so they are left alone. The rule of Flink's pipelined regions restarts every consumer of what
-was restarted; the same core tells how many that would be.
+computed again is the same, so they are left alone. The rule of Flink's pipelined regions restarts every consumer of
+what was restarted; the same core tells how many that would be.
 """
 
 from __future__ import annotations
