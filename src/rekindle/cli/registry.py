@@ -44,7 +44,9 @@ COMMANDS: dict[str, Entry] = {
         "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."
     ),
     "gc": Entry("rekindle.cli.gc", "Remove what nobody can need any more: waste, and runs that nobody resumed."),
-    "doctor": Entry("rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings."),
+    "doctor": Entry(
+        "rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings, local folders."
+    ),
     "demo": Entry(
         "rekindle.cli.demo",
         "Watch a run lose a worker and then its driver, and heal, on a small cluster of this machine.",
