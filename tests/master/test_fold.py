@@ -176,19 +176,30 @@ def test_a_resume_of_a_failed_run_forgets_failures_and_counts() -> None:
     assert run.state.failing is None and run.state.memory.attempts == 0
 
 
-def test_exchanges_live_as_long_as_their_application() -> None:
+@pytest.mark.parametrize("application", ["app1", "app2"])
+def test_exchanges_live_as_long_as_their_master(application: str) -> None:
+    """Also in the same application: a second run in a notebook's session has plans of its own. It took exchanges for
+    held that it did not have, and what they were made from was never made again."""
     run = Driven("a[2] =blocking all.=> b[2]")
     run.finish("a")
     run.commit("b", "0")
-    held = run.state.steps["b"].held
-    assert [str(parts) for parts in held.values()] == ["0-1"]
-    run.give(st.TakeOver("app1", "me again", run.graph, {}))
-    assert run.state.steps["b"].held == held
-    run.take_over()
+    assert [str(parts) for parts in run.state.steps["b"].held.values()] == ["0-1"]
+    run.give(st.TakeOver(application, "me again", run.graph, {}))
     assert run.state.steps["b"].held == {}
     run.seal("b", "1")
     assert str(run.state.steps["b"].committed) == "0-1"
     assert run.state.steps["b"].held == {}, "what is adopted was written over exchanges that are gone"
+
+
+def test_what_is_lost_after_a_takeover_in_the_same_application_is_made_again() -> None:
+    run = Driven("a[2] =blocking all.=> b[2]")
+    run.finish("a")
+    run.commit("b", "0")
+    run.give(st.TakeOver("app1", "me again", run.graph, {}))
+    run.seal("b", "")
+    run.lose("a", "1")
+    run.fail("b", "1", FailureKind.RESULT_MISSING)
+    assert run.open() == {"a": "1"}
 
 
 def test_a_carried_exchange_has_its_new_version_and_no_known_checksum() -> None:

@@ -119,12 +119,12 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
     assert event.epoch > state.epoch, "epochs only grow"
     attempts = {key: replace(one, status=AttemptStatus.SEALING) for key, one in state.attempts.items()}
     is_resumed = state.phase in (Phase.FAILING, Phase.FAILED)
-    is_new_application = event.application != state.application
+    # Also in the same application: a master's exchanges belong to the plans of its own engine.
     steps = {
         name: replace(
             step,
             due_ms=0,
-            held={} if is_new_application else step.held,
+            held={},
             let_go=0,
             attempts=0 if is_resumed else step.attempts,
             suspects=Suspects() if is_resumed else step.suspects,

@@ -72,7 +72,7 @@ class StepState(msgspec.Struct, frozen=True):
     forced       dropped by a new generation and seen by others: must be made again, then compared
     released     gone on purpose; this generation never holds them again
     holes        failed, and left out on the user's word: they count as partitions without rows, and have no files
-    held         exchange parts of this generation that the application still has
+    held         exchange parts of this generation that this master's engine still has
     blamed       the last failure of each signature, to be named if it turns out to be poison
     let_go       the newest attempt of the run when the exchanges were let go; 0 where they were not
     spent_ms     how long attempts took to make what they committed, and how many partitions that were: `made`
