@@ -19,9 +19,13 @@ from support.reports import until
 AGAIN = AttemptId("totals", Generation(0), Epoch(1), 2)
 
 
+def local_folder(spark: SparkSession) -> Path:
+    """As the application was started; a session that was asked for later may name another one."""
+    return Path(str(spark.sparkContext.getConf().get("spark.local.dir")))
+
+
 def shuffle_files(spark: SparkSession) -> set[str]:
-    root = Path(spark.conf.get("spark.local.dir"))
-    return {path.name for path in root.glob("blockmgr-*/*/shuffle_*")}
+    return {path.name for path in local_folder(spark).glob("blockmgr-*/*/shuffle_*")}
 
 
 def becomes(true: Callable[[], bool]) -> bool:
@@ -65,7 +69,7 @@ def test_letting_go_twice_or_what_never_was_is_harmless(spark: SparkSession, tmp
 
 
 def test_the_folders_of_an_application_are_marked_and_living(spark: SparkSession) -> None:
-    found = find(Path(spark.conf.get("spark.local.dir")))
+    found = find(local_folder(spark))
     ours = [one for one in found if one.application == spark.sparkContext.applicationId]
     assert {one.path.name.split("-")[0] for one in ours} == {"blockmgr", "spark"}
     assert {one.whose for one in ours} == {Whose.LIVING}

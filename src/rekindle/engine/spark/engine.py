@@ -316,7 +316,7 @@ class SparkEngine:
                 hint = "`rekindle doctor` tries the storage; then run the same again: what is kept is reused"
                 self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", hint))
 
-        threading.Thread(target=act, daemon=True).start()
+        threading.Thread(target=act, name=what, daemon=True).start()
 
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge
