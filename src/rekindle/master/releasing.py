@@ -43,17 +43,17 @@ def let_go_exchanges(draft: Draft) -> None:
     """What the engine holds for steps that are done."""
     steps = draft.state.layout.graph.steps
     for name, step in draft.state.steps.items():
-        is_done = draft.state.is_complete(name) and not any(draft.state.attempts_of(name))
-        if step.held and is_done and steps[name].kind.survives(FailureDomain.APPLICATION):
+        if not step.held or not steps[name].kind.survives(FailureDomain.APPLICATION):
+            continue
+        if draft.state.is_complete(name) and not any(draft.state.attempts_of(name)):
             draft.add(ExchangesReleased(name))
 
 
 def over_budget(state: RunState) -> Choice:
     """What goes for the budget now, and by how much it is exceeded all the same."""
-    kept = kept_bytes(state)
-    if not state.config.budget_bytes or kept <= state.config.budget_bytes:
-        return Choice()
-    return choose(kept, state.config.budget_bytes, list(_spares(state)))
+    budget = state.config.budget_bytes
+    kept = kept_bytes(state) if budget else 0
+    return choose(kept, budget, list(_spares(state))) if kept > budget else Choice()
 
 
 def kept_bytes(state: RunState) -> int:
