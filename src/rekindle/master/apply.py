@@ -215,16 +215,8 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         _with_step(state, name, step),
         attempts=state.attempts | {event.attempt: left},
         sizes=state.sizes | {event.attempt: _size(state, event)},
-        published=_still_published(state, event),
     )
     return _with_changed_inputs(committed, name, event.changed)
-
-
-def _still_published(state: RunState, event: ev.PartitionsCommitted) -> dict[str, ev.Fence]:
-    """What came back different is not what its target holds."""
-    if not event.changed:
-        return state.published
-    return {sink: fence for sink, fence in state.published.items() if sink != event.attempt.step}
 
 
 def _size(state: RunState, event: ev.PartitionsCommitted) -> int:
