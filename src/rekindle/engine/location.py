@@ -26,3 +26,8 @@ def spark_root(location: str) -> str:
         f"Spark cannot keep results at {location}",
         hint="use a path, file:///folder, s3a://bucket/prefix, gs://bucket/prefix or abfss://container@account/prefix",
     )
+
+
+def run_root(location: str, pipeline: str, run: str) -> str:
+    """Where Spark has what belongs to one run."""
+    return f"{spark_root(location)}/{pipeline}/{run}"

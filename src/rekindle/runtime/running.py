@@ -15,7 +15,7 @@ from typing import Any
 from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
-from rekindle.engine.location import spark_root
+from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
 from rekindle.journal.keys import claim, enlist, find_claim, next_order
@@ -208,7 +208,7 @@ def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted
         wish.parameters,
         Known(constants.run_time_ms, constants.seed),
         constants.settings,
-        f"{spark_root(wish.location)}/{wish.pipeline}/{name}",
+        run_root(wish.location, wish.pipeline, name),
         stores_of(wish.options.storage),
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from rekindle.engine import manifest
 from rekindle.engine.changes import describe_change
-from rekindle.engine.location import spark_root
+from rekindle.engine.location import run_root
 from rekindle.engine.places import RESULTS, directory_of
 from rekindle.engine.verified import Again, Bench, Looked, Published, Stored, Verifier
 from rekindle.errors import Refused
@@ -164,7 +164,7 @@ class _Looking:
         below = f"{RESULTS}/{name}/"
         paths = [f"{directory_of(one.attempt)}/{commit.name}".removeprefix(below) for one, commit in kept]
         stored = Stored(
-            f"{spark_root(self.place.location)}/{self.place.pipeline}/{self.place.run}/{RESULTS}/{name}",
+            f"{run_root(self.place.location, self.place.pipeline, self.place.run)}/{RESULTS}/{name}",
             tuple((commit.partition, path, commit.bytes) for (_, commit), path in zip(kept, paths, strict=True)),
             manifest.schema_of(segments[0].manifest),
         )

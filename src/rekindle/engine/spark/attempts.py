@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -85,7 +84,7 @@ class Generation:
         that nobody refers to them. Whoever needs them again makes a new plan."""
         session, known = self.held.session, self._watch.shuffle_ids if self._watch is not None else ()
         release = jvm(session).rekindle.spark.Exchanges.release
-        release(session._jsparkSession.sparkContext(), self.held.plan, struct.pack(f"<{len(known)}i", *known))
+        release(session._jsparkSession.sparkContext(), self.held.plan, results.packed(known))
 
     def numbers(self, wanted: Partitions) -> list[int]:
         """The partition that each Spark task of the final stage works on, in Spark's order."""

@@ -63,7 +63,7 @@ def write(
     if not tasks:
         return
     session = held.session
-    chosen = _packed(number for _, number in tasks)
+    chosen = packed(number for _, number in tasks)
     if is_all and len(tasks) == int(rdd.getNumPartitions()):
         _run(held, job, held.execution, chosen)
         return
@@ -75,7 +75,7 @@ def write(
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
     """The same RDD with these of its partitions only, in ascending order."""
-    return jvm(session).rekindle.spark.Bridge.prune(rdd, _packed(chosen))
+    return jvm(session).rekindle.spark.Bridge.prune(rdd, packed(chosen))
 
 
 def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
@@ -97,7 +97,8 @@ def splits(session: SparkSession, rdd: Any) -> str:
     return hashlib.sha256("\n".join(files_of(session, rdd)).encode()).hexdigest()[:16]
 
 
-def _packed(numbers: Iterable[int]) -> bytes:
+def packed(numbers: Iterable[int]) -> bytes:
+    """As our classes take many numbers in one call."""
     listed = list(numbers)
     return struct.pack(f"<{len(listed)}i", *listed)
 
