@@ -318,8 +318,8 @@ GIGABYTE = 1 << 30
     ("pins", "partitions"),
     [
         ([Pin(True, "a", 1, 100)], 8),
-        ([Pin(True, "a", 1, GIGABYTE)], 128),
-        ([Pin(True, "a", 1, GIGABYTE), Pin(True, "b", 1, 1)], 129),
+        ([Pin(True, "a", 1, GIGABYTE)], 32),
+        ([Pin(True, "a", 1, GIGABYTE), Pin(True, "b", 1, 1)], 33),
         ([Pin(True, "a", 9, 100 * GIGABYTE)], 200),
         ([Pin(True, "a", 1, 100), Pin(False, "", because=("a database",))], 200),
         ([Pin(True, "a", 1, 100), Pin(True)], 200),

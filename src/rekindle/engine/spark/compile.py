@@ -36,7 +36,7 @@ from rekindle.errors import GraphRefused, RekindleError
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-BYTES_PER_PARTITION, PARTITIONS_MIN = 8 << 20, 8
+BYTES_PER_PARTITION, PARTITIONS_MIN = 32 << 20, 8
 DESCRIBING = {**POINTWISE, "spark.sql.adaptive.enabled": "false"}
 KINDS = {CACHING: ResultKind.CACHING, MEMORY: ResultKind.MEMORY}
 PYTHON = re.compile(r"Python|InPandas|InArrow")
