@@ -26,8 +26,9 @@ def answers(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     source = make_input(folder / "input", ROWS)
     worker = cluster.worker(0)
     runs = [Order(kind, "executor", str(folder / name), is_random) for name, (kind, is_random) in CASES.items()]
+    runs += [Order("caching", "executor", str(folder / "replicated"), is_random=True, replicas=2)]
     orders = Orders(str(source), ROWS, str(TEST_JAR), (worker.process.pid, worker.host), "", runs)
-    return dict(zip(CASES, drive(cluster, folder / "driver", orders), strict=True))
+    return dict(zip((*CASES, "replicated"), drive(cluster, folder / "driver", orders), strict=True))
 
 
 @pytest.mark.timeout(1500)
@@ -41,6 +42,14 @@ def test_exactly_what_lay_on_the_executor_is_made_again_and_both_readers_see_one
     assert sorted(again(found, "priced")) == found.on_executor
     assert sorted(again(found, "totals")) == (found.on_executor if found.order.is_random else [])
     assert not again(found, "report")
+    assert found.is_one_version
+
+
+@pytest.mark.timeout(1500)
+def test_what_lies_on_two_executors_survives_the_loss_of_one(answers: dict[str, Answer]) -> None:
+    found = answers["replicated"]
+    assert found.on_executor == list(range(PARTITIONS)), "a copy of each was lost"
+    assert not found.lost and not any(again(found, step) for step in ("priced", "totals", "report"))
     assert found.is_one_version
 
 

@@ -44,6 +44,7 @@ class Order(msgspec.Struct, frozen=True):
     folder: str
     is_random: bool = False
     is_resumed: bool = False
+    replicas: int = 1
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -115,7 +116,8 @@ class Striking:
             commit.partition
             for segment in (step.segments if step else ())
             for commit in manifest.unpack(segment.manifest)
-            if manifest.is_block(commit.name) and str(where(int(commit.name.rsplit(".rdd", 1)[1]), commit.task)) == host
+            if manifest.is_block(commit.name)
+            and host in str(where(int(commit.name.rsplit(".rdd", 1)[1]), commit.task)).split(",")
         )
 
 
@@ -160,7 +162,7 @@ def persisted(spark: SparkSession, orders: Orders, order: Order) -> Answer:
 
 def perform(spark: SparkSession, orders: Orders, order: Order) -> Answer:
     folder = Path(order.folder)
-    made = pipeline(order.kind, Path(orders.source), folder / "out", is_random=order.is_random)
+    made = pipeline(order.kind, Path(orders.source), folder / "out", is_random=order.is_random, replicas=order.replicas)
     watcher = Striking(spark, orders, order)
     options = rk.RunOptions(config=CONFIG, watcher=watcher)
     location = str(folder / "runs")

@@ -31,9 +31,10 @@ def random_price(number: int) -> int:
     return (price_of(number) + random.getrandbits(40)) % 1_000_000
 
 
-def pipeline(kind: str, source: Path, target: Path, *, is_random: bool = False) -> rk.Pipeline:
+def pipeline(kind: str, source: Path, target: Path, *, is_random: bool = False, replicas: int = 1) -> rk.Pipeline:
     shop = rk.Pipeline("shop")
     layout: dict[str, Any] = {} if kind == "pipelined" else {"partition_by": "customer", "partitions": PARTITIONS}
+    layout |= {"replicas": replicas} if replicas > 1 else {}
     price = F.udf(random_price if is_random else price_of, "long")
 
     @shop.source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,14 @@ from rekindle.engine.places import attempt_of
 from rekindle.journal.history import read
 from rekindle.journal.stores import open_store
 from rekindle.master.apply import fold
-from rekindle.master.events import AttemptDeleted, Event, PartitionsReleased, RunSucceeded, SinkPublished
+from rekindle.master.events import (
+    AttemptDeleted,
+    Event,
+    PartitionsCommitted,
+    PartitionsReleased,
+    RunSucceeded,
+    SinkPublished,
+)
 from rekindle.master.state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import codec
@@ -165,6 +173,57 @@ def given_up(stage: Stage) -> Figures:
     return {"deleted": sum(len(Partitions.parse(at)) for at in before.values())}
 
 
+def cancelled(stage: Stage) -> Figures:
+    """A producer is cancelled with its run: nothing of it counts, what it read stays for a resume, and goes with it."""
+    session, _, run = started(stage, "cancelled")
+    session.driver.process.send(signal.SIGINT)
+    session.driver.wait(SECONDS_MAX)
+    kept = {"clean": ALL, "report": ALL}
+    gc(stage)
+    same("cancelled", (counted(stage, run), files(stage, run)), (kept, kept))
+    stage.cure()
+    again = stage.session("again").start()
+    answer = again.do(Order("cancelled", stale_seconds=10), SECONDS_MAX)
+    same("resumed", (answer.phase, answer.digests), ("succeeded", bare(stage, again)))
+    same("what ran", answer.computed, {"clean": 0, "report": 0, "slow": N, "ledger": N})
+    same("after success", files(stage, run), {})
+    again.end()
+    return {"computed": sum(answer.computed.values())}
+
+
+def unfinished_again(stage: Stage) -> Figures:
+    """All consumers are done, so a result goes. One of them loses a partition: what it needs is made again, and goes
+    only when that consumer is done again."""
+    hold = stage.folder / "hold"
+    hold.touch()
+    session, _, run = started(stage, "unfinished")
+    stage.cure()
+    _until(session, lambda: "opened ledger/" in _text(session, "unfinished"))
+    _until(session, lambda: files(stage, run) == {"report": ALL, "slow": ALL})
+    kill_driver(session.driver)
+    _remove(stage, run, "slow", 1)
+    hold.unlink()
+    again = stage.session("again").start()
+    answer = again.do(Order("unfinished", stale_seconds=10), SECONDS_MAX)
+    same("resumed", (answer.phase, answer.digests), ("succeeded", bare(stage, again)))
+    same("what ran", answer.computed, {"clean": 1, "report": 0, "slow": 1, "ledger": N})
+    order = events_of(stage, run)
+    done = [at for at, one in enumerate(order) if isinstance(one, PartitionsCommitted) and one.attempt.step == "slow"]
+    gone = [at for at, one in enumerate(order) if isinstance(one, PartitionsReleased) and one.step == "clean"]
+    same("goes twice", len(gone), 2)
+    assert gone[0] < done[-1] < gone[1], (done, gone)
+    same("after success", files(stage, run), {})
+    again.end()
+    return {"made_again": answer.computed["clean"] + answer.computed["slow"]}
+
+
+def _remove(stage: Stage, run: str, step: str, partition: int) -> None:
+    """The file of one partition, behind everybody's back."""
+    names = stage.listing(f"life/{run}/results/{step}/")
+    (name,) = (one for one in names if (match := DATA.search(one)) and int(match[2]) == partition)
+    open_store(stage.place.location, stage.place.options).delete(name)
+
+
 def pinned(stage: Stage) -> Figures:
     """A run that is pinned while it runs releases nothing, also when it succeeds."""
     session, number, run = started(stage, "pinned")
@@ -224,6 +283,8 @@ CASES = {
     "two-consumers": two_consumers,
     "failed": failed,
     "given-up": given_up,
+    "cancelled": cancelled,
+    "unfinished-again": unfinished_again,
     "pinned": pinned,
     "owner-gone": owner_gone,
     "slow-deletion": slow_deletion,

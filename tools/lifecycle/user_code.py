@@ -1,4 +1,5 @@
-"""One result that two steps read. The second one waits for a gate, and can be made to fail on one order."""
+"""One result that two steps read. The second one waits for a gate, and can be made to fail on one order; what reads it
+can be held back too."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ INPUT = os.environ["STAGE_INPUT"]
 OUTPUT = os.environ["STAGE_OUTPUT"]
 CURE = Path(os.environ["STAGE_CURE"])
 POISON = CURE.with_name("poison")
+HOLD = CURE.with_name("hold")
 N = 3
 
 shop = rk.Pipeline("life")
@@ -26,6 +28,13 @@ def held_back(order: int) -> int:
     if order == 4321 and POISON.exists():
         raise ValueError("cannot do order 4321")
     while not CURE.exists():
+        time.sleep(0.05)
+    return order
+
+
+@F.udf(LongType())  # type: ignore[untyped-decorator]
+def not_yet(order: int) -> int:
+    while HOLD.exists():
         time.sleep(0.05)
     return order
 
@@ -52,7 +61,7 @@ def report(clean: DataFrame) -> DataFrame:
 
 @shop.sink(rk.files(f"{OUTPUT}/ledger"), partition_by="customer", partitions=N)
 def ledger(slow: DataFrame) -> DataFrame:
-    return slow.select("customer", "id", "held")
+    return slow.select("customer", "id", not_yet("held").alias("held"))
 
 
 def bare(spark: SparkSession) -> dict[str, DataFrame]:
