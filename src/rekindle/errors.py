@@ -18,7 +18,7 @@ RekindleError                       code  next command or hint is part of every 
 ├── AppendUnknown                   RK302 maybe written: read again before anything else
 ├── StoreFailed                     RK303 the storage certainly did not do what was asked
 └── RunFailed                       RK4xx the run stopped; what was kept is named
-    └── PublishedDiffers            RK410 what a published sink was made from came back as something else
+    └── PublishedDiffers            RK410 what a sink that is or may be published was made from came back different
 """
 
 from __future__ import annotations

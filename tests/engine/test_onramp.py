@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark import sinks
 from rekindle.errors import ConfigRefused
 from rekindle.failover.backoff import NoRestart
 from rekindle.journal.history import read as read_journal
@@ -315,6 +316,25 @@ def test_what_is_published_is_published_once_and_again_when_it_changed(script: S
     assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
     script.start(act(100, rk.files(str(script.folder / "other"))))
     assert versions("other") == 1, "another target has not seen it yet"
+
+
+def test_what_may_be_published_and_changed_is_published_anew(script: Script, spark: SparkSession) -> None:
+    target = rk.files(str(script.folder / "gold"))
+
+    def act(least: int) -> Callable[[ScriptRun], None]:
+        return lambda run: run.publish(
+            script.orders().where(F.col("id") >= least).groupBy("k").count(), target, name="totals"
+        )
+
+    def unheard(*_: Any) -> Any:
+        raise OSError("the answer is lost")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(rk.RekindleError):
+        patch.setattr(sinks, "publish", unheard)
+        script.start(act(0))
+    script.start(act(100))
+    assert "totals: computed anew: the plan changed" in script.told
+    assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
 
 
 def test_what_is_there_is_told_before_anything_is_asked(script: Script) -> None:

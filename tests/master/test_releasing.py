@@ -202,9 +202,9 @@ def test_a_pinned_run_releases_nothing() -> None:
     run = Driven("a[1] =blocking=> b[1]", sinks=("b",))
     run.finish("a")
     seen = st.CommitsSeen(run.attempt("b"), run.graph.whole["b"], b"files")
-    told = decide(run.state, seen, 9, 0.0, lambda: True)
+    told = decide(run.state, seen, 9, 0.0, is_pinned=True)
     assert isinstance(told[0], PinNoticed) and not any(isinstance(one, PartitionsReleased) for one in told)
     again = fold(run.state, told)
     assert again is not None and again.is_pinned and again.steps["a"].committed
-    back = decide(run.state, seen, 9, 0.0, lambda: False)
+    back = decide(run.state, seen, 9, 0.0, is_pinned=False)
     assert any(isinstance(one, PartitionsReleased) for one in back)

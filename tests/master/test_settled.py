@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from master.driving import AT_ONCE, Driven
 from rekindle.errors import Refused
@@ -14,10 +15,12 @@ from rekindle.master.events import (
     AttemptOpened,
     Differs,
     EpochOpened,
+    Fence,
     GenerationOpened,
     PartitionsCommitted,
     RepublishAccepted,
     RunFailing,
+    SinkUntouched,
 )
 from rekindle.master.settled import sentence
 from rekindle.master.state import Phase
@@ -39,7 +42,7 @@ def half_published(drawing: str, steps: str, sinks: tuple[str, ...], digests: by
 
 
 def lost_again(mark: str = "?", digests: bytes | None = b"xy") -> Driven:
-    """b is published, c is not; c[0] is gone and so is what it was made from, which is being made again."""
+    """b is published, c may be; c[0] is gone and so is what it was made from, which is being made again."""
     run = half_published(TWO.format(mark=mark), "abc", ("b", "c"), digests)
     run.lose("c", "0")
     run.lose("a", "0") if run.state.steps["a"].committed else None
@@ -53,16 +56,28 @@ def differs(run: Driven) -> Differs | None:
 
 ROWS = [
     ("an equal digest: it is the same", "?", b"xy", b"x", None),
-    ("another digest: the run stops", "?", b"xy", b"z", Differs("a", Partitions((0,)), ("b",), b"x", b"z")),
-    ("no digest this time is a mismatch", "?", b"xy", None, Differs("a", Partitions((0,)), ("b",), b"x", None)),
-    ("no digest last time is a mismatch", "?", None, b"x", Differs("a", Partitions((0,)), ("b",), None, b"x")),
+    ("another digest: the run stops", "?", b"xy", b"z", Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("c",))),
+    (
+        "no digest this time is a mismatch",
+        "?",
+        b"xy",
+        None,
+        Differs("a", Partitions((0,)), ("b", "c"), b"x", None, ("c",)),
+    ),
+    (
+        "no digest last time is a mismatch",
+        "?",
+        None,
+        b"x",
+        Differs("a", Partitions((0,)), ("b", "c"), None, b"x", ("c",)),
+    ),
     ("no digests, but repeatable: it is the same", "", None, None, None),
     (
         "another digest is believed, whatever the plan says",
         "",
         b"xy",
         b"z",
-        Differs("a", Partitions((0,)), ("b",), b"x", b"z"),
+        Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("c",)),
     ),
 ]
 
@@ -84,7 +99,10 @@ def test_both_digests_are_told() -> None:
     run.commit("a", "0", digests=b"z")
     assert run.state.failing is not None
     said = run.state.failing.gave_up
-    assert said == "a[0], which b was published from, came back as something else: digest 7a, published 78"
+    assert (
+        said
+        == "a[0], which b was published from, and c may have been, came back as something else: digest 7a, published 78"
+    )
     assert run.state.failing.is_resumable
     unknown = Differs("b", Partitions((1,)), ("b",), None, b"z")
     assert sentence(unknown) == (
@@ -97,7 +115,7 @@ def test_what_else_was_reported_with_it_counts() -> None:
     run.lose("c", "0-1")
     run.lose("a", "0-1") if run.state.steps["a"].committed else None
     run.commit("a", "0-1", digests=b"xz")
-    assert differs(run) == Differs("a", Partitions((1,)), ("b",), b"y", b"z")
+    assert differs(run) == Differs("a", Partitions((1,)), ("b", "c"), b"y", b"z", ("c",))
     [commit] = [event for event in run.last if isinstance(event, PartitionsCommitted)]
     assert str(commit.partitions) == "0" and not commit.changed
     run.commit("a", "1", digests=b"z")
@@ -112,7 +130,7 @@ def test_a_resume_goes_on_if_it_comes_back_equal_and_stops_again_if_not() -> Non
     run.take_over()
     assert run.open()["a"].startswith("0"), "made again"
     run.commit("a", "0", digests=b"w")
-    assert differs(run) == Differs("a", Partitions((0,)), ("b",), b"x", b"w")
+    assert differs(run) == Differs("a", Partitions((0,)), ("b", "c"), b"x", b"w", ("c",))
     run.end_cancelled()
     run.take_over()
     run.finish("a", digests=b"x")
@@ -128,8 +146,9 @@ def test_on_the_users_word_all_that_was_made_from_it_is_published_together() -> 
     run.commit("a", "0", digests=b"z")
     run.end_cancelled()
     run.take_over(republish=True)
-    assert [type(event) for event in run.last] == [EpochOpened, RepublishAccepted, AttemptOpened]
-    assert run.last[1] == RepublishAccepted(("b",), "you", run.now)
+    assert [type(event) for event in run.last] == [EpochOpened, AttemptOpened]
+    run.commit("a", "0", digests=b"z")
+    assert RepublishAccepted(("b", "c"), "you", run.now) in run.last
     run.finish("a", digests=b"z")
     assert run.state.published == {}
     run.finish("b")
@@ -150,7 +169,35 @@ def test_the_word_touches_no_sink_that_was_made_from_something_else() -> None:
     run.commit("a", "0", digests=b"z")
     run.end_cancelled()
     run.take_over(republish=True)
+    run.finish("a", digests=b"z")
     assert set(run.state.published) == {"d"}
+
+
+def test_the_word_changes_nothing_where_the_same_comes_back() -> None:
+    run = lost_again()
+    run.commit("a", "0", digests=b"z")
+    run.end_cancelled()
+    run.take_over(republish=True)
+    run.finish("a", digests=b"x")
+    assert set(run.open()) == {"c"} and set(run.state.published) == {"b"}
+    assert not any(isinstance(event, RepublishAccepted) for event in run.journal)
+
+
+def test_the_word_counts_for_what_is_lost_later_and_only_until_the_next_master() -> None:
+    run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
+    run.take_over(republish=True)
+    run.lose("c", "0")
+    run.lose("a", "0") if run.state.steps["a"].committed else None
+    run.take_over()
+    run.seal("a")
+    run.commit("a", "0", digests=b"z")
+    assert differs(run) is not None
+    run.end_cancelled()
+    run.take_over()
+    run.take_over(republish=True)
+    run.seal("a")
+    run.commit("a", "0", digests=b"w")
+    assert differs(run) is None and RepublishAccepted(("b", "c"), "you", run.now) in run.last
 
 
 def test_a_change_reaches_a_published_sink_only_through_what_it_read() -> None:
@@ -158,8 +205,13 @@ def test_a_change_reaches_a_published_sink_only_through_what_it_read() -> None:
     drawing = "a[1]? =blocking=> b[1]? =blocking=> c[1]@run_end\na =blocking=> d[1]@run_end"
     for again, is_stopped in ((b"x", False), (b"z", True)):
         run = half_published(drawing, "abcd", ("c", "d"), b"x")
-        run.lose("d", "0")
-        run.lose("a", "0") if run.state.steps["a"].committed else None
+        changed = {name: {"code": "2" if name == "d" else "1"} for name in "abcd"}
+        run.take_over(fingerprints=changed, republish=True)
+        assert run.state.settled == {"c"}, "d is to be made and published again"
+        run.take_over()
+        for step in run.open():
+            run.seal(step)
+        run.lose("a", "0")
         run.finish("a", digests=b"z")
         assert differs(run) is None and "b" in run.open()
         run.finish("b", digests=again)
@@ -173,7 +225,100 @@ def test_a_published_sink_that_others_read_is_settled_itself() -> None:
     assert run.open() == {}, "nobody needs it yet"
     run.lose("b", "0")
     run.commit("a", "0", digests=b"z")
-    assert differs(run) == Differs("a", Partitions((0,)), ("a",), b"x", b"z")
+    assert differs(run) == Differs("a", Partitions((0,)), ("a", "b"), b"x", b"z", ("b",))
+
+
+def maybe_published() -> Driven:
+    """A driver died after it opened the publication: nobody knows whether the targets took b and c."""
+    run = Driven(TWO.format(mark="?"), sinks=("b", "c"), fingerprints={name: {"code": "1"} for name in "abc"})
+    for step in "abc":
+        run.finish(step, digests=b"xy")
+    assert run.state.publication is not None
+    run.take_over()
+    return run
+
+
+def test_what_may_be_published_is_settled_too() -> None:
+    run = maybe_published()
+    run.lose("c", "0")
+    run.lose("a", "0") if run.state.steps["a"].committed else None
+    run.commit("a", "0", digests=b"z")
+    assert differs(run) == Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("b", "c"))
+    assert run.state.failing is not None
+    assert run.state.failing.gave_up.startswith("a[0], which b and c may have been published from, came back")
+    run.end_cancelled()
+    run.take_over(republish=True)
+    run.commit("a", "0", digests=b"z")
+    assert RepublishAccepted(("b", "c"), "you", run.now) in run.last
+    assert not run.state.settled
+    for step in "abc":
+        run.finish(step, digests=b"zy")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_what_surely_was_not_written_is_not_settled() -> None:
+    run = Driven("a[2]? =blocking=> b[2]@run_end", sinks=("b",))
+    for step in "ab":
+        run.finish(step, digests=b"xy")
+    first = run.state.publication
+    assert first is not None and run.state.settled == {"b"}
+    assert run.give(st.SinkUntouched("b", Fence(7, 1, 9))) == (), "no such publication"
+    assert run.give(st.SinkUntouched("b", first)) == (SinkUntouched("b", first),)
+    assert not run.state.settled
+    run.lose("b", "0")
+    run.finish("a", digests=b"z") if "a" in run.open() else None
+    assert differs(run) is None and run.is_now(Phase.RUNNING)
+
+
+def test_an_older_publication_that_nobody_heard_of_stays_a_maybe() -> None:
+    run = maybe_published()
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkUntouched("b", fence))
+    run.give(st.SinkUntouched("b", fence))
+    assert run.state.settled == {"b", "c"}
+
+
+def test_what_may_be_published_is_left_out_only_with_the_word() -> None:
+    run = maybe_published()
+    run.lose("c", "0")
+    run.lose("a", "0") if run.state.steps["a"].committed else None
+    while run.state.phase is Phase.RUNNING:
+        run.fail("a", "0")
+    run.end_cancelled()
+    with pytest.raises(Refused, match=r"has published it, or may have\n.*--republish"):
+        run.take_over(without="a:0")
+    run.take_over(without="a:0", republish=True)
+    assert RepublishAccepted(("b", "c"), "you", run.now) in run.last
+    for step in "bc":
+        run.finish(step)
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED)
+
+
+def test_what_may_be_published_is_published_without_a_word_if_it_is_still_there() -> None:
+    run = maybe_published()
+    assert run.open() == {} and run.state.publication is not None
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED) and not run.state.offered
+
+
+def test_changed_code_of_a_sink_that_may_be_published_is_refused_without_the_word() -> None:
+    run = maybe_published()
+    with pytest.raises(Refused, match="b may be published, and b changed since"):
+        run.take_over(fingerprints=CHANGED)
+
+
+def test_everything_restarts_only_while_nothing_may_be_published() -> None:
+    run = Driven(TWO.format(mark="?"), sinks=("b", "c"), config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
+    for step in "abc":
+        run.finish(step)
+    fence = run.state.publication
+    assert fence is not None
+    run.give(st.SinkFailed(Failure("c", EMPTY, Cause(FailureKind.TIMED_OUT), "slow"), fence))
+    assert not any(isinstance(event, GenerationOpened) for event in run.journal)
+    assert run.state.publication is not None and run.state.publication > fence, "only publishing is tried again"
 
 
 def test_a_published_sink_that_nobody_reads_is_not_made_again() -> None:
@@ -191,7 +336,9 @@ def test_a_lost_one_is_made_again_where_it_is_to_be_published_again() -> None:
     run.commit("a", "0", digests=b"z")
     run.end_cancelled()
     run.take_over(republish=True)
-    run.finish("a", digests=b"z")
+    run.commit("a", "0", digests=b"z")
+    run.end("a")
+    run.finish("a", digests=b"y")
     assert run.open()["b"] == "0-1"
 
 
@@ -204,6 +351,25 @@ def test_an_exchange_that_was_made_again_under_a_published_sink_stops_the_run() 
     found = next(event.differs for event in run.journal if isinstance(event, RunFailing))
     assert found is not None and (found.step, found.sinks, found.was, found.now) == ("a", ("a",), None, None)
     assert not any(isinstance(event, GenerationOpened) for event in run.journal)
+
+
+def test_new_code_is_not_the_same_even_if_nothing_of_this_generation_was_started() -> None:
+    """a was released and has to be made again; before it starts the run gives up, and then the code of a changes."""
+    config = replace(AT_ONCE, attempts_per_step_max=1)
+    run = Driven(
+        TWO.format(mark=""), sinks=("b", "c"), config=config, fingerprints={one: {"code": "1"} for one in "abc"}
+    )
+    for step in "abc":
+        run.finish(step)
+    assert run.state.publication is not None
+    run.give(st.SinkDone("b", run.state.publication))
+    run.lose("c", "0-1")
+    assert run.state.steps["a"].generation == 1 and not run.state.steps["a"].started
+    assert run.is_now(Phase.FAILED)
+    run.take_over(fingerprints={"a": {"code": "2"}, "b": {"code": "1"}, "c": {"code": "1"}})
+    run.commit("a", "0-1")
+    found = next(event.differs for event in reversed(run.journal) if isinstance(event, RunFailing))
+    assert found is not None and found.step == "a" and "b" in found.sinks
 
 
 def test_everything_restarts_only_while_nothing_is_published() -> None:

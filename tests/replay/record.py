@@ -25,6 +25,7 @@ from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
+from rekindle.runtime.loop import decide_asking
 from rekindle.runtime.opening import codec
 from rekindle.testing.drawing import draw
 from rekindle.testing.world.scenario import scenario_of
@@ -79,7 +80,7 @@ def pinned() -> tuple[list[bytes], list[Event]]:
         assert state is not None
         (attempt,) = state.attempts
         for stimulus in (st.CommitsSeen(attempt, Partitions((0, 1)), b"files"), st.AttemptEnded(attempt)):
-            events = decide(state, stimulus, 2, 0.0, lambda: True)
+            events = decide_asking(state, stimulus, 2, 0.0, lambda: True)
             journal.append(*events)
             state = fold(state, events)
     bodies = [store.objects[folder_of(RUN) + name][0] for name in store.list_after(folder_of(RUN))]

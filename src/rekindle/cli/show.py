@@ -65,7 +65,7 @@ def _lines(view: RunView, wide: int | None) -> Iterator[str]:
     if view.sinks:
         yield ""
         for sink in view.sinks:
-            yield f"sink {sink.name}: {'published' if sink.is_published else 'not published'}"
+            yield f"sink {sink.name}: {sink}"
     yield from _next(view, wide)
 
 

@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -70,12 +70,16 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
         case ev.HoleAccepted():
             return _hole_accepted(state, event)
         case ev.PublicationOpened():
-            waiting = (sink for sink in state.sinks if sink not in state.published)
+            waiting = frozenset(state.sinks) - state.published.keys()
             assert all(map(state.is_complete, waiting)), "publish together"
-            return replace(state, publication=event.fence, publication_number=event.fence.number)
+            offered = {sink: (*state.offered.get(sink, ()), event.fence) for sink in waiting}
+            return replace(state, publication=event.fence, publication_number=event.fence.number, offered=offered)
         case ev.SinkPublished():
             assert event.fence == state.publication, "published under another fence"
-            return replace(state, published=state.published | {event.sink: event.fence})
+            published = state.published | {event.sink: event.fence}
+            return replace(state, published=published, offered=_not_offered(state, (event.sink,)))
+        case ev.SinkUntouched():
+            return _untouched(state, event)
         case ev.RepublishAccepted():
             return _republish_accepted(state, event)
         case ev.RunFailing():
@@ -144,6 +148,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         memory=BackoffState() if is_resumed else state.memory,
         publication=None,
         failing=None,
+        republisher=event.owner if event.may_republish else "",
     )
 
 
@@ -160,6 +165,7 @@ def _generation_opened(state: RunState, event: ev.GenerationOpened) -> RunState:
         _with_step(state, event.step, drop(step, event)),
         attempts=attempts,
         published=published,
+        offered=_not_offered(state, (event.step,)),
         publication=None,
     )
 
@@ -312,9 +318,19 @@ def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:
 
 
 def _republish_accepted(state: RunState, event: ev.RepublishAccepted) -> RunState:
-    assert set(event.sinks) <= state.published.keys(), "publishes again what is not published"
+    assert state.settled.issuperset(event.sinks), "publishes again what is not published"
     left = {sink: fence for sink, fence in state.published.items() if sink not in event.sinks}
-    return replace(state, published=left, publication=None)
+    return replace(state, published=left, offered=_not_offered(state, event.sinks), publication=None)
+
+
+def _untouched(state: RunState, event: ev.SinkUntouched) -> RunState:
+    left = tuple(fence for fence in state.offered[event.sink] if fence != event.fence)
+    others = _not_offered(state, (event.sink,))
+    return replace(state, offered=others | {event.sink: left} if left else others)
+
+
+def _not_offered(state: RunState, sinks: Collection[str]) -> dict[str, tuple[ev.Fence, ...]]:
+    return {sink: fences for sink, fences in state.offered.items() if sink not in sinks}
 
 
 def _failing(state: RunState, event: ev.RunFailing) -> RunState:

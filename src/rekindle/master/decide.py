@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 from rekindle.master import opening, publishing, reports
@@ -27,17 +26,19 @@ def decide(
     stimulus: st.Stimulus,
     now_ms: int,
     jitter: float = 0.0,
-    is_pinned: Callable[[], bool] | None = None,
+    is_pinned: bool | None = None,
 ) -> tuple[Event, ...]:
     """The events that follow from this stimulus. `jitter` is drawn by the caller from [-1, 1]. `is_pinned` tells if
-    somebody keeps the run for ever; it is asked only where something is about to go."""
-    events = decision(state, stimulus, now_ms, jitter)[0]
-    if state is None or is_pinned is None or not any(isinstance(event, PartitionsReleased) for event in events):
-        return events
-    noticed = PinNoticed(is_pinned())
-    if noticed.is_pinned == state.is_pinned:
-        return events
+    somebody keeps the run for ever; without it the run believes what it was told last."""
+    if state is None or is_pinned in (None, state.is_pinned):
+        return decision(state, stimulus, now_ms, jitter)[0]
+    noticed = PinNoticed(bool(is_pinned))
     return (noticed, *decision(apply(state, noticed), stimulus, now_ms, jitter)[0])
+
+
+def lets_go(events: tuple[Event, ...]) -> bool:
+    """Results are about to go: the caller looks for a pin first, and asks again."""
+    return any(isinstance(event, PartitionsReleased) for event in events)
 
 
 def decision(
@@ -73,6 +74,8 @@ def _react(draft: Draft, stimulus: st.Stimulus) -> None:
             publishing.sink_done(draft, stimulus)
         case st.SinkFailed():
             publishing.sink_failed(draft, stimulus)
+        case st.SinkUntouched():
+            publishing.sink_untouched(draft, stimulus)
         case st.SinkFenced():
             publishing.sink_fenced(draft, stimulus)
         case st.DeletionDone(attempt):

@@ -69,13 +69,15 @@ class RunStarted(_Event, frozen=True, tag=True):
 
 class EpochOpened(_Event, frozen=True, tag=True):
     """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
-    are gone. `graph` stands where the new code was analysed differently, in the same shape."""
+    are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
+    user's word: sinks whose inputs come back as something else are published again."""
 
     epoch: int
     application: str
     owner: str
     at_ms: int
     graph: GraphSpec | None = None
+    may_republish: bool = False
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):
@@ -228,20 +230,29 @@ class SinkPublished(_Event, frozen=True, tag=True):
     fence: Fence
 
 
+class SinkUntouched(_Event, frozen=True, tag=True):
+    """Nothing of the publication with this fence reached the target of this sink, nor ever will."""
+
+    sink: str
+    fence: Fence
+
+
 class Differs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Partitions that published sinks were made from, or are, and that came back as something else, or not known to be
-    equal. `was` and `now` are the digests of the lowest of them; None where there is none."""
+    equal. `was` and `now` are the digests of the lowest of them; None where there is none. Of the
+    sinks in `maybe` it is not known that their targets took them."""
 
     step: str
     partitions: Partitions
     sinks: tuple[str, ...]
     was: bytes | None = None
     now: bytes | None = None
+    maybe: tuple[str, ...] = ()
 
 
 class RepublishAccepted(_Event, frozen=True, tag=True):
-    """The user's word: these sinks are published, and count as not published from here on, so that they are published
-    again with all that changed."""
+    """The user's word: these sinks are published, or may be, and count as not published from here on, so that they are
+    published again with all that changed."""
 
     sinks: tuple[str, ...]
     who: str
@@ -303,6 +314,7 @@ Event = (
     | HoleAccepted
     | PublicationOpened
     | SinkPublished
+    | SinkUntouched
     | RepublishAccepted
     | RunFailing
     | RunFailed

@@ -59,8 +59,8 @@ def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspect
 
 
 def _restart_everything(draft: Draft) -> None:
-    """Not once something is published: what it was made from is settled, and only publishing is tried again."""
-    if draft.state.published:
+    """Not once something may be published: what it was made from is settled, and only publishing is tried again."""
+    if draft.state.settled:
         return
     for name, step in draft.state.steps.items():
         if step.started:

@@ -21,12 +21,15 @@ from rekindle.master.versions import spread_change
 from rekindle.model.partitions import EMPTY, Partitions
 
 
-def refuse_holes(state: RunState, without: Mapping[str, Partitions], changed: Collection[str]) -> None:
-    """Raise `Refused` for the first that cannot be left out. `changed` are the steps that start over now."""
+def refuse_holes(
+    state: RunState, without: Mapping[str, Partitions], changed: Collection[str], again: Collection[str] = ()
+) -> None:
+    """Raise `Refused` for the first that cannot be left out. `changed` are the steps that start over now, `again` the
+    sinks that are published again."""
     for name, partitions in without.items():
         wanted = partitions - state.steps[name].holes
         if wanted:
-            _refuse(state, name, wanted, changed)
+            _refuse(state, name, wanted, changed, again)
 
 
 def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None:
@@ -44,10 +47,13 @@ def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None
             spread_change(draft, name, changed)
 
 
-def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[str]) -> None:
-    step = state.steps[name]
-    if state.phase is Phase.SUCCEEDED or any(name in state.layout.upstream[sink] for sink in state.published):
+def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[str], again: Collection[str]) -> None:
+    step, settled = state.steps[name], state.settled.difference(again)
+    if state.phase is Phase.SUCCEEDED:
         raise _no(name, wanted, f"run {state.run} has published it", "start a new run: --new")
+    if any(name in state.layout.upstream[sink] for sink in settled):
+        said = f"run {state.run} has published it, or may have"
+        raise _no(name, wanted, said, "publish again without it: --republish, or start a new run: --new")
     if there := wanted & (step.committed | step.released):
         raise _no(name, there, "its result counts", "resume without it: it is not computed again")
     if flying := wanted & state.running(name):

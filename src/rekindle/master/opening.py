@@ -10,6 +10,8 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rekindle.errors import Refused
 from rekindle.errors import RunClosed as RunIsClosed
 from rekindle.master.draft import Draft
@@ -65,10 +67,13 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     spec = GraphSpec.of(stimulus.graph)
     changes = _check(state, stimulus, spec)
     graph = None if spec == state.layout.spec else spec
-    draft.add(EpochOpened(state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph))
+    epoch = EpochOpened(
+        state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph, may_republish=stimulus.republish
+    )
+    draft.add(epoch)
     if stimulus.application != state.application:
         _lose_application(draft)
-    if stimulus.republish and (sinks := affected(state, changes.keys() - stimulus.accepted)):
+    if stimulus.republish and (sinks := _again(state, stimulus, changes)):
         draft.add(RepublishAccepted(sinks, stimulus.owner, draft.now_ms))
     for step, parts in changes.items():
         fingerprint = stimulus.fingerprints[step]
@@ -125,10 +130,18 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
                 f"the input of {step} changed since run {state.run} started",
                 hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
             )
-    refuse_holes(state, stimulus.without, changes.keys() - stimulus.accepted)
+    started_over = changes.keys() - stimulus.accepted
+    refuse_holes(state, stimulus.without, started_over, _again(state, stimulus, changes))
     if not stimulus.republish:
-        refuse_published(state, changes.keys() - stimulus.accepted)
+        refuse_published(state, started_over)
     return changes
+
+
+def _again(state: RunState, stimulus: TakeOver, changes: Collection[str]) -> tuple[str, ...]:
+    """The sinks that are published again for what changed, or is left out, if the user allows it."""
+    if not stimulus.republish:
+        return ()
+    return affected(state, {*changes, *stimulus.without} - stimulus.accepted)
 
 
 def _lose_application(draft: Draft) -> None:
@@ -139,8 +152,9 @@ def _lose_application(draft: Draft) -> None:
 
 
 def _restart_changed(draft: Draft, changed: str) -> None:
-    """Each group that the changed step is part of starts over."""
+    """Each group that the changed step is part of starts over: also what an older generation made, and others saw."""
     for root in draft.state.layout.kept:
         step = draft.step(root)
-        if changed in draft.state.layout.members(root) and step.started:
-            draft.open_generation(root, step.started, ((CodeChanged(), step.started),), None)
+        hit = step.started | step.seen_partitions()
+        if hit and changed in draft.state.layout.members(root):
+            draft.open_generation(root, hit, ((CodeChanged(), hit),), None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rekindle.master.draft import Draft
-from rekindle.master.events import Fence, PublicationOpened, RunSucceeded, SinkPublished
+from rekindle.master.events import Fence, PublicationOpened, RunSucceeded, SinkPublished, SinkUntouched
 from rekindle.master.failures import give_up, handle
 from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
+from rekindle.master.stimuli import SinkUntouched as NothingWritten
 
 
 def sink_done(draft: Draft, report: SinkDone) -> None:
@@ -16,6 +17,11 @@ def sink_done(draft: Draft, report: SinkDone) -> None:
 def sink_failed(draft: Draft, report: SinkFailed) -> None:
     if report.fence == draft.state.publication:
         handle(draft, report.failure.step, (report.failure,))
+
+
+def sink_untouched(draft: Draft, report: NothingWritten) -> None:
+    if report.fence in draft.state.offered.get(report.sink, ()):
+        draft.add(SinkUntouched(report.sink, report.fence))
 
 
 def sink_fenced(draft: Draft, report: SinkFenced) -> None:

@@ -14,7 +14,7 @@ from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
 from rekindle.master.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.failures import handle
-from rekindle.master.settled import settled_among, stop
+from rekindle.master.settled import may_republish, settled_among, stop
 from rekindle.master.state import AttemptState, AttemptStatus, Phase, StepState
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
 from rekindle.master.versions import changed_among, exchange_proof, exchange_remade, spread_change
@@ -85,6 +85,8 @@ def _commit(draft: Draft, report: CommitsSeen | AttemptSealed, checksum: str | N
     digests = Digests(report.partitions, report.digests)
     changed = changed_among(draft.state, name, fresh, digests)
     differs = settled_among(draft.state, name, changed, digests)
+    if differs is not None and may_republish(draft, differs):
+        differs = None
     if differs is not None:
         fresh, changed = fresh - differs.partitions, changed - differs.partitions
     if fresh:

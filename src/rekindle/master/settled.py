@@ -4,8 +4,10 @@ Rules
 - A partition that a published sink read, or is, and that comes back different, or not known to be equal, does not
   count: the run stops, with both digests. A resume makes it again and goes on only if it comes back equal.
 - A published sink that could only start over stops the run as well: what would come is not known.
-- On the user's word every published sink that was made from what differs counts as not published. Then all that
-  changed is made again, and they are published together.
+- A sink whose target may have taken it is settled like one that is known to be published: a driver died, or heard an
+  error, after its publication was opened.
+- On the user's word, which holds for one epoch, every settled sink that was made from what differs counts as not
+  published. Then all that changed is made again, and they are published together.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Collection
 from rekindle.errors import Refused
 from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
-from rekindle.master.events import Differs
+from rekindle.master.events import Differs, RepublishAccepted
 from rekindle.master.failures import give_up
 from rekindle.master.state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
@@ -26,7 +28,7 @@ UNKNOWN = "unknown"
 def settled_among(state: RunState, name: str, changed: Partitions, digests: Digests) -> Differs | None:
     """Those of `changed` that a published sink read, or is; None if there are none. `digests` are the new ones."""
     hit: dict[str, Partitions] = {}
-    for sink in state.published if changed else ():
+    for sink in state.settled if changed else ():
         if sink == name:
             hit[sink] = changed
         else:
@@ -36,8 +38,14 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
         found = found | partitions
     if not found:
         return None
-    sinks = tuple(sink for sink, partitions in hit.items() if partitions)
-    return Differs(name, found, sinks, _was(state, name, found.lowest), digests.digest(found.lowest))
+    sinks = tuple(sink for sink in state.sinks if hit.get(sink))
+    was, now = _was(state, name, found.lowest), digests.digest(found.lowest)
+    return Differs(name, found, sinks, was, now, tuple(sink for sink in sinks if sink in state.offered))
+
+
+def differs_itself(state: RunState, sink: str, partitions: Partitions) -> Differs:
+    """A settled sink that could only start over."""
+    return Differs(sink, partitions, (sink,), maybe=(sink,) if sink in state.offered else ())
 
 
 def _was(state: RunState, name: str, partition: int) -> bytes | None:
@@ -45,6 +53,14 @@ def _was(state: RunState, name: str, partition: int) -> bytes | None:
         if partition in seen.partitions:
             return seen.digests.digest(partition)
     return None
+
+
+def may_republish(draft: Draft, differs: Differs) -> bool:
+    """The user said so when the run was resumed: these sinks are not settled any more."""
+    if not draft.state.republisher or draft.state.phase is not Phase.RUNNING:
+        return False
+    draft.add(RepublishAccepted(differs.sinks, draft.state.republisher, draft.now_ms))
+    return True
 
 
 def stop(draft: Draft, differs: Differs) -> None:
@@ -56,14 +72,26 @@ def stop(draft: Draft, differs: Differs) -> None:
 def sentence(differs: Differs) -> str:
     """What happened, with both digests."""
     at = f"{differs.step}[{differs.partitions}]"
-    sinks = " and ".join(differs.sinks)
     if differs.sinks == (differs.step,):
-        return f"{at} is published, and would be made again as something else: {_digests(differs)}"
-    return f"{at}, which {sinks} was published from, came back as something else: {_digests(differs)}"
+        is_published = "may be published" if differs.maybe else "is published"
+        return f"{at} {is_published}, and would be made again as something else: {_digests(differs)}"
+    certain = [sink for sink in differs.sinks if sink not in differs.maybe]
+    was = f"{' and '.join(certain)} {'was' if len(certain) == 1 else 'were'} published from"
+    maybe = f"{' and '.join(differs.maybe)} may have been"
+    which = f"{was}, and {maybe}" if certain else f"{maybe} published from"
+    which = which if differs.maybe else was
+    return f"{at}, which {which}, came back as something else: {_digests(differs)}"
+
+
+def unless_equal(differs: Differs) -> str:
+    """The same before it happened."""
+    sinks = " and ".join(differs.sinks)
+    return f"{differs.step}[{differs.partitions}] must come back as it was, since {sinks} may have been read"
 
 
 def _digests(differs: Differs) -> str:
-    return f"digest {_text(differs.now)}, published {_text(differs.was)}"
+    before = "before" if len(differs.maybe) == len(differs.sinks) else "published"
+    return f"digest {_text(differs.now)}, {before} {_text(differs.was)}"
 
 
 def _text(digest: bytes | None) -> str:
@@ -71,18 +99,19 @@ def _text(digest: bytes | None) -> str:
 
 
 def affected(state: RunState, changed: Collection[str]) -> tuple[str, ...]:
-    """The published sinks that were made from what differed when the run stopped, or from steps that changed."""
+    """The settled sinks that were made from these steps."""
     roots = {root for root in state.layout.kept if not state.layout.members(root).isdisjoint(changed)}
-    if state.failing is not None and state.failing.differs is not None:
-        roots.add(state.failing.differs.step)
-    return tuple(sink for sink in state.published if not state.layout.upstream[sink].isdisjoint(roots))
+    return tuple(
+        sink for sink in state.sinks if sink in state.settled and not state.layout.upstream[sink].isdisjoint(roots)
+    )
 
 
 def refuse_published(state: RunState, changed: Collection[str]) -> None:
-    """A sink that is published starts over only on the user's word."""
-    for sink in state.published:
+    """A sink that is published, or may be, starts over only on the user's word."""
+    for sink in sorted(state.settled):
         if found := sorted(state.layout.members(sink) & set(changed)):
+            is_published = "is published" if sink in state.published else "may be published"
             raise Refused(
-                f"{sink} is published, and {' and '.join(found)} changed since",
+                f"{sink} {is_published}, and {' and '.join(found)} changed since",
                 hint="--republish publishes it again with all that changed, --accept-change keeps it as it is",
             )

@@ -127,7 +127,9 @@ class AttemptState(msgspec.Struct, frozen=True):
 
 class RunState(msgspec.Struct, frozen=True):
     """A whole run. `undeleted` are closed attempts whose files were not reported gone; `sizes` are the bytes that
-    attempts reported, as long as their files are there."""
+    attempts reported, as long as their files are there. `offered` are sinks whose target may have taken them:
+    publications were opened, by these fences, and nobody has heard how they ended. `republisher` said in this epoch
+    that what differs may be published again."""
 
     run: str
     pipeline: str
@@ -150,10 +152,17 @@ class RunState(msgspec.Struct, frozen=True):
     publication: Fence | None = None
     publication_number: int = 0
     published: dict[str, Fence] = {}
+    offered: dict[str, tuple[Fence, ...]] = {}
     failing: RunFailing | None = None
     settings: dict[str, str] = {}
     sizes: dict[AttemptId, int] = {}
     is_pinned: bool = False
+    republisher: str = ""
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Sinks that somebody may have read already."""
+        return frozenset(self.offered) | self.published.keys()
 
     @property
     def stored_bytes(self) -> int:

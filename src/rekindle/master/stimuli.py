@@ -107,6 +107,13 @@ class SinkFailed(msgspec.Struct, frozen=True):
     fence: Fence
 
 
+class SinkUntouched(msgspec.Struct, frozen=True):
+    """Whatever is told next, nothing of this publication reached the target."""
+
+    sink: str
+    fence: Fence
+
+
 class SinkFenced(msgspec.Struct, frozen=True):
     """The target already holds something with a later fence."""
 
@@ -148,6 +155,7 @@ Stimulus = (
     | PartsLost
     | SinkDone
     | SinkFailed
+    | SinkUntouched
     | SinkFenced
     | DeletionDone
     | Tick

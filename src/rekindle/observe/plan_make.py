@@ -18,6 +18,7 @@ from rekindle.master.events import (
     SinkPublished,
     Why,
 )
+from rekindle.master.settled import unless_equal
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.because import Failed, NotYetRun, Reason
 from rekindle.model.ids import AttemptId
@@ -289,4 +290,8 @@ def _so_far(state: RunState | None) -> str:
 
 
 def _end(state: RunState) -> str:
-    return state.failing.gave_up if state.failing else "it waits for something that does not come"
+    if state.failing is None:
+        return "it waits for something that does not come"
+    if state.failing.differs is not None:
+        return f"{unless_equal(state.failing.differs)}, or say --republish"
+    return state.failing.gave_up

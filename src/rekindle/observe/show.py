@@ -140,10 +140,16 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class SinkView(msgspec.Struct, frozen=True):
-    """What the run publishes."""
+    """What the run publishes. `may_be`: a publication began, and nobody heard how it ended."""
 
     name: str
     is_published: bool
+    may_be: bool = False
+
+    def __str__(self) -> str:
+        if self.is_published:
+            return "published"
+        return "may be published" if self.may_be else "not published"
 
 
 class EdgeView(msgspec.Struct, frozen=True):
@@ -242,7 +248,7 @@ def view_of(
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
-        sinks=tuple(SinkView(sink, sink in state.published) for sink in state.sinks),
+        sinks=tuple(SinkView(sink, sink in state.published, sink in state.offered) for sink in state.sinks),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),
         restarts=tuple(fold.restarts),

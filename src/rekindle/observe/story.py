@@ -133,6 +133,8 @@ class _About:
                 return "everything is committed: publication began" if self.step in self._sinks else ""
             case ev.SinkPublished():
                 return "published" if event.sink == self.step else ""
+            case ev.SinkUntouched():
+                return "not published: nothing reached the target" if event.sink == self.step else ""
             case ev.RepublishAccepted():
                 return f"to be published again, on the word of {event.who}" if self.step in event.sinks else ""
             case ev.RunFailing():

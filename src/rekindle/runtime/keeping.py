@@ -98,7 +98,8 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     ready = make_ready(wish, make, run, known, known.order)
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
-    if not hard and (not changes or is_accepted or known.phase is not Phase.SUCCEEDED):
+    is_settled = known.phase is Phase.SUCCEEDED or bool(known.settled)
+    if not hard and (not changes or is_accepted or not is_settled):
         return _Start(ready, changes, is_accepted and bool(changes))
     ready.prepared.engine.close()
     return _anew(wish, make, (*changes, *hard))

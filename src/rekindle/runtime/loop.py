@@ -21,7 +21,7 @@ from rekindle.journal.history import Position
 from rekindle.journal.journal import Journal, Pause
 from rekindle.master.apply import fold
 from rekindle.master.commands import Key, Stop, WakeAt
-from rekindle.master.decide import decide
+from rekindle.master.decide import decide, lets_go
 from rekindle.master.dispatch import commands
 from rekindle.master.events import Event
 from rekindle.master.state import RunState
@@ -48,6 +48,16 @@ def ignore(events: tuple[Event, ...], state: RunState) -> None:
 
 def forget(position: Position, state: RunState) -> None:
     """No snapshots are kept."""
+
+
+def decide_asking(
+    state: RunState | None, stimulus: Stimulus, now_ms: int, jitter: float, is_pinned: Callable[[], bool] | None
+) -> tuple[Event, ...]:
+    """A decision. Only where something is about to go is it asked whether somebody keeps the run for ever."""
+    events = decide(state, stimulus, now_ms, jitter)
+    if is_pinned is None or not lets_go(events):
+        return events
+    return decide(state, stimulus, now_ms, jitter, is_pinned())
 
 
 class Loop:
@@ -98,7 +108,7 @@ class Loop:
 
     def take(self, stimulus: Stimulus) -> None:
         """One stimulus through decide, append, apply, dispatch."""
-        events = decide(self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
+        events = decide_asking(self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
         if not events:
             return
         self._append(events)

@@ -24,7 +24,6 @@ from rekindle.journal.store import Store
 from rekindle.journal.takeover import take_over
 from rekindle.master.apply import fold
 from rekindle.master.config import MasterConfig
-from rekindle.master.decide import decide
 from rekindle.master.events import Event, Fingerprint
 from rekindle.master.events import RunClosed as Tombstone
 from rekindle.master.invariants import check_invariants
@@ -34,7 +33,7 @@ from rekindle.master.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.janitor.pins import find_pin
-from rekindle.runtime.loop import Loop, Watcher, ignore
+from rekindle.runtime.loop import Loop, Watcher, decide_asking, ignore
 from rekindle.runtime.snapshots import StateKeeper
 
 
@@ -181,7 +180,7 @@ def _master(
 
     def opening(history: History[Event], epoch: int) -> Sequence[Event]:
         state = folding(history)
-        return decide(state, first(state), _now_ms(), 0.0, is_pinned)
+        return decide_asking(state, first(state), _now_ms(), 0.0, is_pinned)
 
     journal, history = take_over(store, run, codec(), opening, after=after, force=force, stale_seconds=stale_seconds)
     state = folding(history)

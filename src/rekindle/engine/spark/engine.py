@@ -47,7 +47,7 @@ from rekindle.model.partitions import Partitions
 POLL_MS_MAX = 200
 
 # Puts a committed result into its target and reports what came of it. Called in a thread of its own.
-Publish = Callable[[PublishSink], Stimulus]
+Publish = Callable[[PublishSink], tuple[Stimulus, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class SparkEngine:
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
-                self._apart(f"publish {command.sink}", lambda: self._tell(publish(command)))
+                self._apart(f"publish {command.sink}", lambda: self._tell(*publish(command)))
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
@@ -222,10 +222,11 @@ class SparkEngine:
         group = self._groups[one.step]
         return read_committed(session, self._root, group, one.segments, is_by_file=is_by_file, is_source=is_source)
 
-    def _tell(self, stimulus: Stimulus) -> None:
+    def _tell(self, *told: Stimulus) -> None:
         with self._telling:
-            self._blocks.note(stimulus)
-            self._reports.put(stimulus)
+            for stimulus in told:
+                self._blocks.note(stimulus)
+                self._reports.put(stimulus)
 
     def _tell_lost_blocks(self) -> None:
         with self._telling:

@@ -16,10 +16,10 @@ from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse
 from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
 from rekindle.engine.spark.publication import Publication
-from rekindle.engine.spark.sinks import FilesLost, read_newest
-from rekindle.engine.targets import Target
+from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
+from rekindle.engine.targets import Answer, Files, PointerStore, Table, Target
 from rekindle.master.commands import PublishSink
-from rekindle.master.stimuli import PartsLost, Stimulus
+from rekindle.master.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
@@ -96,7 +96,8 @@ class Publisher:
     wanted: Wanted
     targets: Mapping[str, Target]
 
-    def publish(self, command: PublishSink) -> Stimulus:
+    def publish(self, command: PublishSink) -> tuple[Stimulus, ...]:
+        """What came of it. Where no pointer was put, nothing of it can ever be seen."""
         files = [
             (number, f"{self.wanted.root}/{path}", length)
             for number, path, length in sorted(committed_files(command.segments))
@@ -110,8 +111,33 @@ class Publisher:
             manifest.schema_of(command.segments[0].manifest),
             ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
         )
-        answer = sinks.publish(self.spark, publication, self.wanted.stores)
+        noticed = _Noticed(self.wanted.stores)
+        answer = sinks.publish(self.spark, publication, noticed.open)
+        told: tuple[Stimulus, ...] = (answer,) if not isinstance(answer, FilesLost) else ()
         if isinstance(answer, FilesLost):
             gone = Partitions(number for number, path, _ in files if path in answer.found)
-            return PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE)
-        return answer
+            told = (PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE),)
+        has_pointer = isinstance(publication.target, Files | Table)
+        is_untouched = has_pointer and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed)
+        return (SinkUntouched(command.sink, command.fence), *told) if is_untouched else told
+
+
+class _Noticed:
+    """The stores of targets, and whether anybody tried to put something into one."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self.has_put = False
+
+    def open(self, base: str) -> PointerStore:
+        return _NoticedStore(self._stores(base), self)
+
+
+class _NoticedStore:
+    def __init__(self, store: PointerStore, noticed: _Noticed) -> None:
+        self._store, self._noticed = store, noticed
+        self.get, self.list_after = store.get, store.list_after
+
+    def put_if_absent(self, key: str, body: bytes) -> Answer:
+        self._noticed.has_put = True
+        return self._store.put_if_absent(key, body)

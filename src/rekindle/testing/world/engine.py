@@ -277,6 +277,7 @@ class Application:
         except Gone as gone:
             lost = Parts({gone.step: Partitions((gone.partition,))})
             failure = Failure(command.sink, EMPTY, Cause(gone.kind), f"cannot read {gone}")
+            self.process.tell(st.SinkUntouched(command.sink, command.fence))
             self.process.tell(st.PartsLost(lost, FailureDomain.STORAGE))
             self.process.tell(st.SinkFailed(failure, command.fence))
             return
@@ -286,6 +287,7 @@ class Application:
         newer = world.storage.publish(command.sink, command.fence, labels)
         world.check_target(command.sink)
         if newer is None:
+            world.check_taken(command.sink)
             self.process.tell(st.SinkDone(command.sink, command.fence))
         else:
             self.process.tell(st.SinkFenced(command.sink, command.fence, newer))

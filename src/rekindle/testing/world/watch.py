@@ -20,9 +20,9 @@ from rekindle.master.events import (
     PartitionsCommitted,
     PartitionsLost,
     PartitionsReleased,
+    PublicationOpened,
     RepublishAccepted,
     RunFailing,
-    SinkPublished,
 )
 from rekindle.master.invariants import violations
 from rekindle.master.layout import Layout
@@ -66,6 +66,8 @@ class Watch:
         self.dispatched: set[AttemptId] = set()
         self.fences: dict[str, Fence] = {}
         self.published: dict[str, tuple[Label, ...]] = {}
+        self.asked_after: dict[str, Fence] = {}
+        self.opened = Fence(0, 0, 0)
         self.labels: dict[tuple[str, int], Label] = {}
         self.poisoned: dict[tuple[str, int], int] = {}
         self.restarts = 0
@@ -105,13 +107,12 @@ class Watch:
             case FailureHandled():
                 self._poison(event)
                 self._delay(event)
-            case SinkPublished():
-                standing, labels = self.storage.targets[event.sink]
-                if standing == event.fence:
-                    self.published[event.sink] = labels
             case RepublishAccepted():
                 for sink in event.sinks:
                     self.published.pop(sink, None)
+                    self.asked_after[sink] = self.opened
+            case PublicationOpened():
+                self.opened = event.fence
             case RunFailing():
                 self.is_given_up = True
             case EpochOpened() if self.is_given_up:
@@ -260,6 +261,13 @@ class Watch:
         if standing < self.fences.get(sink, standing):
             raise Violation("fence", f"{sink} went back from {self.fences[sink]} to {standing}")
         self.fences[sink] = standing
+
+    def taken(self, sink: str) -> None:
+        """A target took a publication, whether anybody will hear of it or not. One of before the user's word to publish
+        again binds nobody."""
+        fence, labels = self.storage.targets[sink]
+        if fence > self.asked_after.get(sink, Fence(0, 0, 0)):
+            self.published[sink] = labels
 
     def publication(self, command: PublishSink, labels: tuple[Label, ...]) -> None:
         sink = command.sink

@@ -359,6 +359,9 @@ class World:
     def check_target(self, sink: str) -> None:
         self.watch.target(sink)
 
+    def check_taken(self, sink: str) -> None:
+        self.watch.taken(sink)
+
     # ------------------------------------------------------------------ the end
 
     def _end(self) -> Result:
