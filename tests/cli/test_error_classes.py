@@ -294,7 +294,8 @@ class HalfPublished(InstantEngine):
 
 @leads_to(
     errors.PublishedDiffers,
-    "counted[1], which daily was published from, came back as something else: digest 04, published 01",
+    "counted[1], which daily was published from, and weekly may have been, came back as something else: digest 04, "
+    "published 01",
     "rekindle resume --location",
     ExitCode.RESUMABLE,
 )
