@@ -113,13 +113,16 @@ class Publisher:
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)
-        told: tuple[Stimulus, ...] = (answer,) if not isinstance(answer, FilesLost) else ()
+        told: Stimulus
         if isinstance(answer, FilesLost):
             gone = Partitions(number for number, path, _ in files if path in answer.found)
-            told = (PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE),)
+            told = PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE)
+        else:
+            told = answer
         has_pointer = isinstance(publication.target, Files | Table)
-        is_untouched = has_pointer and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed)
-        return (SinkUntouched(command.sink, command.fence), *told) if is_untouched else told
+        if has_pointer and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed):
+            return SinkUntouched(command.sink, command.fence), told
+        return (told,)
 
 
 class _Noticed:
