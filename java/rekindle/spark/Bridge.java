@@ -15,6 +15,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
@@ -154,10 +155,26 @@ public final class Bridge {
     }
   }
 
-  /** Remove a directory and all below it. Removing what is not there is no error. */
-  public static void delete(SparkSession session, String directory) throws IOException {
-    Path root = new Path(directory);
-    root.getFileSystem(session.sessionState().newHadoopConf()).delete(root, true);
+  /**
+   * Remove a directory and all below it, and as many directories above it as `levels` says if they are empty then: an
+   * object store gets an object for each. Removing what is not there is no error. On a local disk those above stay:
+   * there a writer makes them and then its file, and must not lose them in between.
+   */
+  public static void delete(SparkSession session, String directory, int levels) throws IOException {
+    Path path = new Path(directory);
+    FileSystem fs = path.getFileSystem(session.sessionState().newHadoopConf());
+    fs.delete(path, true);
+    if (fs instanceof LocalFileSystem) {
+      return;
+    }
+    try {
+      for (int level = 0; level < levels; level++) {
+        path = path.getParent();
+        fs.delete(path, false);
+      }
+    } catch (PathIsNotEmptyDirectoryException e) {
+      // Somebody else has files there.
+    }
   }
 
   /**

@@ -7,6 +7,7 @@ import re
 from rekindle.model.ids import AttemptId, Epoch, Generation
 
 RESULTS = "results"
+LEVELS = 3  # Directories of a run that lie above that of an attempt.
 _ATTEMPT = re.compile(rf"{RESULTS}/([^/]+)/g(\d+)/e(\d+)-a(\d+)/")
 
 

@@ -49,7 +49,7 @@ def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Cop
     try:
         lost = _java(spark).Publishing.copy(spark._jsparkSession, lines, directory, scratch)
     finally:
-        _java(spark).Bridge.delete(spark._jsparkSession, scratch)
+        _java(spark).Bridge.delete(spark._jsparkSession, scratch, 1)
     if lost:
         raise Lost(dict(line.split("\t", 1) for line in lost.splitlines()))
     there = visible(spark, directory)

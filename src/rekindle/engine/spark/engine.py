@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
-from rekindle.engine.places import directory_of
+from rekindle.engine.places import LEVELS, directory_of
 from rekindle.engine.spark import digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.blocks import Blocks, InputsGone
@@ -303,7 +303,7 @@ class SparkEngine:
         return manifest.digests(commits, nothing)
 
     def _delete(self, attempt: AttemptId) -> None:
-        self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}")
+        self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}", LEVELS)
         with self._telling:
             self._blocks.release(attempt)
         self._tell(DeletionDone(attempt))
