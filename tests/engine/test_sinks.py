@@ -406,6 +406,13 @@ ON_S3 = """
     answers = [publish(spark, result(once, order, epoch), stores) for order, epoch in ((7, 1), (7, 2), (8, 1))]
     print("ANSWERS Directory", *(type(one).__name__ for one in answers))
     print("DAY", shown(spark.read.parquet(f"{root}/day")))
+    bridge = jvm(spark).rekindle.spark.Bridge
+    for levels in (0, 3):
+        run = f"{root}/run{levels}"
+        bridge.put(spark._jsparkSession, f"{run}/record", b"x")
+        spark.range(3).write.parquet(f"{run}/results/step/g0/e1-a1")
+        bridge.delete(spark._jsparkSession, f"{run}/results/step/g0/e1-a1", levels)
+        print("LEFT", levels, stores(run).list_after(""), stores(run).list_folders(""))
     spark.stop()
 """
 
@@ -429,5 +436,7 @@ def test_the_same_on_s3(s3: S3Server, tmp_path: Path) -> None:
     for name in ("Table", "Files", "Replace"):
         assert f"ANSWERS {name} SinkDone SinkDone SinkFenced" in said, said[-3000:]
     assert "ANSWERS Directory SinkDone SinkDone SinkFailed" in said, said[-3000:]
+    assert "LEFT 0 ['record'] ['results']" in said, "a store keeps an object for the empty directory"
+    assert "LEFT 3 ['record'] []" in said, "what is empty above a deleted attempt goes with it"
     for line in ("TABLE [(8, 80)]", "FILES [(8, 80)]", "REPLACED [(8, 80)]", "DAY [(7, 70)]"):
         assert line in said, said[-3000:]
