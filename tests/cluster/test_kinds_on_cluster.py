@@ -25,10 +25,10 @@ def answers(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("kinds")
     source = make_input(folder / "input", ROWS)
     worker = cluster.worker(0)
-    runs = [Order(kind, "executor", str(folder / name), is_random) for name, (kind, is_random) in CASES.items()]
-    runs += [Order("caching", "executor", str(folder / "replicated"), is_random=True, replicas=2)]
+    runs = [Order("caching", "executor", str(folder / "replicated"), is_random=True, replicas=2)]
+    runs += [Order(kind, "executor", str(folder / name), is_random) for name, (kind, is_random) in CASES.items()]
     orders = Orders(str(source), ROWS, str(TEST_JAR), (worker.process.pid, worker.host), "", runs)
-    return dict(zip((*CASES, "replicated"), drive(cluster, folder / "driver", orders), strict=True))
+    return dict(zip(("replicated", *CASES), drive(cluster, folder / "driver", orders), strict=True))
 
 
 @pytest.mark.timeout(1500)
