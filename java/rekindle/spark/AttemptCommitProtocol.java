@@ -41,6 +41,8 @@ import scala.collection.immutable.Seq;
 public class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String MARKERS = "_committed";
+  /** Directories of a run from that of an attempt upwards. */
+  private static final int LEVELS = 4;
   private static final ConcurrentHashMap<String, Queue<String>> SEEN = new ConcurrentHashMap<>();
 
   /** Write option: the partitions that the job's tasks write, task i the i-th; absent if that is i itself. */
@@ -159,7 +161,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     }
     for (Path file : files) {
       try {
-        file.getFileSystem(context.getConfiguration()).delete(file, false);
+        Bridge.delete(file.getFileSystem(context.getConfiguration()), file, LEVELS);
       } catch (IOException e) {
         // Garbage collection finds what could not be removed now: no marker names it.
         logWarning(() -> "could not remove " + file + ": " + e);

@@ -155,14 +155,18 @@ public final class Bridge {
     }
   }
 
-  /**
-   * Remove a directory and all below it, and as many directories above it as `levels` says if they are empty then: an
-   * object store gets an object for each. Removing what is not there is no error. On a local disk those above stay:
-   * there a writer makes them and then its file, and must not lose them in between.
-   */
+  /** Remove a directory and all below it, and what is empty above it then. What is not there is no error. */
   public static void delete(SparkSession session, String directory, int levels) throws IOException {
     Path path = new Path(directory);
-    FileSystem fs = path.getFileSystem(session.sessionState().newHadoopConf());
+    delete(path.getFileSystem(session.sessionState().newHadoopConf()), path, levels);
+  }
+
+  /**
+   * The same, for a file too. As many directories above it as `levels` says go if they are empty: an object store gets an
+   * object for each. On a local disk they stay: there a writer makes them and then its file, and must not lose them in
+   * between.
+   */
+  static void delete(FileSystem fs, Path path, int levels) throws IOException {
     fs.delete(path, true);
     if (fs instanceof LocalFileSystem) {
       return;
