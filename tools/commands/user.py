@@ -26,10 +26,17 @@ from rekindle.master.events import Event, PartitionsCommitted, SinkPublished
 from rekindle.runtime.opening import codec
 from rekindle.testing.cluster import LocalCluster
 from rekindle.testing.processes import Process, end
+from stage import SHORT_LIVED
 
 ROWS, CUSTOMERS, PARTITIONS = 4_000, 64, 8
 MAIN = "from rekindle.cli.main import main; main()"
 NAME = "shop"
+# The package of this checkout, wherever a command is typed, and JVMs for a short life.
+OURS = {
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+    "JDK_JAVA_OPTIONS": SHORT_LIVED,
+}
 WAIT_SECONDS_MAX = 600.0
 PIPELINE = """
 import os
@@ -162,7 +169,7 @@ class User:
         process = subprocess.Popen(
             [sys.executable, "-c", MAIN, command, *place, "shop_pipeline.py", *words],
             cwd=self.folder,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **(self.cluster.app_env if self.cluster else {})},
+            env={**os.environ, **OURS, **(self.cluster.app_env if self.cluster else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
