@@ -140,7 +140,7 @@ def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
         return
     free = {name: _free(draft.state, plan, name, stuck) for name in steps}
     for name, partitions in free.items():
-        if partitions:
+        if partitions and draft.step(name).attempts < draft.state.config.attempts_per_step_max:
             _open_attempt(draft, plan, name, tried_last(draft.step(name).suspects, partitions)[0])
     if not draft.state.attempts:
         give_up(draft, sentence(draft.state), failures(draft.state))

@@ -42,7 +42,8 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             return _epoch_opened(state, event)
         case ev.ChangeAccepted() | ev.CodeReplaced():
             assert event.parts, "a change has a name"
-            return replace(state, fingerprints=state.fingerprints | {event.step: event.fingerprint})
+            changed = replace(state, fingerprints=state.fingerprints | {event.step: event.fingerprint})
+            return _vouched(changed, event.step) if isinstance(event, ev.ChangeAccepted) else changed
         case ev.GenerationOpened():
             return _generation_opened(state, event)
         case ev.AttemptOpened():
@@ -211,6 +212,7 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         segments=(*step.segments, segment),
         seen=without(step.seen, event.partitions),
         forced=step.forced - event.partitions,
+        vouched=step.vouched - event.partitions,
         held=held,
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
         spent_ms=step.spent_ms + (0 if event.is_adopted else max(0, event.at_ms - attempt.last_ms)),
@@ -236,7 +238,19 @@ def _with_changed_inputs(state: RunState, name: str, changed: Partitions) -> Run
         return state
     steps = dict(state.steps)
     for reader, touched in state.layout.readers_of(name, changed).items():
-        steps[reader] = replace(steps[reader], seen=outdated(steps[reader].seen, touched))
+        hit = state.layout.graph.whole[reader] if state.layout.restarts_whole(reader) else touched
+        steps[reader] = replace(steps[reader], seen=outdated(steps[reader].seen, hit))
+    return replace(state, steps=steps)
+
+
+def _vouched(state: RunState, changed: str) -> RunState:
+    """What is kept counts on the user's word. What is made again is made by the new code, and is something else."""
+    steps = dict(state.steps)
+    for root in state.layout.kept:
+        step = steps[root]
+        if changed in state.layout.members(root):
+            seen = outdated(step.seen, state.layout.graph.whole[root])
+            steps[root] = replace(step, seen=seen, vouched=step.vouched | step.committed)
     return replace(state, steps=steps)
 
 

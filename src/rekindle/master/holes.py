@@ -36,7 +36,9 @@ def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None
     """The facts, and what they mean for those who had read rows."""
     for name, partitions in without.items():
         step = draft.step(name)
-        wanted = partitions - step.holes
+        wanted = (
+            partitions - step.holes
+        ) & step.started  # One that reads another hole starts over, and is tried again.
         if not wanted:
             continue
         changed = EMPTY

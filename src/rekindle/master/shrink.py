@@ -21,7 +21,11 @@ def remove(step: StepState, gone: Partitions, *, are_inputs_equal: bool) -> Step
         if segment.partitions.is_disjoint(gone):
             kept.append(segment)
             continue
-        seen.append(Seen(segment.partitions & gone, segment.digests, are_inputs_equal))
+        hit = segment.partitions & gone
+        if same := hit - step.vouched:
+            seen.append(Seen(same, segment.digests, are_inputs_equal))
+        if other := hit & step.vouched:
+            seen.append(Seen(other, segment.digests, are_inputs_equal=False))
         if left := segment.partitions - gone:
             kept.append(replace(segment, partitions=left))
     return replace(step, committed=step.committed - gone, segments=tuple(kept), seen=tuple(seen))

@@ -75,6 +75,7 @@ class StepState(msgspec.Struct, frozen=True):
     held         exchange parts of this generation that this master's engine still has
     blamed       the last failure of each signature, to be named if it turns out to be poison
     let_go       the newest attempt of the run when the exchanges were let go; 0 where they were not
+    vouched      committed, made by code or from inputs that changed since, and kept on the user's word
     spent_ms     how long attempts took to make what they committed, and how many partitions that were: `made`
     """
 
@@ -97,6 +98,7 @@ class StepState(msgspec.Struct, frozen=True):
     spent_ms: int = 0
     made: int = 0
     let_go: int = 0
+    vouched: Partitions = EMPTY
 
     @property
     def available(self) -> Partitions:
