@@ -68,3 +68,21 @@ def test_an_accepted_change_is_a_word_for_what_is_kept_only() -> None:
     assert run.open()["a"] == "0", "made again, from the new input"
     run.finish("a")
     assert any(isinstance(event, GenerationOpened) and event.step == "b" for event in run.journal)
+
+
+def test_what_is_adopted_after_a_change_was_accepted_was_made_by_the_old_code() -> None:
+    """The seal of what a dead driver wrote comes after the user's word."""
+    marks = {name: {"code": "1"} for name in "abc"}
+    run = Driven(
+        "a[2]@run_end =blocking=> b[2]@run_end\na =blocking=> c[2]@run_end", sinks=("b", "c"), fingerprints=marks
+    )
+    run.take_over(fingerprints=marks | {"a": {"code": "2"}}, accepted=frozenset({"a"}))
+    run.seal("a", "0-1")  # what the dead driver wrote unseen, by the old code
+    run.finish("b")
+    run.lose("a", "0")
+    run.take_over()
+    run.seal("c")
+    assert run.open()["a"] == "0", "made again, by the new code"
+    run.finish("a")
+    [commit] = [event for event in run.journal if isinstance(event, PartitionsCommitted)][-1:]
+    assert str(commit.changed) == "0", "b[0] was made from what the old code gave"

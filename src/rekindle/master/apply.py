@@ -212,7 +212,7 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         segments=(*step.segments, segment),
         seen=without(step.seen, event.partitions),
         forced=step.forced - event.partitions,
-        vouched=step.vouched - event.partitions,
+        vouched=step.vouched if event.is_adopted else step.vouched - event.partitions,
         held=held,
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
         spent_ms=step.spent_ms + (0 if event.is_adopted else max(0, event.at_ms - attempt.last_ms)),
@@ -250,7 +250,7 @@ def _vouched(state: RunState, changed: str) -> RunState:
         step = steps[root]
         if changed in state.layout.members(root):
             seen = outdated(step.seen, state.layout.graph.whole[root])
-            steps[root] = replace(step, seen=seen, vouched=step.vouched | step.committed)
+            steps[root] = replace(step, seen=seen, vouched=step.vouched | step.committed | state.running(root))
     return replace(state, steps=steps)
 
 
