@@ -296,43 +296,36 @@ def test_an_empty_result_is_a_result(script: Script) -> None:
     assert (rows(found), found.columns) == ([], ["id", "k"])
 
 
+def publishing(script: Script, least: int, folder: str = "gold") -> Callable[[ScriptRun], None]:
+    target = rk.files(str(script.folder / folder))
+    return lambda run: run.publish(
+        script.orders().where(F.col("id") >= least).groupBy("k").count(), target, name="totals"
+    )
+
+
 def test_what_is_published_is_published_once_and_again_when_it_changed(script: Script, spark: SparkSession) -> None:
-    target = rk.files(str(script.folder / "gold"))
-
-    def act(least: int, target: Any = target) -> Callable[[ScriptRun], None]:
-        return lambda run: run.publish(
-            script.orders().where(F.col("id") >= least).groupBy("k").count(), target, name="totals"
-        )
-
     def versions(name: str = "gold") -> int:
         return len(list((script.folder / name / "pointers").iterdir()))
 
-    script.start(act(0))
+    script.start(publishing(script, 0))
     assert f"  totals is in files {script.folder / 'gold'}" in script.told
-    script.start(act(0))
+    script.start(publishing(script, 0))
     assert (versions(), script.jobs) == (1, 0)
-    script.start(act(100))
+    script.start(publishing(script, 100))
     assert versions() == 2 and "totals: computed anew: the plan changed" in script.told
     assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
-    script.start(act(100, rk.files(str(script.folder / "other"))))
+    script.start(publishing(script, 100, "other"))
     assert versions("other") == 1, "another target has not seen it yet"
 
 
 def test_what_may_be_published_and_changed_is_published_anew(script: Script, spark: SparkSession) -> None:
-    target = rk.files(str(script.folder / "gold"))
-
-    def act(least: int) -> Callable[[ScriptRun], None]:
-        return lambda run: run.publish(
-            script.orders().where(F.col("id") >= least).groupBy("k").count(), target, name="totals"
-        )
-
     def unheard(*_: Any) -> Any:
         raise OSError("the answer is lost")
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(rk.RekindleError):
         patch.setattr(sinks, "publish", unheard)
-        script.start(act(0))
-    script.start(act(100))
+        script.start(publishing(script, 0))
+    script.start(publishing(script, 100))
     assert "totals: computed anew: the plan changed" in script.told
     assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
 

@@ -24,7 +24,7 @@ from rekindle.master.failures import give_up
 from rekindle.master.layout import Sets
 from rekindle.master.publishing import publish
 from rekindle.master.releasing import close, keep_to_budget, let_go_exchanges, release
-from rekindle.master.settled import differs_itself, may_republish, stop
+from rekindle.master.settled import stops_for
 from rekindle.master.state import AttemptStatus, Phase, RunState
 from rekindle.master.versions import exchange_proof
 from rekindle.model.because import ExchangeChanged, Reason, WholeStep
@@ -84,11 +84,8 @@ def _renew(draft: Draft, plan: RestartSet) -> bool:
             continue
         step, wanted = draft.step(name), _wanted(draft.state, plan, name)
         is_outdated, gone = _is_outdated(draft.state, plan, name), wanted & step.released
-        if (is_outdated or gone) and name in draft.state.settled:
-            differs = differs_itself(draft.state, name, wanted)
-            if not may_republish(draft, differs):
-                stop(draft, differs)
-                return False
+        if (is_outdated or gone) and stops_for(draft, name, wanted):
+            return False
         if is_outdated:
             _open_generation(draft, plan, name, wanted | step.started)
         elif gone:

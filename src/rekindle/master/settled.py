@@ -43,11 +43,6 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
     return Differs(name, found, sinks, was, now, tuple(sink for sink in sinks if sink in state.offered))
 
 
-def differs_itself(state: RunState, sink: str, partitions: Partitions) -> Differs:
-    """A settled sink that could only start over."""
-    return Differs(sink, partitions, (sink,), maybe=(sink,) if sink in state.offered else ())
-
-
 def _was(state: RunState, name: str, partition: int) -> bytes | None:
     for seen in state.steps[name].seen:
         if partition in seen.partitions:
@@ -69,6 +64,18 @@ def stop(draft: Draft, differs: Differs) -> None:
         give_up(draft, sentence(differs), differs=differs)
 
 
+def stops_for(draft: Draft, sink: str, partitions: Partitions) -> bool:
+    """True if the run stops because this sink is settled, and could only start over."""
+    state = draft.state
+    if sink not in state.settled:
+        return False
+    differs = Differs(sink, partitions, (sink,), maybe=(sink,) if sink in state.offered else ())
+    if may_republish(draft, differs):
+        return False
+    stop(draft, differs)
+    return True
+
+
 def sentence(differs: Differs) -> str:
     """What happened, with both digests."""
     at = f"{differs.step}[{differs.partitions}]"
@@ -78,8 +85,12 @@ def sentence(differs: Differs) -> str:
     certain = [sink for sink in differs.sinks if sink not in differs.maybe]
     was = f"{' and '.join(certain)} {'was' if len(certain) == 1 else 'were'} published from"
     maybe = f"{' and '.join(differs.maybe)} may have been"
-    which = f"{was}, and {maybe}" if certain else f"{maybe} published from"
-    which = which if differs.maybe else was
+    if not differs.maybe:
+        which = was
+    elif certain:
+        which = f"{was}, and {maybe}"
+    else:
+        which = f"{maybe} published from"
     return f"{at}, which {which}, came back as something else: {_digests(differs)}"
 
 

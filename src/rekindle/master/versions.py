@@ -15,7 +15,7 @@ from rekindle.failover.carry import Checksums, carry_over
 from rekindle.master.digests import Digests
 from rekindle.master.draft import Draft
 from rekindle.master.events import ExchangeCarried
-from rekindle.master.settled import differs_itself, may_republish, stop
+from rekindle.master.settled import stops_for
 from rekindle.master.state import RunState, Seen
 from rekindle.model.because import ExchangeChanged, InputChanged
 from rekindle.model.kinds import Proof
@@ -64,11 +64,8 @@ def exchange_remade(draft: Draft, name: str, version: int) -> bool:
         draft.add(ExchangeCarried(name, version, proof))
         return True
     step = draft.step(name)
-    if name in draft.state.settled:
-        differs = differs_itself(draft.state, name, step.started)
-        if not may_republish(draft, differs):
-            stop(draft, differs)
-            return False
+    if stops_for(draft, name, step.started):
+        return False
     exchange = draft.state.layout.graph.groups[name].exchanges[0]
     draft.open_generation(name, step.started, ((ExchangeChanged(exchange), step.started),), None, version)
     return False

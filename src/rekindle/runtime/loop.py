@@ -55,9 +55,10 @@ def decide_asking(
 ) -> tuple[Event, ...]:
     """A decision. Only where something is about to go is it asked whether somebody keeps the run for ever."""
     events = decide(state, stimulus, now_ms, jitter)
-    if is_pinned is None or not lets_go(events):
+    if state is None or is_pinned is None or not lets_go(events):
         return events
-    return decide(state, stimulus, now_ms, jitter, is_pinned())
+    is_kept = is_pinned()
+    return events if is_kept == state.is_pinned else decide(state, stimulus, now_ms, jitter, is_kept)
 
 
 class Loop:
