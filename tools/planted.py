@@ -18,6 +18,8 @@ from rekindle.testing.world.campaign import Tally, run_seed
 REPORT = Path(__file__).parent.parent / "docs" / "reports" / "planted.md"
 BUGS_MIN = 40
 SEED_SECONDS_MAX = 20
+# What Python says of a plant that no longer fits the code: nobody caught anything.
+MISFITS = ("TypeError", "AttributeError", "NameError")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ def hunt(index: int, seeds: int) -> Caught:
             signal.alarm(0)
             if tally.broken:
                 _, check, text = tally.broken[0]
+                if check in MISFITS:
+                    return Caught(bug.name, "", f"the plant does not fit: {text}", seed + 1)
                 return Caught(bug.name, check, text, seed + 1)
     return Caught(bug.name, "", "", seeds)
 

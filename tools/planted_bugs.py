@@ -235,7 +235,7 @@ def _() -> AbstractContextManager[Any]:
         instead(versions, "exchange_proof", lambda state, name: Proof.DETERMINATE),
         instead(advance, "exchange_proof", lambda state, name: Proof.DETERMINATE),
         instead(reports, "exchange_proof", lambda state, name: Proof.DETERMINATE),
-        instead(advance, "_is_outdated", lambda state, plan, name, wanted: False),
+        instead(advance, "_is_outdated", lambda state, plan, name: False),
     )
 
 
@@ -429,6 +429,21 @@ def _() -> AbstractContextManager[Any]:
 @bug("a change is accepted without the user's word")
 def _() -> AbstractContextManager[Any]:
     return instead(opening, "_restart_changed", lambda draft, step: None)
+
+
+@bug("an exchange made by changed code stands on the user's word")
+def _() -> AbstractContextManager[Any]:
+    def at_its_word(state: RunState, name: str) -> Proof | None:
+        steps = state.steps | {name: changed(state.steps[name], vouched=EMPTY)}
+        return proof_of(changed(state, steps=steps), name)
+
+    proof_of = versions.exchange_proof
+    return both(*(instead(where, "exchange_proof", at_its_word) for where in (versions, advance, reports)))
+
+
+@bug("what is made again after an accepted change is taken for the same")
+def _() -> AbstractContextManager[Any]:
+    return instead(apply, "_vouched", lambda state, changed: state)
 
 
 # ---------------------------------------------------------------------- release and publication

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from master.driving import AT_ONCE, Driven
-from rekindle.master.events import GenerationOpened, PartitionsCommitted
+from rekindle.master.events import AttemptOpened, GenerationOpened, PartitionsCommitted
 from rekindle.master.state import Phase
 
 
@@ -86,3 +86,43 @@ def test_what_is_adopted_after_a_change_was_accepted_was_made_by_the_old_code() 
     run.finish("a")
     [commit] = [event for event in run.journal if isinstance(event, PartitionsCommitted)][-1:]
     assert str(commit.changed) == "0", "b[0] was made from what the old code gave"
+
+
+def test_a_cancelled_attempt_of_an_older_generation_says_nothing_of_the_exchange_of_this_one() -> None:
+    run = Driven("a[2]?@forever =blocking=> b[2]?\nx[2]@run_end =blocking all=> b")
+    run.finish("a", digests=b"xy")
+    run.finish("x")
+    old = run.attempt("b")
+    run.lose("a", "0-1")
+    run.finish("a", digests=b"zw")  # b opens generation 1; `old` may commit nothing any more
+    run.commit("b", "0")
+    run.commit("b", "1", attempt=old, version=1)  # its own exchange was made again
+    assert str(run.state.steps["b"].committed) == "0"
+
+
+def test_nothing_is_opened_in_the_record_that_gives_the_run_up() -> None:
+    """What was opened and never dispatched would be cancelled, and never end: the driver would wait for ever."""
+    run = Driven(
+        "a[1]?@run_end =blocking=> b[1]\na =blocking=> c[1]\na =blocking=> d[1]",
+        config=replace(AT_ONCE, attempts_per_step_max=2),
+    )
+    run.finish("a", digests=b"x")
+    run.finish("b")
+    run.fail("c", "0")
+    run.finish("c")  # at its second attempt, the last
+    run.lose("a", "0")
+    run.fail("d", "0")
+    run.finish("a", digests=b"y")  # all readers are to start again
+    assert not any(isinstance(event, AttemptOpened) for event in run.last)
+    assert run.is_now(Phase.FAILED)
+
+
+def test_an_exchange_made_by_changed_code_is_another_one_whatever_the_user_accepts() -> None:
+    """Other keys put rows into other partitions: one kept of the old exchange beside one of the new loses some."""
+    marks = {name: {"code": "1"} for name in "ab"}
+    run = Driven("a[2] =blocking all=> b[2]", fingerprints=marks)
+    run.finish("a")
+    run.commit("b", "1")
+    run.take_over(fingerprints=marks | {"b": {"code": "2"}}, accepted=frozenset({"b"}))
+    run.seal("b")
+    assert run.open()["b"] == "0-1", "there is no checksum by which the kept partition could stand"

@@ -53,9 +53,8 @@ def _run(draft: Draft) -> None:
     plan = work_left(draft.state)
     while _renew(draft, plan):
         plan = work_left(draft.state)
-    for name in plan.steps:
-        if name in draft.state.steps and draft.state.phase is Phase.RUNNING:
-            _start(draft, plan, name)
+    if draft.state.phase is Phase.RUNNING:
+        _start(draft, plan)
     if not draft.state.attempts and draft.state.phase is Phase.RUNNING:
         if plan.steps:
             _finish_beside_poison(draft, plan)
@@ -111,19 +110,29 @@ def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
     return _is_settled(state, plan, name, wanted)
 
 
-def _start(draft: Draft, plan: RestartSet, name: str) -> None:
+def _start(draft: Draft, plan: RestartSet) -> None:
+    """Whatever can be started. A step that may not be attempted any more ends the run before anything is opened: what
+    is never dispatched would never end."""
+    ready = {name: _ready(draft, plan, name) for name in plan.steps if name in draft.state.steps}
+    for name, partitions in ready.items():
+        attempts = draft.step(name).attempts
+        if partitions and attempts >= draft.state.config.attempts_per_step_max:
+            give_up(draft, f"{name} was attempted {attempts} times")
+            return
+    for name, partitions in ready.items():
+        if partitions:
+            _open_attempt(draft, plan, name, partitions)
+
+
+def _ready(draft: Draft, plan: RestartSet, name: str) -> Partitions:
     if not _is_due(draft, plan, name):
-        return
+        return EMPTY
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
     ready = _wanted(state, plan, name) - step.available - running - poisoned(state, name)
-    if not state.layout.restarts_whole(name):
-        ready, _ = tried_last(step.suspects, ready)
-        if running and not ready.is_disjoint(step.suspects.partitions):
-            return
-    if step.attempts >= state.config.attempts_per_step_max:
-        give_up(draft, f"{name} was attempted {step.attempts} times")
-        return
-    _open_attempt(draft, plan, name, ready)
+    if state.layout.restarts_whole(name):
+        return ready
+    ready, _ = tried_last(step.suspects, ready)
+    return EMPTY if running and not ready.is_disjoint(step.suspects.partitions) else ready
 
 
 def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:

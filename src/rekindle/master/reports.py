@@ -26,7 +26,7 @@ from rekindle.model.parts import Parts
 
 def commits_seen(draft: Draft, report: CommitsSeen) -> None:
     attempt = _current(draft, report.attempt)
-    if attempt is None:
+    if attempt is None or report.partitions.is_disjoint(attempt.partitions):
         return
     name = report.attempt.step
     if report.exchange_version > draft.step(name).exchange_version and not exchange_remade(

@@ -51,10 +51,13 @@ def spread_change(draft: Draft, name: str, changed: Partitions) -> None:
 
 
 def exchange_proof(state: RunState, name: str) -> Proof | None:
-    """The proof by which older partitions of the group stand when all its exchanges are made again."""
-    graph = state.layout.graph
+    """The proof by which older partitions of the group stand when all its exchanges are made again. An exchange made by
+    changed code is another one, also where a user accepted the change: rows may lie in other partitions of it."""
+    graph, step = state.layout.graph, state.steps[name]
     again = dict.fromkeys(graph.groups[name].exchanges, Checksums.UNKNOWN)
-    return carry_over(graph, name, state.steps[name].committed, EMPTY, again).proof
+    if again and not step.vouched.is_disjoint(step.committed | step.seen_partitions()):
+        return None
+    return carry_over(graph, name, step.committed, EMPTY, again).proof
 
 
 def exchange_remade(draft: Draft, name: str, version: int) -> bool:

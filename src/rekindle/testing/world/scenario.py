@@ -24,6 +24,7 @@ LEVELS = (Determinism.DETERMINATE, Determinism.DECLARED, Determinism.UNKNOWN, De
 # A file is seldom there to be damaged while something else recovers: drawn more often, so that it happens as often.
 RARE_KINDS = (FaultKind.MISSING_FILE, FaultKind.TRUNCATED, FaultKind.FLIPPED)
 RARE = tuple(cell for cell in CELLS if cell[0] in RARE_KINDS and cell[1] is FaultPhase.RECOVERY)
+ATTEMPTS_MAX = 60
 CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
     kind: tuple(cell for cell in (*CELLS, *RARE * 3) if cell[2] is kind) for kind in KINDS
 }
@@ -31,7 +32,8 @@ CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
 
 class Scenario(msgspec.Struct, frozen=True):
     """What happens. `is_live` schedules stop failing and must then succeed; the others only must stay correct. `budget`
-    is what stored results may take, in the units of the world's files; `publishes_read` publishes one that is read."""
+    is what stored results may take, in the units of the world's files; `publishes_read` publishes one that is read;
+    `attempts_max` is how often a step may be attempted."""
 
     seed: int
     drawing: str
@@ -47,6 +49,8 @@ class Scenario(msgspec.Struct, frozen=True):
     accepts_holes: bool = False
     publishes_read: bool = False
     budget: int = 0
+    has_second_change: bool = False
+    attempts_max: int = ATTEMPTS_MAX
 
     def graph(self) -> Graph:
         return draw(self.drawing)
@@ -67,10 +71,11 @@ class Scenario(msgspec.Struct, frozen=True):
         head, _, tail = text.partition("\ndrawing:\n")
         graph, _, faults = tail.partition("faults:")
         told = dict(line.split(": ", 1) for line in head.strip().splitlines())
-        flags = {name: value == "True" for name, value in told.items() if name not in ("seed", "strategy", "budget")}
+        flags = {name: value == "True" for name, value in told.items() if value in ("True", "False")}
         return cls(
             seed=int(told["seed"]),
             budget=int(told.get("budget", 0)),
+            attempts_max=int(told.get("attempts_max", ATTEMPTS_MAX)),
             drawing="\n".join(line.strip() for line in graph.strip().splitlines()),
             faults=tuple(Fault.parse(line) for line in faults.strip().splitlines()),
             strategy=Strategy(told["strategy"]),
@@ -101,7 +106,10 @@ def scenario_of(seed: int) -> Scenario:
     )
     scenario = _with_holes(rng, scenario) if rng.random() < 0.4 else scenario
     budget = rng.choice((1, 4, 8, 12, 20)) if rng.random() < 0.5 else 0
-    return msgspec.structs.replace(scenario, publishes_read=rng.random() < 0.3, budget=budget)
+    scenario = msgspec.structs.replace(scenario, publishes_read=rng.random() < 0.3, budget=budget)
+    has_second = scenario.has_code_change and rng.random() < 0.5
+    attempts = ATTEMPTS_MAX if scenario.is_live else rng.choice((1, 2, 4, ATTEMPTS_MAX))
+    return msgspec.structs.replace(scenario, has_second_change=has_second, attempts_max=attempts)
 
 
 def _with_holes(rng: Random, scenario: Scenario) -> Scenario:

@@ -31,6 +31,7 @@ from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import KeepUntil, ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.testing.world.lineage import Lineage
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Record, Storage
 from rekindle.testing.world.values import HOLE, Label, Values
@@ -69,6 +70,7 @@ class Watch:
         self.asked_after: dict[str, Fence] = {}
         self.opened = Fence(0, 0, 0)
         self.labels: dict[tuple[str, int], Label] = {}
+        self.lineage = Lineage(values)
         self.poisoned: dict[tuple[str, int], int] = {}
         self.restarts = 0
         self.restart_at_ms: int | None = None
@@ -84,6 +86,10 @@ class Watch:
             raise Violation("journal", f"process {record.writer} believes record {number}, which is not there")
         for broken in violations(state):
             raise Violation("invariant", broken)
+        if number + 1 == len(self.ledger.records):
+            accepted = state.layout.graph.steps.keys() if self.scenario.is_change_accepted else frozenset[str]()
+            if stale := self.lineage.stale(state, accepted):
+                raise Violation("stale", stale)
         if any(isinstance(event, RunFailing) and event.gave_up.startswith("poison") for event in record.events):
             self._beside_poison(state)
         if state.config.budget_bytes and state.phase is Phase.RUNNING:
@@ -169,6 +175,7 @@ class Watch:
                 continue
             before = self.labels.get((step, partition))
             self.labels[step, partition] = file.label
+            self.lineage.committed(event.attempt, partition, file.label)
             if self.scenario.has_digests and before == file.label and partition in event.changed:
                 raise Violation("needless restart", f"{step}[{partition}] came back equal")
 

@@ -86,7 +86,7 @@ class World:
         self.later_order = 0
         self.is_over = False
         self.is_closing = False
-        self.has_changed_code = False
+        self.changes = 0
         self._planned = 0
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         for fault in scenario.faults:
@@ -147,8 +147,9 @@ class World:
         return ACTS_MAX if self.calm_at is None else self.calm_at + CALM_ACTS_MAX
 
     def _out_of_time(self) -> None:
-        if self.scenario.is_live:
-            state = self.process.state if self.process else None
+        """A run that only has to be correct may go on, but one that is given up comes to an end."""
+        state = self.process.state if self.process else None
+        if self.scenario.is_live or (state is not None and state.phase is Phase.FAILING):
             raise Violation("liveness", f"no end after {self.acts} acts: {state and state.phase}")
 
     # ------------------------------------------------------------------ faults
@@ -261,23 +262,25 @@ class World:
             self.scenario.strategy,
             BackoffSpec.of(BACKOFF),
             poison_tries_max=POISON_MAX,
-            attempts_per_step_max=60,
+            attempts_per_step_max=self.scenario.attempts_max,
             budget_bytes=self.scenario.budget,
         )
 
     def _change_code(self, process: Process) -> None:
-        """The user edits a step between two drivers, once. An accepted change is one that changes no value. One who
-        leaves partitions out does that first, and then corrects the step that failed."""
+        """The user edits a step between two drivers, once or twice. What is made from then on has other values; only
+        where a user accepts a change of what flows into several steps, old and new, it has none. One who leaves
+        partitions out does that first, and then corrects the step that failed."""
         events = self.ledger.events()
         holes = [event.step for event in events if isinstance(event, HoleAccepted)]
-        is_time = bool(holes) if self.scenario.accepts_holes else process.number == 1
-        is_done = self.has_changed_code or any(isinstance(event, RunSucceeded) for event in events)
-        if self.scenario.has_code_change and is_time and not is_done:
-            self.has_changed_code = True
+        is_time = bool(holes) if self.scenario.accepts_holes else process.number > self.changes
+        wanted = self.scenario.has_code_change + self.scenario.has_second_change
+        is_over = any(isinstance(event, RunSucceeded) for event in events)
+        if self.changes < wanted and is_time and not is_over:
+            self.changes += 1
             step = holes[-1] if holes else self.rng.choice(list(self.graph.steps))
-            self.fingerprints[step] = {"code": "1"}
-            if not self.scenario.is_change_accepted:
-                self.code[step] = 1
+            self.fingerprints[step] = {"code": str(self.changes)}
+            if step in self.graph.groups or not self.scenario.is_change_accepted:
+                self.code[step] = self.changes
 
     def gone(self, process: Process, why: str) -> None:
         """A process ended. Somebody will look after the run, unless it is over."""
@@ -292,10 +295,10 @@ class World:
         if state is not None and state.phase is Phase.FAILED:
             self.resumes += 1
             self.poison.clear()
-            if state.failing is not None and not state.failing.is_resumable:
-                self.is_over = True
-            elif self.resumes > RESUMES_MAX:
+            is_stuck = self.resumes > RESUMES_MAX
+            if is_stuck and self.scenario.is_live:
                 raise Violation("liveness", f"given up {self.resumes} times: {state.failing}")
+            self.is_over = is_stuck or (state.failing is not None and not state.failing.is_resumable)
         self.later(10, self._start_process)
 
     def _is_finished(self, state: RunState) -> bool:
