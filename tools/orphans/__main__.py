@@ -6,6 +6,9 @@ of a run is killed in the middle. Most runs that lost their driver are resumed, 
 the others are given up. Then everything is ended, one gc comes when grace and retention are over, and `doctor` removes
 what dead JVMs left on the workers. Target: nothing is left, nothing that was needed went, every run could be resumed,
 and results took at most 1.2 times what the same schedule needed.
+
+It is resumable: with `--minutes` it stops after a round, and that part ends with its own gc and is noted in the state
+file. The next call goes on with other draws, and tells the sum (`--again` forgets what is noted).
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 import stage as parts
 from build_jar import TEST_JAR
 from cluster_test.__main__ import make_input
@@ -39,6 +44,7 @@ from stage import disk, same
 from support.signals import kill
 
 HERE = Path(__file__).parent
+STATE = HERE.parent.parent / ".cluster" / "orphans.jsonl"
 TINY = parts.Play(HERE.parent / "cluster_test" / "driver.py", HERE / "user_code.py", Order, Answer)
 SIZE = Size(worker_cores=2, executor_cores=1, executor_memory_mb=512, application_cores=2)
 RATIO_MAX = 1.2
@@ -46,6 +52,19 @@ KINDS = ("driver", "driver", "driver", "executor", "worker", "gc", "release")
 GC_SECONDS_MAX = 120
 # A run that lost its driver is resumed now, at the end, or never.
 NOW, LATER = 0.6, 0.85
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one call of the command saw: rounds by kind, what was left, lost or could not be resumed, sums of peaks."""
+
+    kinds: dict[str, int]
+    orphans: int
+    local: int
+    lost: int
+    unresumable: int
+    most: int
+    least: int
+    minutes: float
 
 
 @dataclass
@@ -222,25 +241,45 @@ def rounds(campaign: Campaign, wanted: int, minutes: float) -> Iterator[int]:
         yield number
 
 
+def noted() -> list[Part]:
+    return [msgspec.json.decode(line, type=Part) for line in STATE.read_bytes().splitlines()] if STATE.exists() else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after the round that passes this time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", action="store_true", help="forget the parts that are noted")
     asked = parser.parse_args()
+    if asked.again:
+        STATE.unlink(missing_ok=True)
+    done = noted()
+    left = asked.runs - sum(sum(part.kinds.values()) for part in done)
+    if left > 0:
+        done.append(perform(left, asked.minutes, asked.seed + len(done)))
+        STATE.parent.mkdir(exist_ok=True)
+        STATE.write_bytes(b"".join(msgspec.json.encode(part) + b"\n" for part in done))
+    return _verdict(done, asked.runs)
+
+
+def perform(wanted: int, minutes: float, seed: int) -> Part:
+    """Rounds on one location and one cluster, the last gc, and what is there after it."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="orphans-") as name, LocalCluster(2, size=SIZE) as cluster:
         folder = Path(name)
         stage = Stage(TINY, cluster, disk(folder), folder / "stage", make_input(folder / "input"), str(TEST_JAR))
         stage.folder.mkdir()
-        campaign = Campaign(stage, cluster, random.Random(asked.seed))
+        campaign = Campaign(stage, cluster, random.Random(seed))
         try:
             campaign.warm()
-            done = sum(1 for _ in rounds(campaign, asked.runs, asked.minutes))
+            for _ in rounds(campaign, wanted, minutes):
+                pass
             campaign.resume_rest()
         finally:
             stage.end()
         before = len(left_in(stage)), len(left_locally(cluster))
+        print(f"before the last gc: {before[0]} files of results, {before[1]} in local folders")
         _run(stage, "gc", "--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
         _run(
             stage,
@@ -249,24 +288,34 @@ def main() -> int:
             "--remove-dead",
         )
         orphans, local = left_in(stage), left_locally(cluster)
-    return _verdict(campaign, done == asked.runs, before, orphans, local, (time.monotonic() - began) / 60)
-
-
-def _verdict(
-    campaign: Campaign, is_whole: bool, before: tuple[int, int], orphans: list[str], local: list[Path], minutes: float
-) -> int:
     for one in (*orphans[:20], *map(str, local[:20]), *campaign.unresumable):
         print(f"LEFT OR LOST: {one}")
-    ratio = campaign.most / max(1, campaign.least)
-    kinds = " ".join(f"{kind}={count}" for kind, count in sorted(campaign.kinds.items()))
-    print(f"before the last gc: {before[0]} files of results, {before[1]} in local folders")
-    print(
-        f"RESULT runs={sum(campaign.kinds.values())} {kinds} orphans={len(orphans)} local_orphans={len(local)} "
-        f"needed_deleted={campaign.lost} unresumable={len(campaign.unresumable)} peak_ratio={ratio:.3f} "
-        f"ratio_max={RATIO_MAX} is_whole={is_whole} minutes={minutes:.1f}"
+    return Part(
+        dict(campaign.kinds),
+        len(orphans),
+        len(local),
+        campaign.lost,
+        len(campaign.unresumable),
+        campaign.most,
+        campaign.least,
+        round((time.monotonic() - began) / 60, 1),
     )
-    is_clean = not (orphans or local or campaign.unresumable or campaign.lost)
-    return 0 if is_whole and is_clean and ratio <= RATIO_MAX else 1
+
+
+def _verdict(done: list[Part], wanted: int) -> int:
+    kinds = sum((Counter(part.kinds) for part in done), Counter[str]())
+    runs = kinds.total()
+    ratio = sum(part.most for part in done) / max(1, sum(part.least for part in done))
+    orphans, local = sum(part.orphans for part in done), sum(part.local for part in done)
+    lost, unresumable = sum(part.lost for part in done), sum(part.unresumable for part in done)
+    told = " ".join(f"{kind}={count}" for kind, count in sorted(kinds.items()))
+    print(
+        f"RESULT runs={runs} parts={len(done)} {told} orphans={orphans} local_orphans={local} needed_deleted={lost} "
+        f"unresumable={unresumable} peak_ratio={ratio:.3f} ratio_max={RATIO_MAX} is_whole={runs >= wanted} "
+        f"minutes={sum(part.minutes for part in done):.1f}"
+    )
+    is_clean = not (orphans or local or unresumable or lost)
+    return 0 if runs >= wanted and is_clean and ratio <= RATIO_MAX else 1
 
 
 if __name__ == "__main__":
