@@ -13,8 +13,12 @@ from cli.calling import Said, call
 from cli.location import always, make_run
 from cli.pages import Walk
 from gc_scale import on_disk
+from rekindle.cli.boundary import ExitCode, guarded
+from rekindle.cli.main import group
 from rekindle.config import load_config
 from rekindle.journal.local_disk import LocalDisk
+from rekindle.master.commands import Command
+from rekindle.runtime.janitor.broom import Broom
 from rekindle.runtime.opening import Intent, execute
 from rekindle.testing.drawing import draw
 from runtime.filing import Filing
@@ -114,6 +118,23 @@ def test_a_pin_is_seen_holds_and_is_taken_away(typed: Type, folder: Path) -> Non
     assert "1 run closed" in typed("gc", *NOW).out
     late = typed("results", "pin", "daily/1")
     assert late.code == 3 and "RK123" in late.err and "it is closed" in late.err
+
+
+def test_a_pin_comes_too_late_for_a_run_that_a_living_gc_deletes(
+    typed: Type, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = []
+    send = Broom.send
+
+    def pinned_meanwhile(self: Broom, command: Command) -> None:
+        codes.append(guarded(group, ["results", "pin", "daily/1", "--location", str(folder)]))
+        send(self, command)
+
+    monkeypatch.setattr(Broom, "send", pinned_meanwhile)
+    said = typed("gc", *NOW)
+    assert "1 run closed" in said.out
+    assert set(codes) == {ExitCode.REFUSED} and "keeps nothing: a gc began to close it" in said.err
+    assert not (folder / "daily" / "_pins" / "run-1").exists()
 
 
 def test_a_run_is_released_by_name_before_its_time(typed: Type, folder: Path) -> None:

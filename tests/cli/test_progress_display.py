@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from io import StringIO
+from textwrap import dedent
 
 import pytest
 from rich.console import Console
@@ -39,6 +42,22 @@ def drawn(console: Console) -> None:
             before = len(run.journal)
             act()
             display(tuple(run.journal[before:]), run.state)
+
+
+def test_a_run_goes_on_when_nobody_reads_any_more() -> None:
+    script = """
+    import os, sys
+    from rekindle.cli.plan import console
+    end, begin = os.pipe()
+    os.dup2(begin, 1)
+    os.close(end)
+    to = console()
+    to.print("x" * 100_000)
+    to.print("and more")
+    sys.stderr.write("went on")
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "went on")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

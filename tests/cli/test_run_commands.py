@@ -14,6 +14,7 @@ from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.cli.supervise import DIED_CODE
+from rekindle.journal.history import folder_of
 from rekindle.journal.stores import open_store
 from rekindle.master import stimuli as st
 from runtime.instant import InstantEngine
@@ -152,6 +153,26 @@ def test_new_starts_another_run_of_the_same_key(user: Typed) -> None:
     user.types("run")
     assert user.types("run", "--new") == ExitCode.DONE
     assert "computed 4 partitions" in user.out
+
+
+def test_a_new_run_that_has_a_name_is_not_started_twice(user: Typed) -> None:
+    """What --supervise says to each driver that it starts."""
+    user.types("run")
+    words = ("--new", "--as", "20261115T000000Z-aa")
+    assert user.types("run", *words) == ExitCode.DONE and "computed 4 partitions" in user.out
+    assert user.types("run", *words) == ExitCode.DONE and "computed" not in user.out
+
+
+def test_a_journal_that_cannot_be_read_does_not_keep_others_from_being_resumed(user: Typed) -> None:
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    user.types("run", "-p", "day=monday")
+    user.types("run", "-p", "day=tuesday")
+    run = (Path(user._location) / "daily" / "_runs" / f"{1:08d}").read_text()
+    last = max((Path(user._location) / folder_of(f"daily/{run}")).iterdir())
+    last.write_bytes(last.read_bytes()[:-3] + b"xxx")
+    user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert user.types("resume") == ExitCode.DONE
+    assert "resuming run daily/2 (day=tuesday)" in user.out
 
 
 def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:

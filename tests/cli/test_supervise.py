@@ -50,6 +50,12 @@ def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.Monk
     assert supervise.supervise(["run", "--supervise", "daily.py"], load_config()) == 0
 
 
+def test_a_restarted_child_goes_on_with_the_run_that_new_started() -> None:
+    first, again = supervise.words_of(["run", "--supervise", "--new", "--force", "daily.py"])
+    assert first[:3] == ["run", "--supervised", "--as"] and first[4:] == ["--new", "--force", "daily.py"]
+    assert again == [word for word in first if word != "--force"], "the same name, and no word about a living master"
+
+
 def test_under_spark_submit_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(Refused, match="spark-submit"):

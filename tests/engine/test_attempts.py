@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,10 @@ from rekindle.engine import manifest
 from rekindle.engine.spark import attempts
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.session import clone, jvm
 from rekindle.engine.spark.sources import pin
 from rekindle.errors import RunFailed
-from rekindle.master.commands import Command, DeleteAttempt, Input, SealAttempt, StartAttempt
+from rekindle.master.commands import CancelAttempt, Command, DeleteAttempt, Input, SealAttempt, StartAttempt
 from rekindle.master.digests import Digests
 from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
@@ -72,6 +74,38 @@ def test_without_its_label_an_attempt_is_not_adopted(
 
 def test_an_attempt_that_never_began_seals_empty(spark: SparkSession, tmp_path: Path) -> None:
     assert not sealed(engine(spark, tmp_path)).partitions
+
+
+def test_a_cancel_holds_that_comes_before_there_is_a_spark_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark forgets it: without ours the job would run to its end, hours after the run was given up."""
+    gate = threading.Event()
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        gate.wait(60)
+        return totals(session, inputs)
+
+    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made.send(StartAttempt(ATTEMPT, Partitions.first(N), (), True, True, 0, None))
+    made.send(CancelAttempt(ATTEMPT))
+    gate.set()
+    assert until(made, AttemptEnded) == [AttemptEnded(ATTEMPT, was_cancelled=True)]
+    made.close()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_directory_above_that_somebody_else_uses_is_no_trouble(spark: SparkSession, tmp_path: Path) -> None:
+    """Each store says "not empty" with an exception of its own: this one with a plain one."""
+    session = clone(
+        spark, {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+    )
+    for name in ("e1-a1", "e1-a2"):
+        (tmp_path / "g0" / name).mkdir(parents=True)
+        (tmp_path / "g0" / name / "part").write_text(name)
+    delete = jvm(session).rekindle.spark.Bridge.delete
+    delete(session._jsparkSession, f"file:{tmp_path}/g0/e1-a1", 3)
+    assert [path.name for path in (tmp_path / "g0").iterdir()] == ["e1-a2"]
+    delete(session._jsparkSession, f"file:{tmp_path}/g0/e1-a2", 1)
+    assert not (tmp_path / "g0").exists(), "nobody uses it now"
 
 
 def broken(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:

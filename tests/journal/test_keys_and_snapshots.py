@@ -33,6 +33,7 @@ def test_new_takes_the_key_and_later_starts_find_the_new_run() -> None:
     store = MemoryStore()
     claim(store, "daily", {}, "run-1")
     assert claim(store, "daily", {}, "run-2", is_new=True) == Claim("run-2", 2, True)
+    assert claim(store, "daily", {}, "run-2", is_new=True).number == 2, "said again, it is the same run"
     assert claim(store, "daily", {}, "run-3") == Claim("run-2", 2, False)
 
 

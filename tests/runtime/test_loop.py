@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from rekindle.master.commands import DeleteAttempt, StartAttempt
 from rekindle.master.events import AttemptDeleted, Event
 from rekindle.master.state import Phase, RunState
 from rekindle.runtime import loop as loop_module
+from rekindle.runtime import opening
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
@@ -43,6 +45,12 @@ def refolded(store: Store) -> RunState | None:
 
 def started(engine: InstantEngine) -> list[StartAttempt]:
     return [command for command in engine.told if isinstance(command, StartAttempt)]
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = opening._now_ms()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert before <= opening._now_ms() <= before + 60_000
 
 
 def test_a_run_ends_and_its_journal_folds_to_the_same_state(tmp_path: Path) -> None:

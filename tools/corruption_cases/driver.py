@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import msgspec
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from corruption_cases import rows
 from corruption_cases.bare import BARE
 from corruption_cases.kept import KEPT
 from corruption_cases.rows import Strike
@@ -22,6 +24,7 @@ class Round(msgspec.Struct, frozen=True):
 
 def main() -> None:
     side, case, folder, wanted = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+    cloudpickle.register_pickle_by_value(rows)  # Executors cannot import it.
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     play = (BARE if side == "bare" else KEPT)[case]

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import msgspec
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from determinism_corpus import steps
 from determinism_corpus.steps import STEPS
 from rekindle.engine.spark.layout import verdict_of
 from rekindle.engine.spark.session import attach
@@ -33,6 +35,7 @@ def digest(frame: DataFrame) -> str:
 
 def main() -> None:
     folder, rounds, only = Path(sys.argv[1]), [int(text) for text in sys.argv[2].split(",")], sys.argv[3:]
+    cloudpickle.register_pickle_by_value(steps)  # Executors cannot import it.
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     attach(spark)

@@ -15,7 +15,6 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
@@ -176,8 +175,8 @@ public final class Bridge {
         path = path.getParent();
         fs.delete(path, false);
       }
-    } catch (PathIsNotEmptyDirectoryException e) {
-      // Somebody else has files there.
+    } catch (IOException e) {
+      // Somebody else has files there; each store says so with an exception of its own. Empty directories hurt nobody.
     }
   }
 

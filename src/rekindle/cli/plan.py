@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 
 import click
@@ -55,9 +57,17 @@ def command(
     return ExitCode.WORK if plan.has_work else ExitCode.DONE
 
 
+class _Patient(Console):
+    """Goes quiet when nobody reads any more: a run does not end because a pipe did."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def console() -> Console:
     """Where people read."""
-    return Console(highlight=False, no_color=is_plain(), width=columns())
+    return _Patient(highlight=False, no_color=is_plain(), width=columns())
 
 
 def tell(to: Console, line: str, style: str = "") -> None:

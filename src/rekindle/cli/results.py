@@ -19,6 +19,7 @@ from rekindle.failover.waste import Act, Found
 from rekindle.journal.one_clock import with_one_clock
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
+from rekindle.master.state import Phase
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.runtime.janitor import pins
 from rekindle.runtime.janitor.holdings import Holding, holdings
@@ -163,8 +164,11 @@ def _look(store: Store, named: Named, config: Config, pin: Pin | None = None) ->
 
 
 def _refuse_closed(named: Named, look: Look) -> None:
-    if look.facts.found in (Found.CLOSING, Found.CLOSED):
-        raise RunClosed(f"run {named} keeps nothing: {look.facts.found.value}", "rekindle results ls")
+    """Also where the living master is a gc that deletes."""
+    is_closing = look.state is not None and look.state.phase is Phase.CLOSING
+    if is_closing or look.facts.found in (Found.CLOSING, Found.CLOSED):
+        found = Found.CLOSING if is_closing else look.facts.found
+        raise RunClosed(f"run {named} keeps nothing: {found.value}", "rekindle results ls")
 
 
 def _row(one: Kept) -> tuple[Cell | str, ...]:

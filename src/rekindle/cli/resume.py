@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import click
+import msgspec
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run, runs_of
@@ -14,7 +15,7 @@ from rekindle.cli.plan import console, tell
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
-from rekindle.errors import NotFound, RunClosed
+from rekindle.errors import NotFound, RekindleError, StoreFailed
 from rekindle.journal.keys import parameters_of
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
@@ -97,8 +98,10 @@ def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]
 def _why(store: Store, named: Named) -> str:
     try:
         state = peek(store, named.pipeline, named.run)
-    except RunClosed:
-        return ""
+    except StoreFailed:
+        raise
+    except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError):
+        return ""  # Closed, or a journal that cannot be read: `rekindle show` says which. Others can be resumed.
     return "" if state is None else reason(state)
 
 

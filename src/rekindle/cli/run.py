@@ -12,7 +12,7 @@ from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import SparkDied, Starting, execute
 from rekindle.cli.run_watch import watch_living
-from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, supervise
+from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, supervise
 from rekindle.errors import StillOwned
 
 
@@ -24,6 +24,7 @@ from rekindle.errors import StillOwned
 @click.option("--watch", is_flag=True, help="If the run is alive in another process, watch it to its end.")
 @click.option("--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, under the backoff.")
 @click.option(CHILD_FLAG, "is_child", is_flag=True, hidden=True)
+@click.option(NAME_OPTION, "name", default="", hidden=True)
 @pipeline_argument
 def command(
     pipeline: str,
@@ -34,6 +35,7 @@ def command(
     watch: bool,
     supervised: bool,
     is_child: bool,
+    name: str,
 ) -> int:
     """Run a pipeline, or continue the run of these parameters that did not finish.
 
@@ -46,7 +48,7 @@ def command(
         loaded = session.load()
         starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
         try:
-            execute(starting, is_new=new)
+            execute(starting, is_new=new, run=name)
         except StillOwned:
             if not watch:
                 raise

@@ -3,11 +3,14 @@
 - The child is the same command, marked as one. What it ends with by itself is the answer: done, refused, failed.
 - A child that was killed, whose Spark died under it, or that ended in a way that no command does, died: it is started
   again when the backoff says so, and takes its run over by the journal alone. The backoff bounds the restarts.
+- What `--new` starts gets its name here: a restarted child goes on with it. `--force` is a word about the master of
+  before: only the first child says it.
 - Ending the parent ends the child first.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 import subprocess
@@ -25,9 +28,11 @@ from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
 from rekindle.runtime.limits import master_config
+from rekindle.runtime.running import fresh_name
 
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"
+NAME_OPTION = "--as"
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
@@ -46,8 +51,16 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
             "--supervise cannot restart a driver that spark-submit started",
             "start `rekindle run --supervise --master …` without spark-submit, or let the cluster restart the driver",
         )
-    words = [CHILD_FLAG if word == FLAG else word for word in arguments]
-    return keep_going(lambda: _drive(words), master_config(config).backoff.policy())
+    first, again = words_of(arguments)
+    turns = itertools.chain([first], itertools.repeat(again))
+    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy())
+
+
+def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What the first child is told, and what every later one is."""
+    named = [NAME_OPTION, fresh_name()] if "--new" in arguments else []
+    first = [part for word in arguments for part in ([CHILD_FLAG, *named] if word == FLAG else [word])]
+    return first, [word for word in first if word != "--force"]
 
 
 def keep_going(

@@ -57,9 +57,10 @@ def claim(
     is_new: bool = False,
     pause: Pause = time.sleep,
 ) -> Claim:
-    """Claim a key for a run, or learn who holds it. `run` must be a fresh, unique name."""
+    """Claim a key for a run, or learn who holds it. `run` must be a unique name; one that holds the key already, from
+    an earlier call, gets no second place."""
     held = find_claim(store, pipeline, parameters)
-    if held is not None and not is_new:
+    if held is not None and (held.run == run or not is_new):
         return held
     number = 1 if held is None else held.number + 1
     key = f"{_folder(pipeline, parameters)}{number:08d}"

@@ -61,10 +61,10 @@ def _answers(pid: int) -> bool:
 
 
 def _start_and_state(pid: int) -> tuple[int, str] | None:
-    """Start time and state of a process, None where there is no such process."""
+    """Start time and state of a process, None where there is no such process, or it is hidden."""
     try:
         text = (PROC / str(pid) / "stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     after_name = text[text.rindex(")") + 2 :].split()
     return int(after_name[19]), after_name[0]

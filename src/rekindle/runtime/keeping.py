@@ -91,6 +91,8 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
         known = peek(store, wish.pipeline, run)
     except RunClosed:
         return _anew(wish, make, ("what was kept is closed",))
+    if known is not None and known.phase is Phase.CLOSING:
+        return _anew(wish, make, ("what was kept is being deleted",))
     if known is None:
         return _Start(make_ready(wish, make, run, None, enlist(store, wish.pipeline, run)))
     if known.phase is not Phase.SUCCEEDED and not options.force:

@@ -241,5 +241,10 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
     )
 
 
+_BASE_NS = time.time_ns() - time.monotonic_ns()
+
+
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    """The wall clock as it was when the process began, and monotonic from there: a clock that is set back must not make
+    a restart wait for it."""
+    return (_BASE_NS + time.monotonic_ns()) // 1_000_000

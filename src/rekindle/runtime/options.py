@@ -21,7 +21,8 @@ class RunOptions:
     """How a run is made; none of it is part of its key.
 
     new             start a new run although one of these parameters exists
-    run             the name of the run to resume, where it is not the newest of these parameters
+    run             the name of the run to resume, where it is not the newest of these parameters; with `new`, the name
+                    that the new run gets, so that a second call of the same words goes on with it
     accept_change   steps whose committed partitions count although their code or input changed
     replace         sources that are read again although they changed
     without         partitions that failed and are left out, such as "enriched[173]": published with a hole

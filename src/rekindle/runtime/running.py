@@ -75,7 +75,8 @@ class Ready:
 def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     """Until everything is published."""
     store, options = wish.store, wish.options
-    name = options.run or claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
+    name = "" if options.new else options.run
+    name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
     known = _known(store, wish, name)
     _refuse_published(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
@@ -152,7 +153,7 @@ def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pa
 
 def _known(store: Store, wish: Wish, name: str) -> RunState | None:
     known = peek(store, wish.pipeline, name)
-    if known is None and wish.options.run:
+    if known is None and wish.options.run and not wish.options.new:
         raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
     return known
 

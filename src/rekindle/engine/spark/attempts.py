@@ -3,6 +3,7 @@
 Rules
 - A commit is reported only after a look at the exchanges that was made *after* it was drained: whatever the task
   read had been registered by then.
+- A cancel holds also before there is a Spark job.
 - The end is reported when the stage is quiet or the wait is over. What finished without being reported is found by
   one listing. What appears later counts for nothing.
 """
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from pyspark.sql import SparkSession
 
 from rekindle.engine import manifest
 from rekindle.engine.spark import digests, plans, results, tasks
@@ -149,10 +151,16 @@ class Attempt:
         self._seen: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
+        self.is_cancelled = False
         self._thread = threading.Thread(target=self._run, name=tag, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def cancel(self, spark: SparkSession) -> None:
+        """Spark forgets a cancel that comes before there is a job: it is remembered here, and said again."""
+        self.is_cancelled = True
+        spark.sparkContext.cancelJobsWithTag(self._tag)
 
     def is_over(self) -> bool:
         return not self._thread.is_alive()
@@ -183,6 +191,9 @@ class Attempt:
                 self._generation = generation
             if self._storing is None:
                 self._label(generation.held)
+            if self.is_cancelled:
+                self._report(AttemptEnded(self._command.attempt, was_cancelled=True))
+                return
             is_first, generation.has_run = not generation.has_run, True
             results.write(
                 generation.held,

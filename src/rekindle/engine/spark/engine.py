@@ -150,7 +150,9 @@ class SparkEngine:
             case StartAttempt():
                 self._start(command)
             case CancelAttempt():
-                self._spark.sparkContext.cancelJobsWithTag(self._tag(command.attempt))
+                running = self._running.get(command.attempt)
+                if running is not None:
+                    running.cancel(self._spark)
             case SealAttempt():
                 self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt():
@@ -173,6 +175,8 @@ class SparkEngine:
             running.drain()
             if running.is_over():
                 del self._running[attempt]
+            elif running.is_cancelled:
+                running.cancel(self._spark)
         self._tell_lost_blocks()
         found = []
         with contextlib.suppress(queue.Empty):
@@ -187,8 +191,8 @@ class SparkEngine:
         """Nothing this process started may go on, and nothing that was held for it is held any more."""
         tasks.unlisten(self._spark, self._listener)
         self._blocks.close()
-        for attempt in self._running:
-            self._spark.sparkContext.cancelJobsWithTag(self._tag(attempt))
+        for running in list(self._running.values()):
+            running.cancel(self._spark)
         held, self._generations = self._generations, {}
         for (step, _), generation in held.items():
             if generation.has_run:
