@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.engine import manifest
-from rekindle.engine.spark import attempts
+from rekindle.engine.spark import attempts, exchanges, plans, results
 from rekindle.engine.spark.attempts import Attempt
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.layout import Layout
 from rekindle.engine.spark.session import clone, jvm
 from rekindle.engine.spark.sources import pin
 from rekindle.errors import RunFailed
@@ -106,6 +107,104 @@ def test_a_directory_above_that_somebody_else_uses_is_no_trouble(spark: SparkSes
     assert [path.name for path in (tmp_path / "g0").iterdir()] == ["e1-a2"]
     delete(session._jsparkSession, f"file:{tmp_path}/g0/e1-a2", 1)
     assert not (tmp_path / "g0").exists(), "nobody uses it now"
+
+
+def once_cured(flag: Path) -> Callable[[str], Column]:
+    """A function of a column that fails until the flag is there."""
+
+    def cured(value: int) -> int:
+        if not flag.exists():
+            raise ValueError("not yet")
+        return value
+
+    return lambda column: F.udf(cured, "long")(column)
+
+
+def numbered(number: int, partitions: str) -> StartAttempt:
+    attempt = AttemptId("totals", Generation(0), Epoch(1), number)
+    return StartAttempt(attempt, Partitions.parse(partitions), (), True, number == 1, 0, None)
+
+
+def test_after_a_failed_map_stage_all_attempts_read_one_exchange(spark: SparkSession, tmp_path: Path) -> None:
+    """Columnar rows lie between our exchange and the one that failed: each new plan of them would be another exchange,
+    and partitions of two would stand together unseen."""
+    flag, cure = tmp_path / "cured", once_cured(tmp_path / "cured")
+    spark.range(100).selectExpr("id % 10 k").write.parquet(str(tmp_path / "a"))
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        rows = session.read.parquet(str(tmp_path / "a"))
+        return rows.union(rows.select(cure("k").alias("k")).distinct())
+
+    made = SparkEngine(spark, f"file:{tmp_path}/run", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made.send(numbered(1, "0-3"))
+    (failed,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
+    assert failed.failures and "not yet" in failed.failures[0].cause.root.text
+    flag.touch()
+    checksums = set()
+    for number, wanted in ((2, "0-1"), (3, "2-3")):
+        made.send(numbered(number, wanted))
+        told = until(made, AttemptEnded)
+        assert told[-1] == AttemptEnded(numbered(number, wanted).attempt)
+        checksums |= {(one.exchange_version, one.exchange_checksum) for one in told if isinstance(one, CommitsSeen)}
+    held = made._generations["totals", 0].held
+    assert held.rdd().id() == held.rdd().id()
+    assert all(exchanges.look(spark, number, N).tasks for number in plans.exchanges(held.rdd())), "they were run"
+    assert len(checksums) == 1 and None not in next(iter(checksums))
+    made.close()
+
+
+def test_a_broadcast_that_failed_is_made_again_and_blames_no_partition(spark: SparkSession, tmp_path: Path) -> None:
+    flag, cure = tmp_path / "cured", once_cured(tmp_path / "cured")
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        small = session.range(0, 10, 1, N).select(cure("id").alias("k"), F.lit("name").alias("name"))
+        return session.range(100).selectExpr("id % 10 k", "id").join(F.broadcast(small), "k")
+
+    made = SparkEngine(spark, f"file:{tmp_path}/run", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made.send(numbered(1, "0-3"))
+    (failed,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
+    assert [bool(failure.partitions) for failure in failed.failures] == [False]
+    flag.touch()
+    made.send(numbered(2, "0-3"))
+    assert until(made, AttemptEnded)[-1] == AttemptEnded(numbered(2, "0-3").attempt)
+    made.close()
+
+
+def test_what_no_task_met_blames_no_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """It is tried again: with every partition blamed, one such failure would be poison of the whole step."""
+
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        raise ValueError("no plan today")
+
+    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
+    assert [str(failure.partitions) for failure in ended.failures] == [""]
+    made.close()
+
+
+def test_a_map_task_without_rows_has_a_checksum(spark: SparkSession, tmp_path: Path) -> None:
+    def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return session.range(0, 100, 1, N).where("id < 25").selectExpr("id % 10 k").groupBy("k").count()
+
+    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    told = [one for one in attempt(made) if isinstance(one, CommitsSeen)]
+    assert told and all(one.exchange_checksum for one in told)
+    made.close()
+
+
+def test_a_number_of_splits_that_the_user_wants_puts_no_files_together(spark: SparkSession, tmp_path: Path) -> None:
+    reported = attempt(engine(spark, tmp_path))
+    seen = [one for one in reported if isinstance(one, CommitsSeen)]
+    files = [
+        (f"results/totals/g0/e1-a1/{commit.name}", commit.bytes)
+        for one in seen
+        for commit in manifest.unpack(one.manifest)
+        if commit.name
+    ]
+    session = clone(spark, {"spark.sql.files.maxPartitionNum": "1"})
+    schema = totals(session, {})._jdf.schema()
+    rows = results.read(session, f"file:{tmp_path}", files, schema, Layout((), len(files)), is_by_file=True)
+    assert rows.rdd.getNumPartitions() == len(files) > 1
 
 
 def broken(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:

@@ -347,3 +347,25 @@ def test_the_control_plain_persist_changes_rows_unseen(spark: SparkSession, tmp_
     second = {row.id: row.price for row in kept.collect()}
     kept.unpersist()
     assert 0 < sum(first[key] != second[key] for key in first) < 400
+
+
+@pytest.mark.parametrize("kind", ["caching", "memory"])
+def test_a_step_over_a_day_without_files_is_empty(spark: SparkSession, tmp_path: Path, kind: Kind) -> None:
+    """The scan has no Spark partition, so that no task commits anything."""
+    (tmp_path / "day").mkdir()
+    made = rk.Pipeline("empty")
+
+    @made.source
+    def rows(spark: SparkSession) -> DataFrame:
+        return spark.read.schema("id long").parquet(str(tmp_path / "day"))
+
+    @made.step(result=kind)
+    def doubled(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("id * 2 id")
+
+    @made.sink(rk.files(str(tmp_path / "out")))
+    def out(doubled: DataFrame) -> DataFrame:
+        return doubled.selectExpr("id + 1 id")
+
+    made.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(config=AT_ONCE))
+    assert rk.read_newest(spark, str(tmp_path / "out")).count() == 0

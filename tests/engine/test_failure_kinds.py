@@ -28,6 +28,7 @@ from rekindle.engine.spark.failures import (
 from rekindle.model.failures import FailureKind
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failure_texts.json").read_text())
+UNREAD = "org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file f.\n"
 PYTHON = (
     "org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker:\n"
     'Traceback (most recent call last):\n  File "/jobs/orders.py", line {}, in parse\n    raise\n{}: bad row {}\n'
@@ -83,6 +84,14 @@ def test_a_file_that_is_not_of_the_run_is_the_users_input(name: str, root: str, 
         ("py4j.protocol.Py4JNetworkError: Answer from Java side is empty", FailureKind.APPLICATION_DIED),
         ("something nobody has seen before", FailureKind.EXCEPTION),
         (PYTHON.format(3, "ValueError", "AnalysisException No space left on device"), FailureKind.EXCEPTION),
+        # Nothing is wrong with a file that could only not be read in time: it must not be given up.
+        (UNREAD + "Caused by: java.net.SocketTimeoutException: Read timed out", FailureKind.TIMED_OUT),
+        (UNREAD + "Caused by: java.io.IOException: Stale file handle", FailureKind.READ_ERROR),
+        (
+            UNREAD + "Caused by: org.apache.http.ConnectionClosedException: Premature end of Content-Length",
+            FailureKind.READ_ERROR,
+        ),
+        (UNREAD + "Caused by: java.io.EOFException", FailureKind.RESULT_CORRUPT),
     ],
 )
 def test_what_others_say(text: str, kind: FailureKind) -> None:

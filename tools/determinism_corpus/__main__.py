@@ -4,6 +4,8 @@ The truth of a step is found by running it 20 times and more: over the same rows
 of files each time, on one core, on three, and on a standalone cluster whose executors are killed while it works. A step
 is determinate if it gave the same rows, to the last bit, every time. Wrong in the unsafe direction is a step that the
 table proves determinate and that was not. The table is written into the docs.
+
+It is resumable: what each of its applications saw is noted in the state file (`--again` forgets it).
 """
 
 from __future__ import annotations
@@ -30,9 +32,12 @@ from rekindle.model.kinds import Determinism
 from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
 
-REPORT = Path(__file__).parent.parent.parent / "docs" / "reports" / "determinism.md"
+ROOT = Path(__file__).parent.parent.parent
+REPORT = ROOT / "docs" / "reports" / "determinism.md"
+STATE = ROOT / ".cluster" / "determinism-corpus.jsonl"
 ROUNDS_MIN, PROVED_MIN, STEPS_MIN = 20, 0.8, 60
-KILL_SECONDS = (4.0, 12.0)
+KILL_SECONDS = (8.0, 20.0)
+CLUSTER = "cluster"
 # Small inputs in small pieces, so that order and arrival have a chance to differ.
 PIECES = {
     "spark.sql.shuffle.partitions": "4",
@@ -42,6 +47,16 @@ PIECES = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
 }
 PATIENT = {"spark.task.maxFailures": "50", "spark.stage.maxConsecutiveAttempts": "50"}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one application saw: where it ran, over which inputs, and how many of its executors were killed."""
+
+    master: str
+    rounds: tuple[int, ...]
+    said: tuple[Said, ...]
+    kills: int = 0
+    minutes: float = 0.0
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -89,7 +104,7 @@ def finish(driver: Driver) -> list[Said]:
 
 def on_cluster(folder: Path, rounds: Sequence[int], only: Sequence[str]) -> tuple[list[Said], int]:
     """The rounds on a cluster, an executor of which is killed every few seconds, and how many were."""
-    draw, kills = random.Random(5), 0
+    draw, kills = random.Random(rounds[0]), 0
     with LocalCluster() as cluster:
         driver = performed(folder, rounds, cluster.app_settings() | PATIENT, only)
         try:
@@ -99,9 +114,35 @@ def on_cluster(folder: Path, rounds: Sequence[int], only: Sequence[str]) -> tupl
                 if len(executors) > 1 and driver.is_alive():
                     draw.choice(executors).send(signal.SIGKILL)
                     kills += 1
+            return finish(driver), kills
         finally:
-            found = finish(driver)
-        return found, kills
+            driver.end()
+
+
+def parts_of(rounds: int) -> list[tuple[str, tuple[int, ...]]]:
+    """A third on one core, a third on three, and each of the others in an application of its own on a cluster."""
+    third, numbers = rounds // 3, tuple(range(rounds))
+    local = [("local[1]", numbers[:third]), ("local[3]", numbers[third : 2 * third])]
+    return local + [(CLUSTER, (number,)) for number in numbers[2 * third :]]
+
+
+def played(folder: Path, master: str, rounds: tuple[int, ...], only: Sequence[str]) -> Part:
+    began = time.monotonic()
+    if master == CLUSTER:
+        found, kills = on_cluster(folder, rounds, only)
+    else:
+        found, kills = finish(performed(folder, rounds, {"spark.master": master}, only)), 0
+    return Part(master, rounds, tuple(found), kills, round((time.monotonic() - began) / 60, 1))
+
+
+def noted() -> list[Part]:
+    return [msgspec.json.decode(line, type=Part) for line in STATE.read_bytes().splitlines()] if STATE.exists() else []
+
+
+def note(part: Part) -> None:
+    STATE.parent.mkdir(exist_ok=True)
+    with STATE.open("ab") as file:
+        file.write(msgspec.json.encode(part) + b"\n")
 
 
 def judged(found: Iterable[Said]) -> list[Judged]:
@@ -135,23 +176,29 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--only", nargs="+", default=[], choices=list(STEPS), metavar="STEP")
     parser.add_argument("--report", action="store_true", help="write the table into the docs")
+    parser.add_argument("--again", action="store_true", help="forget what is noted")
     asked = parser.parse_args()
-    started = time.monotonic()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # What was started is ended here, too.
+    if asked.again:
+        STATE.unlink(missing_ok=True)
+    done = [] if asked.only else noted()
     folder = Path(tempfile.mkdtemp(prefix="determinism-"))
     try:
         known = rows()
         for number in range(asked.rounds):
             write(folder / "input", known, number)
-        third = asked.rounds // 3
-        numbers = list(range(asked.rounds))
-        found = finish(performed(folder, numbers[:third], {"spark.master": "local[1]"}, asked.only))
-        found += finish(performed(folder, numbers[third : 2 * third], {"spark.master": "local[3]"}, asked.only))
-        more, kills = on_cluster(folder, numbers[2 * third :], asked.only)
-        answers = judged(found + more)
+        for master, rounds in parts_of(asked.rounds):
+            if any((part.master, part.rounds) == (master, rounds) for part in done):
+                continue
+            done.append(played(folder, master, rounds, asked.only))
+            print(f"{master} {rounds}: {done[-1].minutes} minutes, {done[-1].kills} executors killed", flush=True)
+            if not asked.only:
+                note(done[-1])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return _told(answers, kills, (time.monotonic() - started) / 60, is_reported=asked.report)
+    answers = judged(said for part in done for said in part.said)
+    kills, minutes = sum(part.kills for part in done), sum(part.minutes for part in done)
+    return _told(answers, kills, minutes, is_reported=asked.report)
 
 
 def _told(answers: Sequence[Judged], kills: int, minutes: float, *, is_reported: bool) -> int:

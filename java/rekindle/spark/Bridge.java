@@ -24,6 +24,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.ApplyColumnarRulesAndInsertTransitions;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -38,6 +39,9 @@ import scala.collection.Iterator;
 
 /** What Python asks of the JVM in one call instead of one call per partition. */
 public final class Bridge {
+  /** The checksum of a map task without rows; any number but 0. */
+  private static final long NO_ROWS = 0x6e6f20726f7773L;
+
   private Bridge() {}
 
   /** Write the plan of a held query execution, with an execution of its own in Spark's UI and event log. */
@@ -181,10 +185,22 @@ public final class Bridge {
   }
 
   /**
+   * The rows of a plan that adaptive execution had reached when a map stage failed. Nodes are put between rows and columns
+   * as Spark does before it runs a plan; they take their session from the thread, which is anyone's here.
+   */
+  public static RDD<InternalRow> reached(SparkSession session, SparkPlan plan) {
+    ApplyColumnarRulesAndInsertTransitions rules =
+        new ApplyColumnarRulesAndInsertTransitions(session.sessionState().columnarRules(), false);
+    return session.withActive(() -> rules.apply(plan).execute());
+  }
+
+  /**
    * The map outputs of one exchange as Spark knows them now, as big-endian longs: the number of maps; for each its map
    * task attempt (-1 if there is no output) and its order-independent checksum; the indices whose checksum ever changed.
+   * Nothing at all if Spark does not know it. Spark's checksum of no rows is 0, as that of rows it could not sum up: here
+   * a map task all of whose blocks are empty has a checksum of its own.
    */
-  public static byte[] exchange(int shuffleId) {
+  public static byte[] exchange(int shuffleId, int reducers) {
     MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
     Option<ShuffleStatus> found = tracker.shuffleStatuses().get(shuffleId);
     if (found.isEmpty()) {
@@ -196,11 +212,21 @@ public final class Bridge {
     out.putLong(maps.length);
     for (MapStatus map : maps) {
       out.putLong(map == null ? -1L : map.mapId());
-      out.putLong(map == null ? 0L : map.checksumValue());
+      out.putLong(map == null ? 0L : checksum(map, reducers));
     }
     for (Iterator<Object> it = status.checksumMismatchIndices().iterator(); it.hasNext(); ) {
       out.putLong((Integer) it.next());
     }
     return out.array();
+  }
+
+  private static long checksum(MapStatus map, int reducers) {
+    long sum = map.checksumValue();
+    for (int reduce = 0; sum == 0 && reduce < reducers; reduce++) {
+      if (map.getSizeForBlock(reduce) > 0) {
+        return 0L;
+      }
+    }
+    return sum == 0 ? NO_ROWS : sum;
   }
 }

@@ -53,6 +53,20 @@ public final class Exchanges {
     CollectionConverters.asJava(plan.subqueries()).forEach(child -> find(child, shuffles, broadcasts));
   }
 
+  /**
+   * Whether a plan that failed on its way will fail for ever: what a broadcast or a subquery came to is kept by its node, be it an error. A subquery does
+   * not tell what it came to.
+   */
+  public static boolean isStuck(SparkPlan plan) {
+    if (plan instanceof AdaptiveSparkPlanExec adaptive) {
+      return isStuck(adaptive.executedPlan());
+    }
+    if (plan instanceof QueryStageExec stage) {
+      return stage instanceof BroadcastQueryStageExec && !stage.isMaterialized() || isStuck(stage.plan());
+    }
+    return !plan.subqueries().isEmpty() || CollectionConverters.asJava(plan.children()).stream().anyMatch(Exchanges::isStuck);
+  }
+
   private static void made(QueryStageExec stage, Set<Integer> shuffles, Set<Long> broadcasts) {
     if (stage instanceof ShuffleQueryStageExec shuffle) {
       shuffles.add(shuffle.shuffle().shuffleId());

@@ -13,6 +13,7 @@ import org.apache.spark.TaskKilled;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.StageInfo;
 
 import scala.collection.Iterator;
 
@@ -23,7 +24,9 @@ import scala.collection.Iterator;
 public final class FailedTasks extends SparkListener {
   private static final String OURS = "rekindle-";
   private static final int KEPT_MAX = 64;
-  private static final ConcurrentHashMap<Integer, String> TAGS = new ConcurrentHashMap<>();
+  /** By which Spark marks the jobs that collect a broadcast; they have our tag, too. */
+  private static final String BROADCAST = "broadcast exchange";
+  private static final ConcurrentHashMap<Integer, Stage> STAGES = new ConcurrentHashMap<>();
   private static final ConcurrentHashMap<String, Queue<String>> FAILED = new ConcurrentHashMap<>();
 
   @Override
@@ -36,8 +39,9 @@ public final class FailedTasks extends SparkListener {
     for (String tag : tags.split(",")) {
       if (tag.startsWith(OURS)) {
         FAILED.computeIfAbsent(tag, key -> new ConcurrentLinkedQueue<>());
-        for (Iterator<Object> it = job.stageIds().iterator(); it.hasNext(); ) {
-          TAGS.put((Integer) it.next(), tag);
+        for (Iterator<StageInfo> it = job.stageInfos().iterator(); it.hasNext(); ) {
+          StageInfo stage = it.next();
+          STAGES.put(stage.stageId(), new Stage(tag, stage.numTasks(), tags.contains(BROADCAST)));
         }
       }
     }
@@ -45,21 +49,27 @@ public final class FailedTasks extends SparkListener {
 
   @Override
   public void onTaskEnd(SparkListenerTaskEnd end) {
-    String tag = TAGS.get(end.stageId());
-    if (tag == null || !(end.reason() instanceof TaskFailedReason failed) || end.reason() instanceof TaskKilled) {
+    Stage stage = STAGES.get(end.stageId());
+    if (stage == null || !(end.reason() instanceof TaskFailedReason failed) || end.reason() instanceof TaskKilled) {
       return;
     }
-    Queue<String> queue = FAILED.get(tag);
-    if (queue != null && queue.size() < KEPT_MAX) {
+    Queue<String> queue = FAILED.get(stage.tag());
+    if (queue != null) {
+      while (queue.size() >= KEPT_MAX) {
+        queue.poll(); // The newest decide: what failed first may have been made since.
+      }
       String text = Base64.getEncoder().encodeToString(failed.toErrorString().getBytes(StandardCharsets.UTF_8));
-      queue.add(end.taskInfo().index() + "\t" + end.taskType() + "\t" + text);
+      String type = stage.isBroadcast() ? BROADCAST : end.taskType();
+      queue.add(end.taskInfo().index() + "\t" + type + "\t" + stage.tasks() + "\t" + text);
     }
   }
 
-  /** All failed tasks of an attempt so far, one per line: index in its stage, type, error in Base64. Then they are forgotten. */
+  /** All failed tasks of an attempt so far, one per line: index in its stage, type, tasks of the stage, error in Base64. Then they are forgotten. */
   public static String take(String tag) {
     Queue<String> queue = FAILED.remove(tag);
-    TAGS.values().removeIf(tag::equals);
+    STAGES.values().removeIf(stage -> stage.tag().equals(tag));
     return queue == null ? "" : String.join("\n", queue);
   }
+
+  private record Stage(String tag, int tasks, boolean isBroadcast) {}
 }

@@ -10,11 +10,15 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.engine import manifest
@@ -58,6 +62,8 @@ class Generation:
         self._expected = command.exchange_checksum
         self._watch: Watch | None = None
         self._is_spoiled = False
+        # A broadcast or a subquery that failed stays failed in its plan: the next attempt needs another one.
+        self.is_stuck = self.has_committed = False
 
     def reads(self, command: StartAttempt) -> bool:
         """Is everything that the command names among the files this was planned over?"""
@@ -73,7 +79,7 @@ class Generation:
         if self.held.is_function_of_inputs:
             return
         if self._watch is None:
-            self._watch = Watch(self.held.session, plans.shuffle_ids(self.held.rdd()))
+            self._watch = Watch(self.held.session, plans.exchanges(self.held.rdd()))
             checksum = self.checksum()
             self._is_spoiled = self._has_others and (checksum is None or checksum != self._expected)
             self.version += self._is_spoiled
@@ -84,20 +90,26 @@ class Generation:
     def let_go(self) -> None:
         """Spark removes the files of the exchanges now, on every executor, instead of when a garbage collector finds
         that nobody refers to them. Whoever needs them again makes a new plan."""
-        session, known = self.held.session, self._watch.shuffle_ids if self._watch is not None else ()
+        session, rdd = self.held.session, self.rdd() if self._watch is not None else None
+        known = plans.own_exchanges(rdd) if rdd is not None else []
         release = jvm(session).rekindle.spark.Exchanges.release
         release(session._jsparkSession.sparkContext(), self.held.plan, results.packed(known))
 
+    def rdd(self) -> Any | None:
+        """The rows by partition, if the plan got that far."""
+        with contextlib.suppress(Py4JError, PySparkException):
+            return self.held.rdd()
+        return None
+
     def numbers(self, wanted: Partitions) -> list[int]:
         """The partition that each Spark task of the final stage works on, in Spark's order."""
-        if self.held.layout.is_by_file:
-            return [number for _, number in results.tasks_of(self.held, self.held.rdd(), wanted)]
-        return list(wanted)
+        rdd = self.rdd()
+        return [] if rdd is None else [number for _, number in results.tasks_of(self.held, rdd, wanted)]
 
     def read_by(self, task: tasks.FailedTask) -> str:
         """The names of the files that a task of a scan reads; empty where it reads an exchange, or several scans."""
-        rdd = self.held.rdd()
-        if not task.is_final:
+        rdd = self.rdd()
+        if rdd is not None and not task.is_final:
             found = plans.map_sides(rdd)
             rdd = found[0] if len(found) == 1 else None
         lines = results.files_of(self.held.session, rdd) if rdd is not None else []
@@ -212,11 +224,7 @@ class Attempt:
         try:
             self._end(error)
         except BaseException as caught:
-            self._report(
-                AttemptEnded(
-                    self._command.attempt, failures=(self._failure(self._command.partitions, text_of(caught)),)
-                )
-            )
+            self._report(AttemptEnded(self._command.attempt, failures=(self._failure(EMPTY, text_of(caught)),)))
 
     def _label(self, held: Held) -> None:
         label = manifest.Label(str(self._command.partitions), self._schema)
@@ -227,18 +235,19 @@ class Attempt:
         with self._lock:
             if self._generation is None:
                 assert error is not None
-                failure = self._failure(self._command.partitions, text_of(error))
-                self._report(AttemptEnded(self._command.attempt, failures=(failure,)))
+                self._report(AttemptEnded(self._command.attempt, failures=(self._failure(EMPTY, text_of(error)),)))
                 return
             session = self._generation.held.session
             if error is not None:
                 tasks.wait_until_quiet(session.sparkContext, self._tag, QUIET_SECONDS_MAX)
+                self._generation.is_stuck = not self._generation.has_committed and self._generation.held.is_stuck()
             self._take()
             if error is not None:
                 listing = jvm(session).rekindle.spark.Bridge.list(session._jsparkSession, self._directory)
                 self._add(manifest.from_listing(listing))
             else:
                 self._add_empty()
+                tasks.forget(session, self._tag)
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
             self._flush()
             failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
@@ -251,7 +260,9 @@ class Attempt:
         layout = self._generation.held.layout
         missing = self._command.partitions - Partitions(self._seen) - self._without_room()
         if missing and not (layout.is_bound or layout.is_by_file):
-            raise RuntimeError(f"Spark succeeded without a commit of {missing}")
+            uncommitted = missing & Partitions(self._generation.numbers(missing))
+            if uncommitted:
+                raise RuntimeError(f"Spark succeeded without a commit of {uncommitted}")
         self._add([manifest.Commit(number, 0, "", -1) for number in missing])
 
     def _without_room(self) -> Partitions:
@@ -276,6 +287,7 @@ class Attempt:
         if not self._unreported:
             return
         assert self._generation is not None
+        self._generation.has_committed = True
         self._generation.look()
         self._report(
             CommitsSeen(
@@ -292,8 +304,8 @@ class Attempt:
         self._unreported = []
 
     def _failures(self, error: str) -> tuple[tuple[Failure, ...], Parts]:
-        """One failure per signature, with the partitions that met it: none if it was a map task, all that is missing if
-        no task is known. And the committed files that turned out to be gone."""
+        """One failure per signature, with the partitions that met it: none if it was a map task, or none is known. And
+        the committed files that turned out to be gone."""
         assert self._generation is not None
         session = self._generation.held.session
         numbers = self._generation.numbers(self._command.partitions)
@@ -301,7 +313,7 @@ class Attempt:
         failed = tasks.failed_tasks(session, self._tag)
         found: dict[str, Failure] = {}
         for task in failed:
-            is_named = task.is_final and task.index < len(numbers)
+            is_named = task.is_final and task.of == len(numbers)
             blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
             if is_named and not blamed:
                 continue
@@ -309,7 +321,7 @@ class Attempt:
             known = found.get(failure.signature) or _reading(failure, self._generation.read_by(task))
             found[failure.signature] = msgspec.structs.replace(known, partitions=known.partitions | blamed)
         lost = lost_in(session, self._root, (error, *(task.error for task in failed)))
-        return tuple(found.values()) or (self._failure(missing, error),), lost
+        return tuple(found.values()) or (self._failure(EMPTY, error),), lost
 
     def _failure(self, partitions: Partitions, error: str) -> Failure:
         cause = cause_in_run(error, self._root)

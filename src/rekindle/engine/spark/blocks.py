@@ -94,6 +94,7 @@ class Blocks:
         self._counts: dict[str, dict[int, str]] = {step: {} for step in self._kinds}
         self._made: dict[str, Partitions] = dict.fromkeys(self._kinds, EMPTY)
         self._asked: dict[AttemptId, Partitions] = {}
+        self._newest: dict[str, int] = {}
         self._java: Any = jvm(spark).rekindle.spark.KeptBlocks if self._kinds else None
         self._listener: Any = None
         self._removed = 0
@@ -116,6 +117,7 @@ class Blocks:
         if step not in self._kinds:
             return None
         self._asked[command.attempt] = command.partitions
+        self._newest[step] = max(self._newest.get(step, 0), command.attempt.generation)
         is_again = not self._made[step].is_disjoint(command.partitions)
         return Storing(is_again or self._kinds[step] is ResultKind.CACHING, replicas)
 
@@ -124,7 +126,8 @@ class Blocks:
         match stimulus:
             case CommitsSeen(attempt, partitions, packed) if attempt.step in self._kinds:
                 self._made[attempt.step] = self._made[attempt.step] | partitions
-                self._counts[attempt.step].update(_paths(self._root, attempt, partitions, packed))
+                if attempt.generation == self._newest[attempt.step]:  # What an older one still stores counts nowhere.
+                    self._counts[attempt.step].update(_paths(self._root, attempt, partitions, packed))
             case AttemptEnded(attempt, failures, was_cancelled, lost):
                 self._forget(lost)
                 asked = self._asked.pop(attempt, EMPTY)

@@ -262,7 +262,7 @@ class SparkEngine:
             raise InputsGone(missing)
         key = command.attempt.step, command.attempt.generation
         known = self._generations.get(key)
-        if known is None or not known.reads(command):
+        if known is None or known.is_stuck or not known.reads(command):
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
             self._generations[key] = Generation(held, command)
             self._shapes[command.attempt.step] = held.shape
@@ -284,7 +284,11 @@ class SparkEngine:
         if not packed:
             self._tell(AttemptSealed(attempt))
             return
-        label = msgspec.json.decode(packed, type=manifest.Label)
+        try:
+            label = msgspec.json.decode(packed, type=manifest.Label)
+        except msgspec.DecodeError:  # The disk was full, and the attempt wrote nothing behind its label.
+            self._tell(AttemptSealed(attempt))
+            return
         listing = self._bridge().list(self._spark._jsparkSession, directory)
         commits = manifest.from_listing(listing)
         found = Partitions(commit.partition for commit in commits)

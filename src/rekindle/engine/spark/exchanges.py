@@ -2,13 +2,14 @@
 
 Spark re-runs lost map tasks inside any later job on the same RDD, and reports success. So, each time commits were
 drained and before any of them counts, the map outputs are looked at. An output that came back under another map
-task counts as equal only with an equal, non-zero checksum.
+task counts as equal only with an equal, non-zero checksum. (A map task without rows has one, too: `Bridge.exchange`.)
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -18,15 +19,16 @@ from rekindle.engine.spark.session import jvm
 
 @dataclass(frozen=True, slots=True)
 class MapOutputs:
-    """The map outputs of one exchange at one moment."""
+    """The map outputs of one exchange at one moment. One that Spark does not know is never as it was."""
 
     tasks: tuple[int, ...]
     checksums: tuple[int, ...]
     mismatched: tuple[int, ...]
+    is_known: bool = True
 
     def is_as_before(self, earlier: MapOutputs) -> bool:
         """Spark's own record of changed checksums covers outputs that were gone when we first looked."""
-        if self.mismatched or len(self.tasks) != len(earlier.tasks):
+        if not (self.is_known and earlier.is_known) or self.mismatched or len(self.tasks) != len(earlier.tasks):
             return False
         return all(
             now < 0 or was == now or (new != 0 and (was < 0 or old == new))
@@ -34,31 +36,32 @@ class MapOutputs:
         )
 
 
-def look(spark: SparkSession, shuffle_id: int) -> MapOutputs:
-    packed = bytes(jvm(spark).rekindle.spark.Bridge.exchange(shuffle_id))
+def look(spark: SparkSession, shuffle_id: int, reducers: int) -> MapOutputs:
+    packed = bytes(jvm(spark).rekindle.spark.Bridge.exchange(shuffle_id, reducers))
     longs = struct.unpack(f">{len(packed) // 8}q", packed)
     count = longs[0] if longs else 0
     pairs = longs[1 : 1 + 2 * count]
-    return MapOutputs(pairs[0::2], pairs[1::2], longs[1 + 2 * count :])
+    return MapOutputs(pairs[0::2], pairs[1::2], longs[1 + 2 * count :], is_known=bool(longs))
 
 
 class Watch:
     """The exchanges under one held query execution. The first look is what later ones are compared with."""
 
-    def __init__(self, spark: SparkSession, shuffle_ids: tuple[int, ...]) -> None:
+    def __init__(self, spark: SparkSession, exchanges: Mapping[int, int]) -> None:
+        """`exchanges` is the number of reduce partitions of each, by shuffle id."""
         self._spark = spark
-        self._first = {shuffle_id: look(spark, shuffle_id) for shuffle_id in shuffle_ids}
-
-    @property
-    def shuffle_ids(self) -> tuple[int, ...]:
-        return tuple(self._first)
+        self._exchanges = dict(exchanges)
+        self._first = self._look()
 
     def is_as_before(self) -> bool:
-        return all(look(self._spark, i).is_as_before(first) for i, first in self._first.items())
+        return all(now.is_as_before(first) for now, first in zip(self._look(), self._first, strict=True))
 
     def digest(self) -> str | None:
         """One name for the content of all exchanges, equal in another driver if the content is. None: not known."""
-        sums = [look(self._spark, i).checksums for i in self._first]
-        if any(0 in maps for maps in sums):
+        found = self._look()
+        if any(0 in one.checksums or not one.is_known for one in found):
             return None
-        return hashlib.sha256(repr(sums).encode()).hexdigest()
+        return hashlib.sha256(repr([one.checksums for one in found]).encode()).hexdigest()
+
+    def _look(self) -> list[MapOutputs]:
+        return [look(self._spark, number, reducers) for number, reducers in self._exchanges.items()]

@@ -63,7 +63,9 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     ),
     (
         r"SlowDown|Slow Down|reduce your request rate|Throttl|Status Code: 50[0234]\b|Connection refused|"
-        r"Connection reset|UnknownHostException|NoHttpResponseException|No route to host|ConnectTimeout",
+        r"Connection reset|UnknownHostException|NoHttpResponseException|No route to host|ConnectTimeout|"
+        r"Premature end of (?:Content-Length|chunk)|ConnectionClosedException|SSLException|Stale file handle|"
+        r"Input/output error|EIO\b|AWSClientIOException",
         FailureKind.READ_ERROR,
     ),
     (
@@ -71,17 +73,15 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
         r"RemoteFileChangedException",
         FailureKind.RESULT_MISSING,
     ),
+    # Above what is damaged: Spark says FAILED_READ_FILE of a read that took too long, too.
+    (r"TimeoutException|timed out|BROADCAST_TIMEOUT|Could not execute broadcast in", FailureKind.TIMED_OUT),
     (
         r"is not a Parquet file|ChecksumException|ParquetDecodingException|CANNOT_READ_FILE_FOOTER|"
         r"ZipException|invalid (?:stored block|code lengths)|not in gzip format|Malformed ORC|FAILED_READ_FILE|"
         r"Could not read footer|CorruptStatistics|can not read class org\.apache\.parquet",
         FailureKind.RESULT_CORRUPT,
     ),
-    (r"TimeoutException|timed out|BROADCAST_TIMEOUT|Could not execute broadcast in", FailureKind.TIMED_OUT),
-    (
-        r"Mkdirs failed to create|Input/output error|EIO\b|Stale file handle|Premature EOF|EOFException",
-        FailureKind.READ_ERROR,
-    ),
+    (r"Mkdirs failed to create|Premature EOF|EOFException", FailureKind.READ_ERROR),
 )
 PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:MemoryError|ArrowMemoryError)\b", FailureKind.OUT_OF_MEMORY),

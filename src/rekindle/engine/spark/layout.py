@@ -18,7 +18,7 @@ file is a partition and has its number, in whatever order Spark reads the files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -78,6 +78,7 @@ class Held:
     shape: plans.Shape
     verdict: Verdict
     way: Way
+    _reached: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def partitions(self) -> int:
@@ -100,14 +101,21 @@ class Held:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
         return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
 
+    def is_stuck(self) -> bool:
+        """Whether a broadcast or a subquery failed, so that all attempts on this plan would fail the same."""
+        stuck = jvm(self.session).rekindle.spark.Exchanges.isStuck
+        return not self.is_planned_to_the_end() and bool(stuck(self.plan))
+
     def rdd(self, *, is_first: bool = False) -> Any:
         """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
-        reached still reads the same exchanges, so Spark runs only the map tasks that are missing."""
+        reached still reads the same exchanges, so Spark runs only the map tasks that are missing. It is made once: each
+        time anew, an exchange above columnar rows would be another one."""
         if is_first or self.is_planned_to_the_end():
             return self.execution.toRdd()
-        state = self.session._jsparkSession.sessionState()
-        rules = jvm(self.session).org.apache.spark.sql.execution.ApplyColumnarRulesAndInsertTransitions
-        return rules(state.columnarRules(), False).apply(self.plan.executedPlan()).execute()
+        if not self._reached:
+            reached = jvm(self.session).rekindle.spark.Bridge.reached
+            self._reached.append(reached(self.session._jsparkSession, self.plan.executedPlan()))
+        return self._reached[0]
 
 
 def choose(

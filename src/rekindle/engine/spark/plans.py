@@ -126,17 +126,22 @@ def shape(root: Node) -> Shape:
     )
 
 
-def shuffle_ids(rdd: Any) -> tuple[int, ...]:
-    """The engine-owned exchanges that one RDD reads, directly or through narrow steps, nearest first."""
-    return tuple(_shuffles(rdd))
+def exchanges(rdd: Any) -> dict[int, int]:
+    """Every exchange under one RDD, nearest first: its shuffle id, and the number of its reduce partitions."""
+    return {number: int(one.partitioner().numPartitions()) for number, one in _shuffles(rdd).items()}
+
+
+def own_exchanges(rdd: Any) -> list[int]:
+    """Without those that a user's cached rows were made from: they are not ours to let go."""
+    return list(_shuffles(rdd, is_own=True))
 
 
 def map_sides(rdd: Any) -> list[Any]:
     """The RDDs whose partitions are the map tasks of those exchanges."""
-    return list(_shuffles(rdd).values())
+    return [one.rdd() for one in _shuffles(rdd).values()]
 
 
-def _shuffles(rdd: Any) -> dict[int, Any]:
+def _shuffles(rdd: Any, *, is_own: bool = False) -> dict[int, Any]:
     found: dict[int, Any] = {}
     seen: set[int] = set()
     todo = [rdd]
@@ -145,9 +150,11 @@ def _shuffles(rdd: Any) -> dict[int, Any]:
         if current.id() in seen:
             continue
         seen.add(current.id())
+        if is_own and current.getStorageLevel().isValid():
+            continue
         for dependency in items(current.dependencies()):
             if class_name(dependency) == "ShuffleDependency":
-                found[int(dependency.shuffleId())] = dependency.rdd()
+                found[int(dependency.shuffleId())] = dependency
             todo.append(dependency.rdd())
     return found
 

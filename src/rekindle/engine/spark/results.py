@@ -21,7 +21,12 @@ from rekindle.engine.spark.layout import Held, Layout
 from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions
 
-ONE_FILE_EACH = {"spark.sql.files.maxPartitionBytes": str(2**40), "spark.sql.files.openCostInBytes": str(2**40)}
+ONE_FILE_EACH = {
+    "spark.sql.files.maxPartitionBytes": str(2**40),
+    "spark.sql.files.openCostInBytes": str(2**40),
+    # A number that the user wants is reached by putting files together.
+    "spark.sql.files.maxPartitionNum": str(2**31 - 1),
+}
 STRICT = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",

@@ -24,10 +24,12 @@ FINAL = "ResultTask"
 
 @dataclass(frozen=True, slots=True)
 class FailedTask:
-    """A Spark task attempt that failed: where it stood in its stage and what it said."""
+    """A Spark task attempt that failed: where it stood in its stage, of how many, and what it said. Subqueries and
+    samples have final tasks, too: those of the write are as many as it asks for."""
 
     index: int
     is_final: bool
+    of: int
     error: str
 
 
@@ -66,5 +68,10 @@ def failed_tasks(spark: SparkSession, tag: str) -> list[FailedTask]:
     """Those that failed of themselves; tasks that Spark killed are not among them. They are told once."""
     with contextlib.suppress(Py4JJavaError):  # Not all events have arrived in time: what has is enough.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(EVENTS_MS_MAX)
-    rows = (line.split("\t") for line in str(jvm(spark).rekindle.spark.FailedTasks.take(tag)).splitlines())
-    return [FailedTask(int(index), kind == FINAL, base64.b64decode(text).decode()) for index, kind, text in rows]
+    rows = [line.split("\t") for line in forget(spark, tag).splitlines()]
+    return [FailedTask(int(at), kind == FINAL, int(of), base64.b64decode(text).decode()) for at, kind, of, text in rows]
+
+
+def forget(spark: SparkSession, tag: str) -> str:
+    """Nothing more is noted of a tag; what was."""
+    return str(jvm(spark).rekindle.spark.FailedTasks.take(tag))
