@@ -27,11 +27,12 @@ def slowly(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 class Strike:
-    """Asks for the death of an executor, once: when a few tasks of a final stage are done and others are not, or
-    now. Whoever started this driver reads its output and sends the signal."""
+    """Asks for the death of an executor, once: when a few tasks of a final stage, which has so many, are done and
+    others are not, or now. Whoever started this driver reads its output and sends the signal."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self.tasks = REDUCES
         self._over = threading.Event()
         self._watch: threading.Thread | None = None
         self.has_struck = False
@@ -60,8 +61,8 @@ class Strike:
         while not self.has_struck and not self._over.wait(0.02):
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
-                is_last = info is not None and info.numTasks == REDUCES
-                if info is not None and is_last and STRIKE_AFTER <= info.numCompletedTasks < REDUCES - 2:
+                is_last = info is not None and info.numTasks == self.tasks
+                if info is not None and is_last and STRIKE_AFTER <= info.numCompletedTasks < self.tasks - 2:
                     self._ask()
                     break
 
