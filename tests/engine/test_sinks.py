@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine import pointers
 from rekindle.engine.pointers import POINTERS, Pointer, Top, newest
 from rekindle.engine.spark import directories, sinks, tables
-from rekindle.engine.spark.publication import Publication
+from rekindle.engine.spark.publication import Claimant, Publication
 from rekindle.engine.spark.sinks import FilesLost, publish, read_newest, repair
 from rekindle.engine.targets import PointerStore, Table, Target, directory, files, replace, table
 from rekindle.errors import Refused
@@ -280,7 +280,7 @@ def test_columns_may_be_added_and_nothing_else(spark: SparkSession, results: Res
     assert "id was bigint, is string, extra was string, is gone" in answer.failure.cause.text
     assert day(spark, gold) == {8}
     with pytest.raises(Refused, match="id was bigint"):
-        sinks.check(spark, "daily/out", gold, 9, open_store, changed.schema)
+        sinks.check(spark, Claimant("daily/out", "", "out"), gold, 9, open_store, changed.schema)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_a_new_directory_appears_whole_and_once(spark: SparkSession, results: Re
     answer = publish(spark, results.of(target, TODAY, numbers(60, 8)), open_store)
     assert isinstance(answer, SinkFailed) and "written once" in answer.failure.cause.text
     assert rows(spark.read.parquet(target.path)) == rows(spark.sql(numbers(50, 7)))
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("_rekindle")] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name != "results"] == ["day=7"]
 
 
 def test_a_bare_directory_is_replaced_and_sleepers_clean_up(
@@ -350,24 +350,25 @@ def test_what_is_not_ours_is_refused_before_anything_runs(
 ) -> None:
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     with pytest.raises(Refused, match="is published by daily/out, and weekly/out wants to"):
-        sinks.check(spark, "weekly/out", gold, 1, open_store)
-    sinks.check(spark, "daily/out", gold, 8, open_store)
+        sinks.check(spark, Claimant("weekly/out", "", "out"), gold, 1, open_store)
+    sinks.check(spark, Claimant("daily/out", "", "out"), gold, 8, open_store)
     spark.sql(numbers(5, 1)).write.parquet(f"{tmp_path}/foreign")
     with pytest.raises(Refused, match="was not published by Rekindle"):
-        sinks.check(spark, "daily/out", directory(f"{tmp_path}/foreign"), 8, open_store)
+        sinks.check(spark, Claimant("daily/out", "", "out"), directory(f"{tmp_path}/foreign"), 8, open_store)
     spark.sql(f"CREATE TABLE {gold.name}_foreign USING parquet AS {numbers(5, 1)}")
     try:
         with pytest.raises(Refused, match="was not published by Rekindle"):
-            sinks.check(spark, "daily/out", table(f"{gold.name}_foreign"), 8, open_store)
+            sinks.check(spark, Claimant("daily/out", "", "out"), table(f"{gold.name}_foreign"), 8, open_store)
     finally:
         spark.sql(f"DROP TABLE {gold.name}_foreign")
     with pytest.raises(Refused, match="no database nowhere"):
-        sinks.check(spark, "daily/out", table("nowhere.t"), 8, open_store)
+        sinks.check(spark, Claimant("daily/out", "", "out"), table("nowhere.t"), 8, open_store)
 
 
 ON_S3 = """
     import json, sys
     from functools import partial
+    from pathlib import Path
     from pyspark.sql import SparkSession
     from rekindle.engine.spark import tables
     from rekindle.engine.spark.publication import Publication
@@ -407,6 +408,14 @@ ON_S3 = """
     print("ANSWERS Directory", *(type(one).__name__ for one in answers))
     print("DAY", shown(spark.read.parquet(f"{root}/day")))
     bridge = jvm(spark).rekindle.spark.Bridge
+    spark.range(1000).repartition(1).write.parquet(f"file:{sys.argv[3]}")
+    (damaged,) = Path(sys.argv[3]).glob("part-*")
+    body = bytearray(damaged.read_bytes())
+    body[-1] ^= 1
+    damaged.write_bytes(body)
+    found = ((f"file:{damaged}", len(body)),)
+    cut = Publication("out", "daily/out", files(f"{root}/cut"), Fence(7, 1, 1), found, spark.range(1).schema.json())
+    print("CUT", type(publish(spark, cut, stores)).__name__, stores(f"{root}/cut").list_after("versions/v7-1-1/"))
     for levels in (0, 3):
         run = f"{root}/run{levels}"
         bridge.put(spark._jsparkSession, f"{run}/record", b"x")
@@ -424,7 +433,7 @@ def test_the_same_on_s3(s3: S3Server, tmp_path: Path) -> None:
     settings = s3.spark_settings | {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
     settings["spark.sql.warehouse.dir"] = str(tmp_path / "warehouse")
     mark = s3.mark()
-    arguments = s3.url("sinks"), json.dumps(s3.store_settings)
+    arguments = s3.url("sinks"), json.dumps(s3.store_settings), str(tmp_path / "damaged")
     driver = start_driver(script, *arguments, folder=tmp_path, settings=settings)
     try:
         assert driver.wait(180) == 0, driver.text()[-3000:]
@@ -436,6 +445,7 @@ def test_the_same_on_s3(s3: S3Server, tmp_path: Path) -> None:
     for name in ("Table", "Files", "Replace"):
         assert f"ANSWERS {name} SinkDone SinkDone SinkFenced" in said, said[-3000:]
     assert "ANSWERS Directory SinkDone SinkDone SinkFailed" in said, said[-3000:]
+    assert "CUT FilesLost []" in said, "closing a copy that failed puts its beginning under its name"
     assert "LEFT 0 ['record'] ['results']" in said, "a store keeps an object for the empty directory"
     assert "LEFT 3 ['record'] []" in said, "what is empty above a deleted attempt goes with it"
     for line in ("TABLE [(8, 80)]", "FILES [(8, 80)]", "REPLACED [(8, 80)]", "DAY [(7, 70)]"):

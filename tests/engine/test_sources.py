@@ -107,3 +107,25 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
 
     spark.dataSource.register(Clock)
     assert pin(spark.read.format("clock").load()).because == ("a Python data source",)
+
+
+def test_a_cached_frame_cannot_be_pinned(spark: SparkSession, folder: Path) -> None:
+    """What is cached stays as it was read, and is read again as it is now when it is lost."""
+    frame = read(spark, folder)
+    assert pin(frame.groupBy("id").count()).is_pinned
+    frame.cache()
+    try:
+        found = pin(read(spark, folder).groupBy("id").count())
+    finally:
+        frame.unpersist()
+    assert not found.is_pinned and found.because == ("a cached frame",)
+
+
+@pytest.mark.parametrize("name", ["ignoreCorruptFiles", "ignoreMissingFiles"])
+def test_files_that_may_be_skipped_are_not_pinned(spark: SparkSession, folder: Path, name: str) -> None:
+    said = (f"files that may be skipped ({name})",)
+    assert pin(spark.read.option(name.lower(), True).parquet(str(folder))).because == said
+    session = spark.newSession()
+    session.conf.set(f"spark.sql.files.{name}", "true")
+    assert pin(read(session, folder)).because == said
+    assert pin(session.read.option(name, False).parquet(str(folder))).is_pinned

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rekindle.engine import pointers
 from rekindle.engine.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
-from rekindle.engine.targets import PointerStore, Target, directory, files, replace, table, url
+from rekindle.engine.targets import PointerStore, Target, directory, files, replace, same_place, table, url
 from rekindle.errors import Refused
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
@@ -67,14 +67,14 @@ def test_one_spelling(given_path: str, expected: str) -> None:
     assert url(given_path) == expected
 
 
-def part(fence: Fence, source: str = "") -> Part:
-    return Part(fence, source or f"files of run {fence.order}", (10, 20))
+def part(fence: Fence, source: str = "", place: str = "") -> Part:
+    return Part(fence, source or f"files of run {fence.order}", (10, 20), place=place)
 
 
-def put(store: PointerStore, fence: Fence, *, adds: bool = False, source: str = "") -> Pointer:
+def put(store: PointerStore, fence: Fence, *, adds: bool = False, source: str = "", place: str = "") -> Pointer:
     """One publication; what is on top afterwards."""
-    mine = part(fence, source)
-    return advance(store, fence, lambda top: compose(top, mine, "daily", "{}", adds=adds))
+    mine = part(fence, source, place)
+    return advance(store, mine, lambda top: compose(top, mine, "daily", "{}", adds=adds))
 
 
 def chain(store: MemoryStore) -> list[Fence]:
@@ -90,7 +90,7 @@ def test_whoever_slept_through_a_later_publication_stops() -> None:
             put(store, TODAY)
         return compose(top, part(YESTERDAY), "daily", "{}", adds=False)
 
-    assert advance(store, YESTERDAY, sleep_through_today).fence == TODAY
+    assert advance(store, part(YESTERDAY), sleep_through_today).fence == TODAY
     assert chain(store) == [TODAY]
 
 
@@ -122,7 +122,7 @@ def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], nap
             return compose(top, part(fence), "daily", "{}", adds=adds)
 
         try:
-            top = advance(store, fence, prepare)
+            top = advance(store, part(fence), prepare)
         except TimeoutError:
             return
         sure.append(fence)
@@ -149,7 +149,7 @@ def test_a_free_number_below_the_top_counts_for_nothing() -> None:
             store.delete(POINTERS + name)
         return compose(top, part(Fence(2, 1, 1)), "daily", "{}", adds=False)
 
-    assert advance(store, Fence(2, 1, 1), sleep_across_a_gc).fence == Fence(5, 1, 1)
+    assert advance(store, part(Fence(2, 1, 1)), sleep_across_a_gc).fence == Fence(5, 1, 1)
     top = newest(store).pointer
     assert top is not None and top.fence == Fence(5, 1, 1)
 
@@ -187,6 +187,38 @@ def test_versions_that_add_are_named_after_what_they_add_to() -> None:
             Top(1, compose(Top(0, None), part(YESTERDAY), "daily", "{}", adds=True)), mine, "daily", "{}", adds=True
         ).version
     )
+
+
+def test_fences_of_two_places_are_not_compared() -> None:
+    """A location that was emptied counts from one again: its first run is not the one that is on top."""
+    store = MemoryStore()
+    put(store, Fence(41, 1, 1), place="aa")
+    late = put(store, Fence(1, 1, 1), place="aa", source="a late one")
+    assert late.fence == Fence(41, 1, 1), "within a place the later one stays"
+    top = put(store, Fence(1, 1, 1), place="bb")
+    assert (top.place, top.fence) == ("bb", Fence(1, 1, 1)) and top.version == "v1-1-1-bb"
+    assert newest(store).number == 2
+
+
+def test_an_addition_keeps_what_another_place_brought() -> None:
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1), adds=True, place="aa")
+    top = put(store, Fence(1, 2, 1), adds=True, place="bb")
+    assert [one.place for one in top.parts] == ["aa", "bb"]
+    assert len({name for name, _ in top.files()}) == 4, "no two have one name"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/out", "file:///out/"),
+        ("/out//day", "/out/day"),
+        ("s3://lake/out", "s3a://lake//out/"),
+    ],
+)
+def test_two_spellings_of_one_place(one: str, other: str) -> None:
+    assert same_place(url(one)) == same_place(url(other))
+    assert same_place(url(one)) != same_place(url(f"{one}2"))
 
 
 def race(store: PointerStore) -> None:

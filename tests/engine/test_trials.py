@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -55,6 +57,20 @@ def test_what_depends_on_order_or_chance_is_named(spark: SparkSession, pipeline:
     assert found["first"].doubts[0].startswith("First at test_trials.py:")
     assert found["drawn"].different == found["clean"].rows and found["drawn"].is_word_broken
     assert found["counted"].is_same and found["counted"].rows == 7, "each step is judged by what it does itself"
+
+
+def test_rows_that_only_the_second_run_has_are_seen(spark: SparkSession, pipeline: rk.Pipeline) -> None:
+    """One row for each partition: the second run has more of them, and all that the first one has."""
+
+    def one_row_each(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        if any(len(frame) for frame in frames):
+            yield pd.DataFrame({"x": [1]})
+
+    @pipeline.step(deterministic=True)
+    def marked(orders: DataFrame) -> DataFrame:
+        return orders.mapInPandas(one_row_each, "x long")
+
+    assert tried(spark, pipeline)["marked"].is_word_broken
 
 
 def test_what_fails_is_told_and_so_is_who_reads_it(spark: SparkSession, pipeline: rk.Pipeline) -> None:

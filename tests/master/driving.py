@@ -38,6 +38,7 @@ class Driven:
         config: MasterConfig = AT_ONCE,
         sinks: tuple[str, ...] = (),
         fingerprints: dict[str, Fingerprint] | None = None,
+        targets: dict[str, str] | None = None,
     ) -> None:
         self.graph: Graph = draw(drawing)
         self.now = 0
@@ -47,9 +48,8 @@ class Driven:
         self.maybe: RunState | None = None
         self.last: tuple[Event, ...] = ()
         self.out: list[Command] = []
-        self.give(
-            st.StartRun("run", "pipeline", 7, self.graph, sinks, fingerprints or {}, config, 1000, 42, "app1", "me")
-        )
+        key, known = ("run", "pipeline", 7), fingerprints or {}
+        self.give(st.StartRun(*key, self.graph, sinks, known, config, 1000, 42, "app1", "me", targets=targets or {}))
 
     @property
     def state(self) -> RunState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ from determinism_corpus.steps import STEPS
 from rekindle.engine.spark.layout import verdict_of
 from rekindle.engine.spark.session import attach
 from rekindle.engine.spark.trials import text_of_value
+
+AT_ONCE = 3  # Steps: most of what a small one takes is waiting.
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -33,6 +36,12 @@ def digest(frame: DataFrame) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
+def said(spark: SparkSession, name: str, number: int) -> Said:
+    frame = STEPS[name].frame(spark)
+    verdict = verdict_of(frame)
+    return Said(name, number, digest(frame), verdict.level.value, verdict.because)
+
+
 def main() -> None:
     folder, rounds, only = Path(sys.argv[1]), [int(text) for text in sys.argv[2].split(",")], sys.argv[3:]
     cloudpickle.register_pickle_by_value(steps)  # Executors cannot import it.
@@ -43,14 +52,11 @@ def main() -> None:
     for number in rounds:
         for table in ("t", "u"):
             spark.read.parquet(f"{folder}/round-{number}/{table}").createOrReplaceTempView(table)
-        for name, step in STEPS.items():
-            if only and name not in only:
-                continue
-            frame = step.frame(spark)
-            verdict = verdict_of(frame)
-            said = Said(name, number, digest(frame), verdict.level.value, verdict.because)
-            out.write(f"SAID {msgspec.json.encode(said).decode()}\n")
-            out.flush()
+        names = [name for name in STEPS if not only or name in only]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for one in pool.map(lambda name, number=number: said(spark, name, number), names):
+                out.write(f"SAID {msgspec.json.encode(one).decode()}\n")
+                out.flush()
     spark.stop()
 
 

@@ -44,6 +44,8 @@ ROW_WISE = _queries(
     ("numbers", "select id, k * 3 + 1 x, id % 5 r, round(d, 2) e, shiftleft(k, 2) h, m * 2 mm from t"),
     ("strings", "select id, upper(s), concat_ws('-', s, k), substr(s, 2, 3), regexp_replace(s, 'a', 'b') from t"),
     ("times", "select id, date_add(day, 3), date_trunc('hour', ts), year(day), datediff(day, date'2020-01-01') from t"),
+    ("text to timestamps", "select id, cast(concat('2020-01-0', 1 + k % 9, ' 10:00:00') as timestamp) x from t"),
+    ("a time of day", "select id, cast(concat('0', k % 9, ':30:00') as timestamp) x from t"),
     ("conditions", "select id, case when k > 3 then 'a' else s end c2, coalesce(n, 0), nullif(k, 2) from t"),
     ("filter", "select * from t where k in (1, 2, 3) and n is not null"),
     ("hashes", "select id, md5(s), sha2(s, 256), hash(id, s), xxhash64(k, s), crc32(b) from t"),
@@ -60,6 +62,7 @@ GROUPED = _queries(
     ("count", "select k, count(*) n, count(n) nn, count(distinct s) ds from t group by k"),
     ("sum of whole numbers", "select k, sum(id) x, sum(k) y from t group by k"),
     ("sum of decimals", "select k, sum(m) x, avg(m) y from t group by k"),
+    ("average of narrow decimals", "select k, avg(cast(m as decimal(9, 2))) x from t group by k"),
     ("sum of wide decimals", "select k, sum(wide) x from t group by k"),
     ("sum of doubles", "select k, sum(d) x from t group by k"),
     ("average of doubles", "select k, avg(d) x from t group by k"),
@@ -234,6 +237,9 @@ FRAMES = _made(
     sample_by=lambda spark: _t(spark).sampleBy("k", {1: 0.5, 2: 0.5}, seed=3),
     cube=lambda spark: _t(spark).cube("k", "day").count(),
     unpivot=lambda spark: _t(spark).select("id", "k", "n").unpivot("id", ["k", "n"], "what", "value"),
+    unpivot_of_chance=lambda spark: _t(spark).unpivot(
+        "id", [F.rand().alias("a"), F.rand().alias("b")], "what", "value"
+    ),
     window_in_total_order=lambda spark: _t(spark).withColumn(
         "x", F.sum("id").over(Window.partitionBy("k").orderBy("id").rangeBetween(-5, 0))
     ),

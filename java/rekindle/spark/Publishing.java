@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.spark;
 
+import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -136,12 +137,32 @@ public final class Publishing {
       throws IOException {
     boolean direct = WHOLE_ON_CLOSE.contains(to.getScheme());
     Path written = direct ? target : new Path(scratch, UUID.randomUUID().toString());
-    try (FSDataInputStream in = from.open(source);
-        FSDataOutputStream out = to.create(written, true)) {
-      IOUtils.copyBytes(in, out, BUFFER);
+    try (FSDataInputStream in = from.open(source)) {
+      FSDataOutputStream out = to.create(written, true);
+      try {
+        IOUtils.copyBytes(in, out, BUFFER);
+        if (out.getPos() != length) {
+          throw new EOFException(source + " ended after " + out.getPos() + " of " + length + " bytes");
+        }
+      } catch (IOException | RuntimeException e) {
+        forget(out, direct);
+        throw e;
+      }
+      out.close();
     }
     if (!direct && !to.rename(written, target) && to.getFileStatus(target).getLen() != length) {
       throw new IOException("could not rename " + written + " to " + target);
+    }
+  }
+
+  /** A copy that failed. Closing it would put what was written so far under its name, where files appear on close. */
+  private static void forget(FSDataOutputStream out, boolean appearsOnClose) {
+    try {
+      out.abort();
+    } catch (UnsupportedOperationException e) {
+      if (!appearsOnClose) {
+        IOUtils.closeStream(out);
+      }
     }
   }
 

@@ -26,6 +26,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -64,7 +65,9 @@ public final class Sources {
       }
     }
     for (LogicalPlan node : optimized) {
-      if (node instanceof LogicalRelation relation) {
+      if (node instanceof InMemoryRelation) {
+        lines.add("unpinned\tInMemoryRelation");
+      } else if (node instanceof LogicalRelation relation) {
         files(relation, filters.getOrDefault(relation, NO_FILTERS), lines);
       }
     }
@@ -121,6 +124,7 @@ public final class Sources {
     Table table = relation.table();
     if (table instanceof FileTable files) {
       listed(files.fileIndex(), NO_FILTERS, lines);
+      maySkip(relation.options().asCaseSensitiveMap(), SQLConf.get(), lines);
       return;
     }
     String version = version(table);
@@ -151,7 +155,25 @@ public final class Sources {
         lines.add(kept.pin());
       } else if (!(files.location() instanceof CommittedFiles)) {
         listed(files.location(), filters, lines);
+        SQLConf conf = files.sparkSession().sessionState().conf();
+        maySkip(CollectionConverters.asJava(files.options()), conf, lines);
       }
+    }
+  }
+
+  /** Whatever goes wrong while such a file is read, the rest of it is left out: two reads need not give the same rows. */
+  private static void maySkip(Map<String, String> options, SQLConf conf, List<String> lines) {
+    boolean corrupt = conf.ignoreCorruptFiles();
+    boolean missing = conf.ignoreMissingFiles();
+    for (Map.Entry<String, String> option : options.entrySet()) {
+      if (option.getKey().equalsIgnoreCase("ignoreCorruptFiles")) {
+        corrupt = Boolean.parseBoolean(option.getValue());
+      } else if (option.getKey().equalsIgnoreCase("ignoreMissingFiles")) {
+        missing = Boolean.parseBoolean(option.getValue());
+      }
+    }
+    if (corrupt || missing) {
+      lines.add("unpinned\tfiles that may be skipped (" + (corrupt ? "ignoreCorruptFiles" : "ignoreMissingFiles") + ")");
     }
   }
 

@@ -27,6 +27,7 @@ class Choices:
     force: bool = False
     without: tuple[str, ...] = ()
     republish: bool = False
+    take_target: tuple[str, ...] = ()
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
 
@@ -40,6 +41,7 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         force=choices.force,
         without=choices.without,
         republish=choices.republish,
+        take_target=choices.take_target,
     )
 
 
@@ -55,12 +57,13 @@ def with_choices(command: Command) -> Command:
         force: bool,
         without: tuple[str, ...],
         republish: bool,
+        take_target: tuple[str, ...],
         strategy: str | None,
         master: str | None,
         conf: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        choices = Choices(accept_change, replace_, force, without, republish, master or "", _conf(conf))
+        choices = Choices(accept_change, replace_, force, without, republish, take_target, master or "", _conf(conf))
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
         return command(*arguments, settings=settings, choices=choices, **others)
@@ -103,6 +106,12 @@ _OPTIONS = (
         "--republish",
         is_flag=True,
         help="Publish again what is published already, where what it was made from changed: all such sinks together.",
+    ),
+    click.option(
+        "--take-target",
+        multiple=True,
+        metavar="SINK",
+        help="The target of SINK, which runs of another location published into, is this one's from now on.",
     ),
     click.option("--force", is_flag=True, help="Take the run over from a master that still shows life."),
     click.option(

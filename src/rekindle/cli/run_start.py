@@ -108,7 +108,8 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
         hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), *word, starting.named, number])}"
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
-        hint = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
+        again = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
+        hint = f"nothing, if the later publication is right; to replace it: {again}"
     return type(error)(message, hint, is_resumable=error.is_resumable)
 
 
@@ -116,6 +117,7 @@ def _words(starting: Starting) -> list[str]:
     """The flags of this start that the next one needs too."""
     choices = starting.choices
     found = _location(starting)
+    found += [word for sink in choices.take_target for word in ("--take-target", sink)]
     found += ["--master", choices.master] if choices.master else []
     return found + [word for key, value in choices.conf for word in ("--conf", f"{key}={value}")]
 

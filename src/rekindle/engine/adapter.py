@@ -30,7 +30,8 @@ Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is to be prepared: checked steps, producers first, with the parameters and constants of one run, and where
-    its results lie. `order` is the run's place among all runs of the pipeline."""
+    its results lie. `order` is the run's number among all runs of the pipeline in `place`, its location; `takes` are
+    sinks whose targets another location published into, and are this one's from now on."""
 
     pipeline: str
     order: int
@@ -40,16 +41,19 @@ class Wanted:
     settings: Mapping[str, str]
     root: str
     stores: Stores
+    place: str = ""
+    takes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
-    for every declared step what became of it; `sinks` are the kept steps that are published; `doubts` are what makes a
-    kept step not determinate; `cores` is how many tasks the engine can work on at once, 0 where it cannot tell;
-    `missing` looks which partitions of these segments have lost their files; `tasks` is how many tasks of all stages an
-    attempt would take, None where that is not known before it starts; `settings` are those that were wanted, and what
-    could only be pinned when the sources were known."""
+    for every declared step what became of it; `sinks` are the kept steps that are published, `targets` says for each in
+    words which sink it is and where it goes; `doubts` are what makes a kept step not determinate; `cores` is how many
+    tasks the engine can work on at once, 0 where it cannot tell; `missing` looks which partitions of these segments
+    have lost their files; `tasks` is how many tasks of all stages an attempt would take, None where that is not known
+    before it starts; `settings` are those that were wanted, and what could only be pinned when the sources were
+    known."""
 
     engine: Engine
     graph: Graph
@@ -62,6 +66,7 @@ class Prepared:
     missing: Missing = lambda counted: {}
     tasks: Tasks = lambda command: None
     settings: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
 
 
 def engine_module(name: str) -> Any:

@@ -55,7 +55,7 @@ def _of_the_group(part: str, old: str, new: str) -> str:
     match part:
         case "input":
             return f"the input changed{_values(_without_digest(old), _without_digest(new))}"
-        case "python" | "pyspark":
+        case "python" | "pyspark" | "java":
             return f"{part}: {old or 'unknown'} -> {new or 'unknown'}"
         case _:
             return f"the {part} {_happened(old, new)}{_values(old, new)}"

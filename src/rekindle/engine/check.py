@@ -15,7 +15,7 @@ from typing import get_args
 from rekindle.engine.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import name_of, place_of
-from rekindle.engine.targets import Target
+from rekindle.engine.targets import Table, Target, same_place, url
 from rekindle.errors import GraphRefused, ParameterRefused
 from rekindle.model.kinds import KeepUntil
 
@@ -127,9 +127,14 @@ def _shared_targets(declared: Sequence[Declared]) -> Iterator[Fault]:
     """Two sinks of one run have the same fence: each would take the other's publication for its own."""
     seen: dict[str, Declared] = {}
     for one in declared:
-        if one.target is not None and (first := seen.setdefault(one.target.shown, one)) is not one:
+        if one.target is not None and (first := seen.setdefault(_spelt(one.target), one)) is not one:
             text = f"{one.name} publishes to {one.target.shown}, and so does {first.name} ({first.place})"
             yield Fault(one.place, text, "give it another target, or unite the two in one step")
+
+
+def _spelt(target: Target) -> str:
+    """Tables are looked at again when there is a catalog."""
+    return target.shown if isinstance(target, Table) else same_place(url(target.path))
 
 
 def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:

@@ -80,6 +80,11 @@ class Declared:
     def has_layout(self) -> bool:
         return bool(self.keys) or self.partitions is not None
 
+    @property
+    def destination(self) -> str:
+        """Of a sink: what is published where, in words."""
+        return f"{self.name} to {self.target.shown}" if self.target is not None else ""
+
     def parameter_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of the run as this function sees them: what was given, else its own defaults."""
         asked = (one for one in self.arguments if one.binding is Binding.PARAMETER)

@@ -8,6 +8,8 @@ Rules
 - A number with an unknown answer is tried again with the same bytes until the answer is certain.
 - A pointer is a whole version: its parts, one per run that published into it. A run has one part however often its
   masters publish: a later fence of the same run replaces it, or keeps it if it was copied from the same files.
+- Only fences of one place can be compared: two locations count their runs each for itself. A publication from another
+  place goes on top only on the user's word; then those of the old place are refused.
 - After a put the top is read again: a number below the top may be free where old pointers were removed.
 - Removing is gc's, not ours. It may remove pointers and versions below the top that are older than readers live.
 """
@@ -33,21 +35,31 @@ UNKNOWN_WAIT_SECONDS = 0.2
 
 class Part(msgspec.Struct, frozen=True):
     """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
-    names the partitions that its user left out, of this result and of those it was made from."""
+    names the partitions that its user left out, of this result and of those it was made from; `place` is where its
+    pipeline's runs are counted."""
 
     fence: Fence
     source: str
     bytes: tuple[int, ...]
     holes: str = ""
+    place: str = ""
+
+    @property
+    def version(self) -> str:
+        return version_of(self.fence, self.place)
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The run that brought it, among those of all places."""
+        return self.place, self.fence.order
 
     def files(self) -> list[tuple[str, int]]:
         """(name, bytes) in a version directory. No two publications use the same name."""
-        version = version_of(self.fence)
-        return [(f"part-{index:05d}-{version}.parquet", length) for index, length in enumerate(self.bytes)]
+        return [(f"part-{index:05d}-{self.version}.parquet", length) for index, length in enumerate(self.bytes)]
 
     def is_same(self, other: Part) -> bool:
         """The same run brought the same files, whichever of its masters did it."""
-        return self.fence.order == other.fence.order and self.source == other.source
+        return self.run == other.run and self.source == other.source
 
 
 class Pointer(msgspec.Struct, frozen=True):
@@ -59,6 +71,7 @@ class Pointer(msgspec.Struct, frozen=True):
     schema: str
     parts: tuple[Part, ...]
     format: int = FORMAT
+    place: str = ""
 
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
@@ -79,8 +92,9 @@ class Top(msgspec.Struct, frozen=True):
     pointer: Pointer | None
 
 
-def version_of(fence: Fence) -> str:
-    return f"v{fence.order}-{fence.epoch}-{fence.number}"
+def version_of(fence: Fence, place: str = "") -> str:
+    """Part of the names of everything that one publication writes: no other one has it."""
+    return f"v{fence.order}-{fence.epoch}-{fence.number}{f'-{place}' if place else ''}"
 
 
 def identify(files: Iterable[tuple[str, int]]) -> str:
@@ -105,22 +119,23 @@ def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Poi
     """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
     old = top.pointer.parts if top.pointer is not None else ()
     same = next((one for one in old if one.is_same(part)), part)
-    kept = tuple(one for one in old if one.fence.order != part.fence.order) if adds else ()
+    kept = tuple(one for one in old if one.run != part.run) if adds else ()
     parts = (*kept, same)
     if top.pointer is not None and parts == old:
         version = top.pointer.version
     else:
-        version = f"{version_of(part.fence)}-on-{top.number}" if adds else version_of(part.fence)
-    return Pointer(part.fence, owner, version, schema, parts)
+        version = f"{part.version}-on-{top.number}" if adds else part.version
+    return Pointer(part.fence, owner, version, schema, parts, place=part.place)
 
 
-def advance(store: PointerStore, fence: Fence, prepare: Callable[[Top], Pointer], folder: str = POINTERS) -> Pointer:
-    """Put a publication on top, unless it or a later one is there. Returns what is on top in the end.
+def advance(store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS) -> Pointer:
+    """Put a publication on top, unless it or a later one of its place is there. Returns what is on top in the end.
 
-    `prepare` makes everything the pointer will name; it is called again if another publication came first."""
+    `prepare` makes everything the pointer will name, and refuses a top of another place; it is called again if another
+    publication came first."""
     for _ in range(ROUNDS_MAX):
         top = newest(store, folder)
-        if top.pointer is not None and top.pointer.fence >= fence:
+        if top.pointer is not None and top.pointer.place == part.place and top.pointer.fence >= part.fence:
             return top.pointer
         body = encode(prepare(top))
         if put_certainly(store, f"{folder}{top.number + 1:020d}", body):

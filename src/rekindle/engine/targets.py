@@ -182,6 +182,13 @@ def url(path: str) -> str:
     return path.rstrip("/")
 
 
+def same_place(base: str) -> str:
+    """Equal for two spellings of one place."""
+    scheme, colon, rest = base.partition(":")
+    scheme = "s3a" if scheme in ("s3", "s3n") else scheme
+    return f"{scheme}{colon}/{re.sub('/+', '/', rest).strip('/')}"
+
+
 def is_local(path: str) -> bool:
     """On disk, where one rename moves a whole directory."""
     return urlsplit(path).scheme in ("", "file")

@@ -117,6 +117,7 @@ def _started(event: ev.RunStarted) -> RunState:
         memory=BackoffState(),
         fingerprints=event.fingerprints,
         settings=event.settings,
+        targets=event.targets,
     )
 
 
@@ -143,6 +144,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         application=event.application,
         owner=event.owner,
         layout=state.layout if event.graph is None else Layout(event.graph),
+        targets=state.targets if event.targets is None else event.targets,
         attempts=attempts,
         steps=steps,
         phase=Phase.RUNNING if is_resumed else state.phase,

@@ -52,7 +52,7 @@ class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 class RunStarted(_Event, frozen=True, tag=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
     constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
-    `sinks` are published when all is committed."""
+    `sinks` are published when all is committed; `targets` says in words where each goes."""
 
     run: str
     pipeline: str
@@ -65,12 +65,14 @@ class RunStarted(_Event, frozen=True, tag=True):
     seed: int
     at_ms: int
     settings: dict[str, str] = {}
+    targets: dict[str, str] = {}
 
 
 class EpochOpened(_Event, frozen=True, tag=True):
     """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
     are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
-    user's word: sinks whose inputs come back as something else are published again."""
+    user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
+    nobody can have read yet goes elsewhere."""
 
     epoch: int
     application: str
@@ -78,6 +80,7 @@ class EpochOpened(_Event, frozen=True, tag=True):
     at_ms: int
     graph: GraphSpec | None = None
     may_republish: bool = False
+    targets: dict[str, str] | None = None
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):

@@ -5,6 +5,7 @@ Rules
 - A changed step is not an error: it opens a new generation, or keeps what is committed on the user's word. A changed
   input is refused unless the user names the step.
 - What does not survive the old application is lost, as a fact of its own.
+- A sink that is published, or may be, stays where it is: another target is refused, as are other sinks.
 - A published sink whose own code changed is refused, unless the user allows it to be published again.
 """
 
@@ -28,7 +29,7 @@ from rekindle.master.events import (
 )
 from rekindle.master.graph_spec import GraphSpec
 from rekindle.master.holes import leave_out, refuse_holes
-from rekindle.master.settled import affected, refuse_published
+from rekindle.master.settled import affected, refuse_moved, refuse_published
 from rekindle.master.state import Phase, RunState
 from rekindle.master.stimuli import CloseRun, StartRun, TakeOver
 from rekindle.model.because import CodeChanged
@@ -56,6 +57,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             seed=stimulus.seed,
             at_ms=now_ms,
             settings=stimulus.settings,
+            targets=stimulus.targets,
         ),
         EpochOpened(1, stimulus.application, stimulus.owner, now_ms),
     )
@@ -67,8 +69,9 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     spec = GraphSpec.of(stimulus.graph)
     changes = _check(state, stimulus, spec)
     graph = None if spec == state.layout.spec else spec
+    targets = None if stimulus.targets == state.targets else stimulus.targets
     epoch = EpochOpened(
-        state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph, may_republish=stimulus.republish
+        state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph, stimulus.republish, targets
     )
     draft.add(epoch)
     if stimulus.application != state.application:
@@ -108,6 +111,7 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
     _refuse_closed(state)
     if state.phase is Phase.CLOSING:
         raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
+    refuse_moved(state, stimulus.targets)
     if state.phase is Phase.SUCCEEDED:
         refuse_holes(state, stimulus.without, frozenset())
         return {}

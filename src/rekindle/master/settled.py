@@ -6,13 +6,14 @@ Rules
 - A published sink that could only start over stops the run as well: what would come is not known.
 - A sink whose target may have taken it is settled like one that is known to be published: a driver died, or heard an
   error, after its publication was opened.
+- Where a settled sink goes does not change either: a summary would name a place in which nothing is.
 - On the user's word, which holds for one epoch, every settled sink that was made from what differs counts as not
   published. Then all that changed is made again, and they are published together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from rekindle.errors import Refused
 from rekindle.master.digests import Digests
@@ -126,3 +127,18 @@ def refuse_published(state: RunState, changed: Collection[str]) -> None:
                 f"{sink} {is_published}, and {' and '.join(found)} changed since",
                 hint="--republish publishes it again with all that changed, --accept-change keeps it as it is",
             )
+
+
+def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:
+    """What is published, or may be, stays where it is; and a run has the sinks that it started with. `targets` are
+    those of the code as it is now."""
+    if state.sinks and not state.targets:
+        return  # Its journal was written before targets were noted.
+    hint = "restore it, or start a new run with --new"
+    for sink in sorted(state.targets.keys() ^ targets.keys()):
+        told = f"{targets[sink]} is new" if sink in targets else f"{state.targets[sink]} is gone"
+        raise Refused(f"run {state.run} was started with other sinks: {told}", hint=hint)
+    for sink in sorted(state.settled):
+        if state.targets[sink] != targets[sink]:
+            is_published = "is published" if sink in state.published else "may be published"
+            raise Refused(f"{state.targets[sink]} {is_published}, and now it is {targets[sink]}", hint=hint)

@@ -160,6 +160,7 @@ class RunState(msgspec.Struct, frozen=True):
     sizes: dict[AttemptId, int] = {}
     is_pinned: bool = False
     republisher: str = ""
+    targets: dict[str, str] = {}
 
     @property
     def settled(self) -> frozenset[str]:

@@ -34,12 +34,14 @@ class StartRun(msgspec.Struct, frozen=True):
     application: str
     owner: str
     settings: dict[str, str] = {}
+    targets: dict[str, str] = {}
 
 
 class TakeOver(msgspec.Struct, frozen=True):
     """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
     the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
-    that failed and are to be left out; `republish` allows what is published to be replaced, where it changed."""
+    that failed and are to be left out; `republish` allows what is published to be replaced, where it changed; `targets`
+    says in words where each sink goes now."""
 
     application: str
     owner: str
@@ -49,6 +51,7 @@ class TakeOver(msgspec.Struct, frozen=True):
     replaced: frozenset[str] = frozenset()
     without: dict[str, Partitions] = {}
     republish: bool = False
+    targets: dict[str, str] = {}
 
 
 class CommitsSeen(msgspec.Struct, frozen=True):

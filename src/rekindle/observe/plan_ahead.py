@@ -194,7 +194,9 @@ def _loss(state: RunState, command: cmd.StartAttempt, now_ms: int) -> Loss:
     if done:
         _, state = decision(state, _commits(command, done), now_ms)
     before = state
-    take_over = st.TakeOver(f"{state.application}?", "", state.layout.graph, dict(state.fingerprints))
+    take_over = st.TakeOver(
+        f"{state.application}?", "", state.layout.graph, dict(state.fingerprints), targets=dict(state.targets)
+    )
     _, state = decision(state, take_over, now_ms)
     for attempt in tuple(state.attempts):
         if attempt.epoch != state.epoch:

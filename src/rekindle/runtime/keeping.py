@@ -18,7 +18,7 @@ from typing import Any
 from rekindle.engine.changes import describe_change
 from rekindle.engine.port import Engine
 from rekindle.errors import RunClosed
-from rekindle.journal.keys import claim, enlist, find_claim
+from rekindle.journal.keys import claim, enlist, find_claim, identify
 from rekindle.journal.store import Store
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.graph_spec import GraphSpec
@@ -97,6 +97,7 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
         return _Start(make_ready(wish, make, run, None, enlist(store, wish.pipeline, run)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
         refuse_living(run, sign_of(store, wish.pipeline, run, options.stale_seconds), options.stale_seconds)
+    identify(store, wish.pipeline)
     ready = make_ready(wish, make, run, known, known.order)
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard

@@ -58,6 +58,7 @@ class Intent:
     constants: Constants | None = None
     without: Mapping[str, Partitions] = field(default_factory=dict)
     republish: bool = False
+    targets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
             intent.replaced,
             dict(intent.without),
             intent.republish,
+            dict(intent.targets),
         )
     return StartRun(
         intent.run,
@@ -238,6 +240,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
         application,
         str(this_process()),
         dict(constants.settings),
+        dict(intent.targets),
     )
 
 

@@ -27,6 +27,7 @@ class RunOptions:
     replace         sources that are read again although they changed
     without         partitions that failed and are left out, such as "enriched[173]": published with a hole
     republish       publish again what is published already, where what it was made from changed
+    take_target     sinks whose targets were published into from another location: they are this one's from now on
     force           take the run over from a master that still shows life
     storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
     digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
@@ -44,6 +45,7 @@ class RunOptions:
     replace: Sequence[str] = ()
     without: Sequence[str] = ()
     republish: bool = False
+    take_target: Sequence[str] = ()
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"

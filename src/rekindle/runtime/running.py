@@ -17,8 +17,9 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
+from rekindle.engine.targets import is_local
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
-from rekindle.journal.keys import claim, enlist, find_claim, next_order
+from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import refuse_living
@@ -36,6 +37,9 @@ from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
+
+# The place of a pipeline that never ran in its location: no target can be of it.
+NOT_COUNTED_YET = "new"
 
 MakeAdapter = Callable[[], Adapter]
 
@@ -78,12 +82,13 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     name = "" if options.new else options.run
     name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
     known = _known(store, wish, name)
-    _refuse_published(wish, known)
+    refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
     if known is not None and not options.force:
         sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
         refuse_living(name, sign, options.stale_seconds)
+    identify(store, wish.pipeline)
     ready = make_ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
     return sum_up(wish, ready, *perform(wish, ready))
 
@@ -130,7 +135,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     held = None if options.new else find_claim(store, wish.pipeline, wish.key)
     name = options.run or (held.run if held else "")
     known = _known(store, wish, name) if name else None
-    _refuse_published(wish, known)
+    refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return done_plan(known, Told(sizes=sizes))
     order = known.order if known else next_order(store, wish.pipeline)
@@ -142,8 +147,9 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
 
 
 def stores_of(storage: Mapping[str, str]) -> Stores:
-    """Targets may lie elsewhere; a disk takes no options."""
-    return lambda url: open_store(url, storage)
+    """Targets may lie elsewhere; a disk takes no options. On a disk they are what Spark takes them for: a name in which
+    `#`, `?` and `%` are letters."""
+    return lambda url: open_store(url.removeprefix("file:") if is_local(url) else url, storage)
 
 
 def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
@@ -158,11 +164,16 @@ def _known(store: Store, wish: Wish, name: str) -> RunState | None:
     return known
 
 
-def _refuse_published(wish: Wish, known: RunState | None) -> None:
-    """Said before the run is called done: what is published cannot be left out."""
+def refuse_done(wish: Wish, known: RunState | None) -> None:
+    """Said before the run is called done: what is published cannot be left out, nor be elsewhere."""
     without = _left_out(wish, known)
-    if known is not None and known.phase is Phase.SUCCEEDED:
-        refuse_holes(known, without, ())
+    if known is None or known.phase is not Phase.SUCCEEDED:
+        return
+    refuse_holes(known, without, ())
+    was, now = set(known.targets.values()), {one.destination for one in wish.steps if one.target is not None}
+    if was != now and (known.targets or not known.sinks):
+        told = [*(f"{one} is done" for one in sorted(was - now)), *(f"{one} is not" for one in sorted(now - was))]
+        raise Refused(f"run {known.run} published something else: {', '.join(told)}", "start a new run with --new")
 
 
 def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
@@ -196,6 +207,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         replace(constants, settings={**constants.settings, **prepared.settings}),
         _left_out(wish, known),
         wish.options.republish,
+        prepared.targets,
     )
     return Ready(known, prepared, intent)
 
@@ -211,6 +223,8 @@ def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted
         constants.settings,
         run_root(wish.location, wish.pipeline, name),
         stores_of(wish.options.storage),
+        find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
+        frozenset(wish.options.take_target),
     )
 
 
@@ -235,7 +249,7 @@ def _failure_of(state: RunState) -> RunFailed:
         return PublishedDiffers("\n".join(told), hint)
     is_resumable = failing is None or failing.is_resumable
     again = "correct it and run the same again: what is kept is reused"
-    hint = again if is_resumable else "start a new run: rk.RunOptions(new=True)"
+    hint = again if is_resumable else "nothing, if the later one is right; rk.RunOptions(new=True) would replace it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
 
 

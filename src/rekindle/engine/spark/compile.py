@@ -47,13 +47,16 @@ Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
-    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published.
-    `settings` are those it was compiled with, the number of partitions among them."""
+    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published,
+    `targets` says in words which sink each is and where it goes, `named` gives the kept step of a sink. `settings` are
+    those it was compiled with, the number of partitions among them."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
     why: dict[str, str]
     sinks: dict[str, Target]
+    targets: dict[str, str]
+    named: dict[str, str]
     settings: dict[str, str]
 
 
@@ -83,7 +86,15 @@ def compile_pipeline(
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
-    return Compiled(groups, members, why, _sinks(declared, decisions), pinned)
+    return Compiled(
+        groups,
+        members,
+        why,
+        _sinks(declared, decisions),
+        _targets(declared, decisions),
+        _named(declared, decisions),
+        pinned,
+    )
 
 
 def partitions_for(pins: Sequence[Pin], usual: int) -> int:
@@ -96,6 +107,14 @@ def partitions_for(pins: Sequence[Pin], usual: int) -> int:
 
 def _sinks(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, Target]:
     return {decisions[one.name].of or one.name: one.target for one in declared if one.target is not None}
+
+
+def _targets(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, str]:
+    return {decisions[one.name].of or one.name: one.destination for one in declared if one.target is not None}
+
+
+def _named(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, str]:
+    return {one.name: decisions[one.name].of or one.name for one in declared if one.target is not None}
 
 
 def _look_at_all(

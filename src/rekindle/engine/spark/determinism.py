@@ -10,7 +10,11 @@ A known name is not enough where values count as equal that are not the same:
 - strings with a collation, where equal ones are put together or compared: one spelling is kept, the first to come;
 - zeros, which have a sign: `max` keeps the first. (Grouping and `distinct` make them one, so these are no danger);
 - sums: exact in whole numbers, and in decimals of up to 28 digits, which have ten more before they overflow;
+- averages: exact in decimals of 12 to 28 digits. Those of fewer Spark adds as doubles;
+- text that becomes a timestamp: a time of day alone gets the date of the day on which the task runs;
 - windows: rows with equal sort keys are peers in a rank and in a frame by range, in a frame by rows they are not;
+- maps, which are the same in any order of their entries, for a digest too: what tells the order of a map that it was
+  given makes other rows of the same input;
 - duplicates by some columns, and limits: which row stays is told by a column that is no key.
 
 A list of what was met has the order of the rows, unless it is sorted on the spot, by values that are the same if they
@@ -36,9 +40,11 @@ FLOATS = re.compile(r'"(double|float)"')
 DECIMAL = re.compile(r'"decimal\((\d+),')
 COLLATED = re.compile(r" collate (?!UTF8_BINARY\b)|__COLLATIONS")
 DIGITS_MAX = 28
+AVERAGED_DIGITS_MIN = 12
 NODES_MAX = 300
 NOW = re.compile(r"^\s*(now|today|yesterday|tomorrow)\b", re.IGNORECASE)
 TIMES = ("date", "timestamp", "timestamp_ntz")
+TIME_OF_DAY = re.compile(r"^\s*T?\d{1,2}:")
 
 
 class Doubt(Enum):
@@ -90,6 +96,14 @@ def _doubts(node: Node, is_collated: bool) -> Iterator[tuple[Doubt, str]]:
         yield Doubt.OPAQUE if node.fields.get("evalType") in ROW_WISE else Doubt.ORDER, name
     elif name not in known.KNOWN:
         yield Doubt.ORDER, name
+    if _tells_map_order(node):
+        yield Doubt.OPAQUE, f"{name} in the order of a map"
+    if _takes_todays_date(node):
+        yield Doubt.OPAQUE, f"{name} of text to timestamps"
+    if name == "Expand" and not _is_grouping(node):
+        # Spark writes the expressions of no Expand down: those of unpivot could be anything.
+        yield Doubt.ORDER, "Expand of expressions that are not told"
+        yield Doubt.CONSTANT, "Expand of expressions that are not told"
     if _is_now(node):
         yield Doubt.CONSTANT, "a word for the current time"
     if _is_place_of_row(node):
@@ -116,8 +130,9 @@ def _order_of(node: Node) -> str:
 def _inexact(node: Node) -> str:
     value, *_ = node.children or (node,)
     if node.name == "Average":
-        is_exact = _digits(value) <= DIGITS_MAX and _is_decimal(value)
-        return "" if is_exact else "Average not of decimals"
+        digits = [int(text) for text in DECIMAL.findall(_types(value))] if _says_type(value) else []
+        is_exact = len(digits) == 1 and AVERAGED_DIGITS_MIN <= digits[0] <= DIGITS_MAX
+        return "" if is_exact else f"Average not of decimals of {AVERAGED_DIGITS_MIN} to {DIGITS_MAX} digits"
     if _makes_floats(value):
         return f"{node.name} of floating point"
     is_wide = node.name == "Sum" and _digits(value) > DIGITS_MAX
@@ -143,12 +158,6 @@ def _says_type(node: Node) -> bool:
     return "dataType" in node.fields
 
 
-def _is_decimal(value: Node) -> bool:
-    if _says_type(value):
-        return bool(DECIMAL.search(_types(value)))
-    return value.name in known.KEEPS_DECIMALS and all(map(_is_decimal, value.children))
-
-
 def _digits(value: Node) -> int:
     """At least as many digits as a decimal result can have; 0 if there is none. Too many if it is too deep to tell."""
     if sum(1 for _ in islice(walk(value), NODES_MAX)) == NODES_MAX:
@@ -160,9 +169,11 @@ def _digits_of(value: Node) -> int:
     if _says_type(value):
         return max((int(text) for text in DECIMAL.findall(_types(value))), default=0)
     below = [_digits_of(child) for child in value.children]
-    if not any(below):
-        return 0
-    return sum(below) + 1 if value.name == "Multiply" else max(below) + (value.name in {"Add", "Subtract"})
+    if value.name in known.READS_DECIMALS or (value.name == "Divide" and any(below)):
+        return DIGITS_MAX + 1
+    if value.name in {"Multiply", "Add", "Subtract"} and any(below):
+        return sum(below) + 1  # Of a sum: as many before the point as one has, and behind it as the other.
+    return max(below, default=0)
 
 
 def _frame(window: Node) -> str:
@@ -205,6 +216,46 @@ def _is_now(node: Node) -> bool:
     below = list(walk(node))
     is_constant = not any(one.name in {"AttributeReference", "NamedLambdaVariable"} for one in below)
     return is_constant and any(NOW.search(str(one.fields.get("value", ""))) for one in below)
+
+
+def _takes_todays_date(node: Node) -> bool:
+    """Spark completes a time of day with the current date, row by row. Text that is there to see has a date or none; a
+    format says what is not there."""
+    match node.name:
+        case "Cast":
+            (value,) = node.children
+            is_seen = value.name == "Literal" and not TIME_OF_DAY.search(str(value.fields.get("value", "")))
+            return node.fields.get("dataType") == "timestamp" and not is_seen and _may_be_text(value)
+        case "ParseToTimestamp":
+            return node.fields.get("format") is None and node.fields.get("dataType") == "timestamp"
+        case "JsonToStructs" | "CsvToStructs" | "VariantGet":
+            return '"timestamp"' in _types(node)
+        case _:
+            return False
+
+
+def _tells_map_order(node: Node) -> bool:
+    is_text = node.name == "Cast" and "string" in _types(node)
+    below = walk(node, lambda one: one.name in known.ASKS_MAP)
+    return (is_text or node.name in known.TELLS_MAP_ORDER) and any(map(_is_map, below))
+
+
+def _is_map(value: Node) -> bool:
+    """A column, also one with a map inside. A map that the step itself makes has the order it was made in."""
+    return value.name == "AttributeReference" and '"map"' in _types(value)
+
+
+def _may_be_text(value: Node) -> bool:
+    if _says_type(value):
+        return "string" in _types(value)
+    if value.name in known.CHOOSES:
+        return any(map(_may_be_text, value.children))
+    return value.name not in known.NO_TEXT
+
+
+def _is_grouping(expand: Node) -> bool:
+    """Of rollups, cubes and grouping sets: only columns and nulls, since Spark computes what is grouped by below."""
+    return "spark_grouping_id" in json.dumps(expand.fields.get("output"))
 
 
 def _is_place_of_row(node: Node) -> bool:

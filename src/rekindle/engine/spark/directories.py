@@ -3,7 +3,8 @@
 Written once
 - The label `_rekindle` says who claimed the directory, for which run and which committed files. It is never replaced.
 - On disk the files and the label are staged beside it under a hidden name; the act is one rename, which fails where
-  something is.
+  something is. The name begins with a dot: Spark shows `_rekindle-day=7` to readers of the directory above. What
+  earlier masters of the run staged goes when the directory is there.
 - On object stores the act is a put-if-absent of the label, before the first file. Masters of one run that publish the
   same files share the claim: they write the same names and bytes. `_SUCCESS` is written last.
 
@@ -17,6 +18,7 @@ Replaced
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -34,14 +36,16 @@ from rekindle.engine.pointers import (
     version_of,
 )
 from rekindle.engine.spark import copying
-from rekindle.engine.spark.publication import Publication, check_owner, write
+from rekindle.engine.spark.publication import Claimant, Publication, write
 from rekindle.engine.targets import Directory, PointerStore, is_local, url
 from rekindle.errors import Refused
 from rekindle.master.events import Fence
 
 LABEL = "_rekindle"
 HIDDEN_POINTERS = f"{LABEL}/{POINTERS}"
-OURS = re.compile(r"-v(\d+)-(\d+)-(\d+)\.parquet$")
+STAGED = ".rekindle"
+VERSION = re.compile(r"v(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?")
+OURS = re.compile(rf"-{VERSION.pattern}\.parquet$")
 
 
 def claim(spark: SparkSession, what: Publication, target: Directory, store: PointerStore) -> Fence | None:
@@ -69,9 +73,9 @@ def written_once(target: Directory, label: Pointer) -> Refused:
 
 def _on_disk(spark: SparkSession, what: Publication, target: Directory, store: PointerStore) -> Fence | None:
     label = label_of(spark, target, store)
+    place = Path(url(target.path).removeprefix("file:"))
     if label is None:
-        place = Path(url(target.path).removeprefix("file:"))
-        staged = place.with_name(f"{LABEL}-{place.name}-{version_of(what.fence)}")
+        staged = place.with_name(_staged(place, version_of(what.fence, what.place)))
         write(spark, what, f"file:{staged}", f"file:{staged}/_scratch", what.copies(what.part()))
         copying.put(spark, f"file:{staged}/{LABEL}", encode(_claim(what)))
         try:
@@ -80,7 +84,23 @@ def _on_disk(spark: SparkSession, what: Publication, target: Directory, store: P
             label = label_of(spark, target, store)
             if label is None:
                 raise
+    _remove_staged(place, what)
     return None if label is None else _judge(what, target, label)
+
+
+def _staged(place: Path, version: str) -> str:
+    return f"{STAGED}-{place.name}-{version}"
+
+
+def _remove_staged(place: Path, what: Publication) -> None:
+    """What masters of this run staged and never can be seen any more, now that the directory is there."""
+    for found in place.parent.iterdir():
+        version = VERSION.fullmatch(found.name.removeprefix(_staged(place, "")))
+        if version is not None and found.name.startswith(_staged(place, "")):
+            order, epoch, number, counted_in = version.groups(default="")
+            fence = Fence(int(order), int(epoch), int(number))
+            if (fence.order, counted_in) == (what.fence.order, what.place) and fence <= what.fence:
+                shutil.rmtree(found, ignore_errors=True)
 
 
 def _on_objects(spark: SparkSession, what: Publication, target: Directory, store: PointerStore) -> Fence | None:
@@ -98,14 +118,16 @@ def _on_objects(spark: SparkSession, what: Publication, target: Directory, store
 
 
 def _claim(what: Publication) -> Pointer:
-    return Pointer(what.fence, what.owner, version_of(what.fence), what.schema, (what.part(),))
+    version = version_of(what.fence, what.place)
+    return Pointer(what.fence, what.owner, version, what.schema, (what.part(),), place=what.place)
 
 
 def _judge(what: Publication, target: Directory, label: Pointer) -> Fence | None:
     """None if the claim is ours, or another master's of this run for the same files."""
-    if label.owner == what.owner and label.holds(what.part()):
+    is_ours = (label.owner, label.place) == (what.owner, what.place)
+    if is_ours and label.holds(what.part()):
         return None
-    if label.owner == what.owner and label.fence > what.fence:
+    if is_ours and label.fence > what.fence:
         return label.fence
     raise written_once(target, label)
 
@@ -115,37 +137,54 @@ def replace(spark: SparkSession, what: Publication, path: str, store: PointerSto
     base = url(path)
 
     def prepare(top: Top) -> Pointer:
-        check_owner(what.owner, base, top.pointer)
+        check_replaced(what.claimant, base, top.pointer)
         return compose(Top(top.number, None), what.part(), what.owner, what.schema, adds=False)
 
-    top = advance(store, what.fence, prepare, HIDDEN_POINTERS)
-    check_owner(what.owner, base, top)
-    if top.fence == what.fence:
+    top = advance(store, what.part(), prepare, HIDDEN_POINTERS)
+    check_replaced(what.claimant, base, top)
+    if _is_of(top, what):
         try:
             _exchange(spark, what, base)
         except Exception:
-            if _fence(store) == what.fence:
+            if _is_of(_top(store), what):
                 raise
-    newer = _fence(store)
-    if newer == what.fence:
+    top = _top(store)
+    if _is_of(top, what):
         return None
-    own = f"-{version_of(what.fence)}.parquet"
-    copying.remove(spark, base, [name for name in copying.visible(spark, base) if name.endswith(own)])
-    return newer
+    if top.fence != what.fence:
+        own = f"-{version_of(what.fence, what.place)}.parquet"
+        copying.remove(spark, base, [name for name in copying.visible(spark, base) if name.endswith(own)])
+    return top.fence
+
+
+def check_replaced(by: Claimant, base: str, top: Pointer | None) -> None:
+    """Files that are seen one by one cannot be handed from place to place while somebody else may still write some."""
+    if top is not None and (top.owner, top.place) != (by.owner, by.place):
+        raise Refused(
+            f"{base} is replaced by runs of {top.owner}{' in another location' if top.owner == by.owner else ''}",
+            f"use another target, or remove {base}/{LABEL} if those will never publish again",
+        )
 
 
 def _exchange(spark: SparkSession, what: Publication, base: str) -> None:
     others = write(spark, what, base, f"{base}/{LABEL}/scratch", what.copies(what.part()))
-    copying.remove(spark, base, [name for name in others if _is_older(name, what.fence)])
+    copying.remove(spark, base, [name for name in others if _is_older(name, what)])
 
 
-def _is_older(name: str, fence: Fence) -> bool:
+def _is_older(name: str, what: Publication) -> bool:
     """Also what is not ours at all: the directory is to be replaced."""
     found = OURS.search(name)
-    return found is None or Fence(*map(int, found.groups())) < fence
+    if found is None:
+        return True
+    *fence, counted_in = found.groups(default="")
+    return counted_in != what.place or Fence(*map(int, fence)) < what.fence
 
 
-def _fence(store: PointerStore) -> Fence:
+def _is_of(top: Pointer, what: Publication) -> bool:
+    return top.fence == what.fence and top.holds(what.part())
+
+
+def _top(store: PointerStore) -> Pointer:
     pointer = newest(store, HIDDEN_POINTERS).pointer
     assert pointer is not None, "we published, and the top is never removed"
-    return pointer.fence
+    return pointer

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,7 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 
+PUBLISH_SECONDS_MAX = 20.0
 POLL_MS_MAX = 200
 
 # Puts a committed result into its target and reports what came of it. Called in a thread of its own.
@@ -125,6 +127,7 @@ class SparkEngine:
         attach(spark)
         self._settings = dict(settings or {})
         self._publish = publish
+        self._publishing: list[threading.Thread] = []
         self._spark = spark
         self._loader = class_loader(spark)
         self._root = root.rstrip("/")
@@ -164,7 +167,8 @@ class SparkEngine:
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
-                self._apart(f"publish {command.sink}", lambda: self._tell(*publish(command)))
+                thread = self._apart(f"publish {command.sink}", lambda: self._tell(*publish(command)))
+                self._publishing = [*(one for one in self._publishing if one.is_alive()), thread]
             case _:
                 raise AssertionError(f"not a command for the engine: {command}")
 
@@ -188,11 +192,15 @@ class SparkEngine:
         return found
 
     def close(self) -> None:
-        """Nothing this process started may go on, and nothing that was held for it is held any more."""
+        """Nothing this process started may go on, and nothing that was held for it is held any more. A publication is
+        waited for: one that was overtaken takes its files away at its end."""
         tasks.unlisten(self._spark, self._listener)
         self._blocks.close()
         for running in list(self._running.values()):
             running.cancel(self._spark)
+        until = time.monotonic() + PUBLISH_SECONDS_MAX
+        for thread in self._publishing:
+            thread.join(max(0.0, until - time.monotonic()))
         held, self._generations = self._generations, {}
         for (step, _), generation in held.items():
             if generation.has_run:
@@ -316,7 +324,7 @@ class SparkEngine:
             self._blocks.release(attempt)
         self._tell(DeletionDone(attempt))
 
-    def _apart(self, what: str, action: Callable[[], None]) -> None:
+    def _apart(self, what: str, action: Callable[[], None]) -> threading.Thread:
         def act() -> None:
             try:
                 enter_thread(self._spark, self._loader)
@@ -325,7 +333,9 @@ class SparkEngine:
                 hint = "`rekindle doctor` tries the storage; then run the same again: what is kept is reused"
                 self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", hint))
 
-        threading.Thread(target=act, name=what, daemon=True).start()
+        thread = threading.Thread(target=act, name=what, daemon=True)
+        thread.start()
+        return thread
 
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge

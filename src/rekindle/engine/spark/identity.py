@@ -57,6 +57,8 @@ VALUE_SETTINGS = """
     spark.sql.columnNameOfCorruptRecord
     spark.sql.csv.parser.columnPruning.enabled
     spark.sql.json.enablePartialResults
+    spark.sql.jsonGenerator.ignoreNullFields
+    spark.sql.icu.caseMappings.enabled
     spark.sql.parquet.binaryAsString
     spark.sql.parquet.int96AsTimestamp
     spark.sql.parquet.int96TimestampConversion
@@ -138,10 +140,13 @@ def value_settings(spark: SparkSession) -> dict[str, str]:
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
-    """Of Python and PySpark; Spark's own where a session talks to another one than its PySpark."""
+    """Of Python and PySpark, Spark's own where a session talks to another one than its PySpark; and Java's with its
+    language: how a double is written, and what an upper case letter is, belongs to these."""
     there = str(spark.version)
     both = pyspark_version if there == pyspark_version else f"{pyspark_version} on Spark {there}"
-    return {"python": platform.python_version(), "pyspark": both}
+    system = jvm(spark).java.lang.System.getProperty
+    java = f"{system('java.specification.version')} {system('user.language')}"
+    return {"python": platform.python_version(), "pyspark": both, "java": java}
 
 
 def _layout(group: Kept) -> str:

@@ -98,9 +98,13 @@ WINDOWED = _names("Sum Average Count CountIf Min Max BitAndAgg BitOrAgg BitXorAg
 MAKES_DOUBLES = _names(
     "MonthsBetween PercentRank CumeDist Signum Rint Sqrt ZeroIfNull NullIfZero TryAdd TrySubtract TryMultiply TryDivide"
 )
-KEEPS_DECIMALS = _names(
-    "AttributeReference Literal Cast Add Subtract Multiply Divide UnaryMinus UnaryPositive Abs Coalesce"
+READS_DECIMALS = _names("ToNumber TryToNumber JsonToStructs CsvToStructs VariantGet")
+TELLS_MAP_ORDER = _names("MapKeys MapValues MapEntries Explode PosExplode StructsToJson StructsToCsv")
+CHOOSES = _names("Coalesce Greatest Least Nvl")
+NO_TEXT = (TIMES - _names("FromUnixTime DateFormatClass MonthName DayName CurrentTimeZone")) | _names(
+    "Add Subtract Multiply Divide IntegralDivide Remainder Pmod UnaryMinus UnaryPositive Abs Round BRound Floor Ceil"
 )
+ASKS_MAP = _names("GetMapValue ElementAt TryElementAt Size MapContainsKey")
 COMPARES = _names("Aggregate Deduplicate Min Max Window")
 COMPARES_ROWS = _names("Distinct Intersect Except")
 

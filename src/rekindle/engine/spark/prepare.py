@@ -10,14 +10,16 @@ from pyspark.sql import SparkSession
 from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.engine.lines import with_lines
+from rekindle.engine.near import did_you_mean
 from rekindle.engine.spark import inventory, session, sinks, sources
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
 from rekindle.engine.spark.engine import SparkEngine, committed_files
 from rekindle.engine.spark.graph import Analysis, analyse
 from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
-from rekindle.engine.spark.publication import Publication
+from rekindle.engine.spark.publication import Claimant, Publication
 from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
-from rekindle.engine.targets import Answer, Files, PointerStore, Table, Target
+from rekindle.engine.targets import Answer, Files, PointerStore, Table, Target, same_place
+from rekindle.errors import GraphRefused, Refused
 from rekindle.master.commands import PublishSink
 from rekindle.master.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
 from rekindle.model.kinds import FailureDomain
@@ -41,10 +43,8 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     steps = {one.name: one for one in wanted.steps}
     compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
     analysis = analyse(spark, compiled.groups, compiled.settings)
-    for step, target in compiled.sinks.items():
-        schema = str(analysis.held[step].schema.json())
-        sinks.check(spark, wanted.pipeline, target, wanted.order, wanted.stores, schema)
-    publisher = Publisher(spark, wanted, compiled.sinks)
+    taken = _check_targets(spark, compiled, analysis, wanted)
+    publisher = Publisher(spark, wanted, compiled.sinks, taken)
     found = fingerprints(kept_of(compiled, analysis, wanted))
     groups = {
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
@@ -66,7 +66,34 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
         settings=compiled.settings,
+        targets=compiled.targets,
     )
+
+
+def _check_targets(
+    spark: SparkSession, compiled: Compiled, analysis: Analysis, wanted: Wanted
+) -> dict[str, str | None]:
+    """Two sinks of one run have the same fence: each would take the other's publication for its own, however the two
+    spell it. The answer is from which place the target of each sink is taken."""
+    for name in wanted.takes - compiled.named.keys():
+        known = ", ".join(compiled.named) or "none"
+        raise Refused(f"--take-target {name}: there is no such sink", did_you_mean(name, compiled.named) or known)
+    bases: dict[str, str] = {}
+    taken: dict[str, str | None] = {}
+    for sink, step in compiled.named.items():
+        target = compiled.sinks[step]
+        base = sinks.base_of(spark, target)
+        other = bases.setdefault(same_place(base), step)
+        if other != step:
+            raise GraphRefused(
+                f"{compiled.targets[step]} and {compiled.targets[other]} are the same place, {base}",
+                "give one of them another target, or unite the two in one step",
+            )
+        taken[step] = sinks.place_of(spark, target, wanted.stores) if sink in wanted.takes else None
+        claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step])
+        schema = str(analysis.held[step].schema.json())
+        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema)
+    return taken
 
 
 def kept_of(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str, Kept]:
@@ -95,6 +122,7 @@ class Publisher:
     spark: SparkSession
     wanted: Wanted
     targets: Mapping[str, Target]
+    taken: Mapping[str, str | None]
 
     def publish(self, command: PublishSink) -> tuple[Stimulus, ...]:
         """What came of it. Where no pointer was put, nothing of it can ever be seen."""
@@ -110,6 +138,8 @@ class Publisher:
             tuple((path, length) for _, path, length in files),
             manifest.schema_of(command.segments[0].manifest),
             ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
+            self.wanted.place,
+            self.taken[command.sink],
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

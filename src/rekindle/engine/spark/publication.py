@@ -15,10 +15,38 @@ from rekindle.master.events import Fence
 
 
 @dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
+    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later."""
+
+    owner: str
+    place: str
+    sink: str
+    takes: str | None = None
+
+    def check(self, base: str, top: Pointer | None) -> None:
+        """Fences of two pipelines, or of two places, cannot be compared, so a target belongs to the first one that
+        published into it, until another place takes it on the user's word."""
+        if top is None:
+            return
+        if top.owner != self.owner:
+            raise Refused(
+                f"{base} is published by {top.owner}, and {self.owner} wants to",
+                f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
+            )
+        if top.place not in (self.place, self.takes):
+            raise Refused(
+                f"{base} is published by runs of {top.owner} that another location counts (its newest is run "
+                f"{top.fence.order}): which of two publications is later cannot be told",
+                f"--take-target {self.sink}, if that location publishes no more; or use it, or another target",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
-    Spark's JSON; `owner` is the pipeline whose runs the fence counts: only fences of one owner can be compared; `holes`
-    names what was left out."""
+    Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
+    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken."""
 
     sink: str
     owner: str
@@ -27,9 +55,16 @@ class Publication:
     files: tuple[tuple[str, int], ...]
     schema: str
     holes: str = ""
+    place: str = ""
+    takes: str | None = None
+
+    @property
+    def claimant(self) -> Claimant:
+        return Claimant(self.owner, self.place, self.sink, self.takes)
 
     def part(self) -> Part:
-        return Part(self.fence, identify(self.files), tuple(length for _, length in self.files), self.holes)
+        lengths = tuple(length for _, length in self.files)
+        return Part(self.fence, identify(self.files), lengths, self.holes, self.place)
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""
@@ -42,16 +77,7 @@ def write(spark: SparkSession, what: Publication, directory: str, scratch: str, 
     there = copying.complete(spark, directory, scratch, copies)
     wanted = {copy.name for copy in copies}
     if not copies:
-        name = f"part-empty-{version_of(what.fence)}.parquet"
+        name = f"part-empty-{version_of(what.fence, what.place)}.parquet"
         copying.write_empty(spark, directory, name, what.schema)
         wanted = {name}
     return there - wanted
-
-
-def check_owner(owner: str, base: str, top: Pointer | None) -> None:
-    """Fences of two pipelines cannot be compared, so a target belongs to the first one that published into it."""
-    if top is not None and top.owner != owner:
-        raise Refused(
-            f"{base} is published by {top.owner}, and {owner} wants to",
-            f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
-        )

@@ -27,7 +27,7 @@ from rekindle.engine.pointers import Pointer, Top, advance, compose, newest
 from rekindle.engine.spark import directories, tables
 from rekindle.engine.spark.copying import Copy, Lost
 from rekindle.engine.spark.failures import cause_of, signature, text_of
-from rekindle.engine.spark.publication import Publication, check_owner, write
+from rekindle.engine.spark.publication import Claimant, Publication, write
 from rekindle.engine.targets import Directory, Files, PointerStore, Replace, Table, Target, url
 from rekindle.errors import Refused, StoreFailed
 from rekindle.master.events import Fence
@@ -35,7 +35,7 @@ from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
 
-__all__ = ["FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest", "repair"]
+__all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest", "repair"]
 
 Stores = Callable[[str], PointerStore]
 
@@ -67,26 +67,35 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
     return SinkDone(what.sink, what.fence) if newer is None else SinkFenced(what.sink, what.fence, newer)
 
 
-def check(spark: SparkSession, owner: str, target: Target, order: int, stores: Stores, schema: str = "") -> None:
+def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores: Stores, schema: str = "") -> None:
     """Before anything runs: refuse what publishing would refuse after hours of work."""
+    base = base_of(spark, target)
     match target:
-        case Table():
-            base = tables.base_of(spark, target)
-            if schema:
+        case Table() | Files():
+            if schema and isinstance(target, Table):
                 tables.check_schema(spark, target, schema)
-            check_owner(owner, base, newest(stores(base)).pointer)
-        case Files():
-            base = url(target.path)
-            check_owner(owner, base, newest(stores(base)).pointer)
+            by.check(base, newest(stores(base)).pointer)
         case Replace():
-            base = url(target.path)
-            check_owner(owner, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
+            directories.check_replaced(by, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
         case Directory():
-            label = directories.label_of(spark, target, stores(url(target.path)))
-            if label is not None and (label.owner, label.fence.order) != (owner, order):
+            label = directories.label_of(spark, target, stores(base))
+            if label is not None and (label.owner, label.place, label.fence.order) != (by.owner, by.place, order):
                 raise directories.written_once(target, label)
         case _:  # pragma: no cover
             assert_never(target)
+
+
+def base_of(spark: SparkSession, target: Target) -> str:
+    """Where the files of a target lie: two targets with one base are one."""
+    return tables.base_of(spark, target) if isinstance(target, Table) else url(target.path)
+
+
+def place_of(spark: SparkSession, target: Target, stores: Stores) -> str | None:
+    """Which place published last into a target that can be handed over; None if nobody did, or it cannot."""
+    if not isinstance(target, Table | Files):
+        return None
+    top = newest(stores(base_of(spark, target))).pointer
+    return None if top is None else top.place
 
 
 def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
@@ -101,7 +110,7 @@ def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
 
 def repair(spark: SparkSession, target: Table, stores: Stores) -> None:
     """Bring a table to its newest publication, where a publisher died between the two."""
-    base = tables.base_of(spark, target)
+    base = base_of(spark, target)
     if newest(stores(base)).pointer is not None:
         tables.follow(spark, target, base, lambda: _top(stores(base)))
 
@@ -111,7 +120,7 @@ def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | 
     target = what.target
     match target:
         case Table():
-            base = tables.base_of(spark, target)
+            base = base_of(spark, target)
             top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
             tables.follow(spark, target, base, lambda: _top(stores(base)))
             return _newer(what, top)
@@ -131,7 +140,7 @@ def _put_version(spark: SparkSession, what: Publication, base: str, store: Point
     """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end."""
 
     def prepare(top: Top) -> Pointer:
-        check_owner(what.owner, base, top.pointer)
+        what.claimant.check(base, top.pointer)
         if isinstance(what.target, Table):
             tables.check_schema(spark, what.target, what.schema)
         elif adds:
@@ -141,8 +150,8 @@ def _put_version(spark: SparkSession, what: Publication, base: str, store: Point
             _fill(spark, what, base, top.pointer, pointer)
         return pointer
 
-    top = advance(store, what.fence, prepare)
-    check_owner(what.owner, base, top)
+    top = advance(store, what.part(), prepare)
+    what.claimant.check(base, top)
     return top
 
 
@@ -169,7 +178,8 @@ def _top(store: PointerStore) -> Pointer:
 
 
 def _newer(what: Publication, top: Pointer) -> Fence | None:
-    return None if top.fence == what.fence or top.holds(what.part()) else top.fence
+    """Not by the fence alone: that of a copy of the location may be the same."""
+    return None if top.holds(what.part()) else top.fence
 
 
 def _check_same_columns(what: Publication, top: Pointer | None) -> None:

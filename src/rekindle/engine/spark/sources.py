@@ -4,6 +4,7 @@
   made with. A table in a catalog that Spark reads as files is pinned by them too.
 - A table with versions (Iceberg and others that tell Spark): its name and version.
 - Rows that stand in the plan (`VALUES`, `range`, a small pandas frame) belong to the plan's shape; nothing is read.
+- Files that Spark may skip (`ignoreCorruptFiles`, `ignoreMissingFiles`): which rows there are is told by no listing.
 - Everything else (JDBC, Kafka, Python data sources, RDDs, cached or checkpointed frames) cannot be pinned: it is
   indeterminate, and kept on first read.
 
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.session import jvm
 
 UNPINNED_NAMES = {
+    "InMemoryRelation": "a cached frame",
     "LogicalRDD": "an RDD or rows given by the driver",
     "ExternalRDD": "an RDD",
     "JDBCRelation": "a JDBC table",

@@ -45,7 +45,7 @@ class Found:
     columns: dict[str, str]
 
     def is_at(self, base: str, pointer: Pointer) -> bool:
-        return self.location == place(base, pointer) and self.fence == version_of(pointer.fence)
+        return self.location == place(base, pointer) and self.fence == version_of(pointer.fence, pointer.place)
 
 
 def place(base: str, pointer: Pointer) -> str:
@@ -161,7 +161,7 @@ def _properties(base: str, pointer: Pointer) -> dict[str, str]:
     return {
         BASE: base,
         VERSION: pointer.version,
-        FENCE: version_of(pointer.fence),
+        FENCE: version_of(pointer.fence, pointer.place),
         HOLES: pointer.holes or NO_HOLES,
     }
 

@@ -79,13 +79,14 @@ class _Tried:
             frame = self._made(self.first, {name: _as_it_is(self.first, one) for name, one in given.items()})
             rows = frame.collect()
             again = self._made(self.second, {name: _shuffled(self.second, one) for name, one in given.items()})
-            lost = Counter(map(text_of_value, rows)) - Counter(map(text_of_value, again.collect()))
+            one, other = (Counter(map(text_of_value, found)) for found in (rows, again.collect()))
+            differs = (one - other) or (other - one)
         except RekindleError:
             raise
         except Exception as error:
             return replace(told, failure=first_line(error)), None
-        example = next(iter(lost), "")[:EXAMPLE_CHARACTERS_MAX]
-        trial = replace(told, rows=len(rows), different=lost.total(), example=example)
+        example = next(iter(differs), "")[:EXAMPLE_CHARACTERS_MAX]
+        trial = replace(told, rows=len(rows), different=differs.total(), example=example)
         return trial, Sample(rows, frame.schema)
 
     def _judged(self, given: Mapping[str, Sample]) -> tuple[Determinism, tuple[str, ...]]:

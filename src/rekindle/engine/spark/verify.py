@@ -67,7 +67,7 @@ def bench(spark: SparkSession, wanted: Wanted) -> Bench:
         vertices.fingerprints,
         whole,
         partial(_again, vertices),
-        lambda sink, order: _published(spark, vertices.sinks.get(sink), order, wanted.stores),
+        lambda sink, order: _published(spark, vertices.sinks.get(sink), (wanted.place, order), wanted.stores),
     )
 
 
@@ -96,7 +96,7 @@ def _again(vertices: Vertices, step: str, wanted: Partitions, inputs: tuple[Inpu
     return Again(found, bytes.fromhex(nothing), vertices.groups[step].lies.is_bound)
 
 
-def _published(spark: SparkSession, target: Target | None, order: int, stores: Stores) -> Published | None:
+def _published(spark: SparkSession, target: Target | None, run: tuple[str, int], stores: Stores) -> Published | None:
     """What the chain of the target, or its label, says that this run brought."""
     match target:
         case None:
@@ -114,9 +114,9 @@ def _published(spark: SparkSession, target: Target | None, order: int, stores: S
             pointer = None if label is None else decode(label)
         case _:  # pragma: no cover
             assert_never(target)
-    return Published(target.shown, folder, _part(pointer, order), None if pointer is None else pointer.fence.order)
+    return Published(target.shown, folder, _part(pointer, run), None if pointer is None else pointer.fence.order)
 
 
-def _part(pointer: Pointer | None, order: int) -> tuple[tuple[str, int], ...] | None:
+def _part(pointer: Pointer | None, run: tuple[str, int]) -> tuple[tuple[str, int], ...] | None:
     parts = pointer.parts if pointer is not None else ()
-    return next((tuple(part.files()) for part in parts if part.fence.order == order), None)
+    return next((tuple(part.files()) for part in parts if part.run == run), None)
