@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rekindle as rk
+from journal.test_stores import IgnoresConditions
 from rekindle.engine.adapter import Prepared, Stores, Wanted
-from rekindle.errors import RunClosed
+from rekindle.errors import RunClosed, StoreRefused
+from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
+from rekindle.runtime import running
 from rekindle.runtime.janitor import net
-from rekindle.runtime.opening import close
+from rekindle.runtime.opening import close, peek
 from runtime.instant import InstantEngine
 
 DAY = 86_400
@@ -50,6 +53,7 @@ class FakeAdapter:
         self.make: MakeEngine = lambda folder: InstantEngine(open_store(str(folder)))
         self.asked: list[Wanted] = []
         self.settings = {"spark.sql.shuffle.partitions": "200"}
+        self.bases: tuple[str, ...] = ("file:/out",)
 
     def pinned_settings(self, session: Any) -> dict[str, str]:
         return self.settings
@@ -64,6 +68,8 @@ class FakeAdapter:
             members={"counted": ("orders", "clean", "counted")},
             why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
             settings={"found by the sources": str(len(self.asked)), **wanted.settings},
+            targets={"counted": "daily to files /out"},
+            bases=self.bases,
         )
 
     def read_newest(self, session: Any, path: str, stores: Stores) -> str:
@@ -100,6 +106,24 @@ def test_a_run_is_made_once_per_key(spark: FakeAdapter, pipeline: rk.Pipeline, t
     assert spark.asked[0].root == f"file:{tmp_path}/daily/{first.run}"
     assert spark.asked[0].parameters == {"day": "monday"}
     assert [one.name for one in spark.asked[0].steps] == ["orders", "clean", "counted", "daily"]
+
+
+def test_a_target_whose_store_ignores_conditions_is_refused_before_anything_runs(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def opened(url: str, options: Mapping[str, str] | None = None) -> Store:
+        asked.append(url)
+        return IgnoresConditions() if url.startswith("s3a:") else open_store(url, options)
+
+    monkeypatch.setattr(running, "open_store", opened)
+    spark.bases = ("s3a://lake/out",)
+    pipeline.plan("session", str(tmp_path))
+    assert "s3a://lake/out" not in asked, "a plan writes nothing"
+    with pytest.raises(StoreRefused, match="let a second writer replace"):
+        pipeline.run("session", str(tmp_path))
+    assert peek(open_store(str(tmp_path)), "daily", spark.asked[-1].root.rsplit("/", 1)[-1]) is None
 
 
 def test_a_resumed_run_has_the_constants_it_began_with(

@@ -148,6 +148,7 @@ class Driven:
         replaced: frozenset[str] = frozenset(),
         without: str = "",
         republish: bool = False,
+        once: tuple[str, ...] = (),
     ) -> tuple[Event, ...]:
         """A new process: what was sent is forgotten, and the application is another."""
         self.sent = set()
@@ -163,6 +164,7 @@ class Driven:
                 replaced,
                 sets(without),
                 republish,
+                once=once,
             )
         )
 

@@ -398,3 +398,22 @@ def test_the_word_means_nothing_where_nothing_is_published() -> None:
     run.finish("a")
     run.take_over(republish=True)
     assert not any(isinstance(event, RepublishAccepted) for event in run.journal)
+
+
+def test_what_is_written_once_is_never_published_again_with_others() -> None:
+    """`b` and `c` are made from `a`; `b` goes to a directory that is written once. If `a` comes back different, to
+    publish `c` again would leave two versions of `a` at the targets."""
+    for once, ends in (((), Phase.RUNNING), (("b",), Phase.FAILING)):
+        run = lost_again()
+        run.take_over(republish=True, once=once)
+        run.seal("a")
+        run.commit("a", "0", digests=b"z")
+        assert run.state.phase is ends, once
+
+
+def test_the_word_is_refused_where_it_cannot_be_carried_out() -> None:
+    run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
+    changed = dict(run.state.fingerprints) | {"a": {"code": "2"}}
+    with pytest.raises(Refused, match="b would have to be published again, and its target is written once"):
+        run.take_over(fingerprints=changed, republish=True, once=("b",))
+    run.take_over(fingerprints=changed, republish=True)

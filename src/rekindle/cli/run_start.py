@@ -20,6 +20,7 @@ from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
+from rekindle.runtime.running import NEW_RUN
 
 
 class SparkDied(RunFailed):
@@ -109,7 +110,7 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
         again = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
-        hint = f"nothing, if the later publication is right; to replace it: {again}"
+        hint = error.hint.replace(NEW_RUN, again)
     return type(error)(message, hint, is_resumable=error.is_resumable)
 
 

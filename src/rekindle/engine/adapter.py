@@ -47,13 +47,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A pipeline as it will run: kept steps only. `members` are the steps fused into each, itself last; `why` tells
-    for every declared step what became of it; `sinks` are the kept steps that are published, `targets` says for each in
-    words which sink it is and where it goes; `doubts` are what makes a kept step not determinate; `cores` is how many
-    tasks the engine can work on at once, 0 where it cannot tell; `missing` looks which partitions of these segments
-    have lost their files; `tasks` is how many tasks of all stages an attempt would take, None where that is not known
-    before it starts; `settings` are those that were wanted, and what could only be pinned when the sources were
-    known."""
+    """A pipeline as it will run: kept steps only.
+
+    members       the steps fused into each, itself last
+    why           what became of every declared step
+    sinks         the kept steps that are published
+    targets       in words, which sink each of them is and where it goes
+    once          those of them whose targets are written once
+    bases         the places whose stores decide who publishes
+    doubts        what makes a kept step not determinate
+    cores         how many tasks the engine can work on at once, 0 where it cannot tell
+    missing       looks which partitions of these segments have lost their files
+    tasks         how many tasks of all stages an attempt would take, None where that is not known before it starts
+    settings      those that were wanted, and what could only be pinned when the sources were known
+    """
 
     engine: Engine
     graph: Graph
@@ -67,6 +74,8 @@ class Prepared:
     tasks: Tasks = lambda command: None
     settings: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
+    once: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
 
 
 def engine_module(name: str) -> Any:

@@ -145,6 +145,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         owner=event.owner,
         layout=state.layout if event.graph is None else Layout(event.graph),
         targets=state.targets if event.targets is None else event.targets,
+        once=event.once,
         attempts=attempts,
         steps=steps,
         phase=Phase.RUNNING if is_resumed else state.phase,

@@ -72,7 +72,7 @@ class EpochOpened(_Event, frozen=True, tag=True):
     """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
     are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
     user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
-    nobody can have read yet goes elsewhere."""
+    nobody can have read yet goes elsewhere; `once` are sinks whose targets are written once."""
 
     epoch: int
     application: str
@@ -81,6 +81,7 @@ class EpochOpened(_Event, frozen=True, tag=True):
     graph: GraphSpec | None = None
     may_republish: bool = False
     targets: dict[str, str] | None = None
+    once: tuple[str, ...] = ()
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):

@@ -29,7 +29,7 @@ from rekindle.master.events import (
 )
 from rekindle.master.graph_spec import GraphSpec
 from rekindle.master.holes import leave_out, refuse_holes
-from rekindle.master.settled import affected, refuse_moved, refuse_published
+from rekindle.master.settled import affected, refuse_moved, refuse_once, refuse_published
 from rekindle.master.state import Phase, RunState
 from rekindle.master.stimuli import CloseRun, StartRun, TakeOver
 from rekindle.model.because import CodeChanged
@@ -59,7 +59,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             settings=stimulus.settings,
             targets=stimulus.targets,
         ),
-        EpochOpened(1, stimulus.application, stimulus.owner, now_ms),
+        EpochOpened(1, stimulus.application, stimulus.owner, now_ms, once=stimulus.once),
     )
 
 
@@ -71,7 +71,14 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     graph = None if spec == state.layout.spec else spec
     targets = None if stimulus.targets == state.targets else stimulus.targets
     epoch = EpochOpened(
-        state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms, graph, stimulus.republish, targets
+        state.epoch + 1,
+        stimulus.application,
+        stimulus.owner,
+        draft.now_ms,
+        graph,
+        stimulus.republish,
+        targets,
+        stimulus.once,
     )
     draft.add(epoch)
     if stimulus.application != state.application:
@@ -136,7 +143,9 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
             )
     started_over = changes.keys() - stimulus.accepted
     refuse_holes(state, stimulus.without, started_over, _again(state, stimulus, changes))
-    if not stimulus.republish:
+    if stimulus.republish:
+        refuse_once(_again(state, stimulus, changes), stimulus.once)
+    else:
         refuse_published(state, started_over)
     return changes
 

@@ -6,6 +6,8 @@ Rules
 - A published sink that could only start over stops the run as well: what would come is not known.
 - A sink whose target may have taken it is settled like one that is known to be published: a driver died, or heard an
   error, after its publication was opened.
+- What is written once cannot be published again: no word helps where such a sink is among them, since the others would
+  be replaced and it would not.
 - Where a settled sink goes does not change either: a summary would name a place in which nothing is.
 - On the user's word, which holds for one epoch, every settled sink that was made from what differs counts as not
   published. Then all that changed is made again, and they are published together.
@@ -24,6 +26,7 @@ from rekindle.master.state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
 
 UNKNOWN = "unknown"
+ELSEWHERE = "give it another path, and start a new run"
 
 
 def settled_among(state: RunState, name: str, changed: Partitions, digests: Digests) -> Differs | None:
@@ -53,10 +56,15 @@ def _was(state: RunState, name: str, partition: int) -> bytes | None:
 
 def may_republish(draft: Draft, differs: Differs) -> bool:
     """The user said so when the run was resumed: these sinks are not settled any more."""
-    if not draft.state.republisher or draft.state.phase is not Phase.RUNNING:
+    if not draft.state.republisher or draft.state.phase is not Phase.RUNNING or written_once(draft.state, differs):
         return False
     draft.add(RepublishAccepted(differs.sinks, draft.state.republisher, draft.now_ms))
     return True
+
+
+def written_once(state: RunState, differs: Differs) -> tuple[str, ...]:
+    """Those of the sinks that cannot be published again."""
+    return tuple(sink for sink in differs.sinks if sink in state.once)
 
 
 def stop(draft: Draft, differs: Differs) -> None:
@@ -127,6 +135,14 @@ def refuse_published(state: RunState, changed: Collection[str]) -> None:
                 f"{sink} {is_published}, and {' and '.join(found)} changed since",
                 hint="--republish publishes it again with all that changed, --accept-change keeps it as it is",
             )
+
+
+def refuse_once(again: Collection[str], once: Collection[str]) -> None:
+    """The user's word cannot be carried out."""
+    for sink in sorted(set(again) & set(once)):
+        raise Refused(
+            f"{sink} would have to be published again, and its target is written once", hint=f"{ELSEWHERE}: --new"
+        )
 
 
 def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:

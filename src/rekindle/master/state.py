@@ -161,6 +161,7 @@ class RunState(msgspec.Struct, frozen=True):
     is_pinned: bool = False
     republisher: str = ""
     targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
 
     @property
     def settled(self) -> frozenset[str]:

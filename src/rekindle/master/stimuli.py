@@ -35,13 +35,14 @@ class StartRun(msgspec.Struct, frozen=True):
     owner: str
     settings: dict[str, str] = {}
     targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
 
 
 class TakeOver(msgspec.Struct, frozen=True):
     """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
     the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
     that failed and are to be left out; `republish` allows what is published to be replaced, where it changed; `targets`
-    says in words where each sink goes now."""
+    says in words where each sink goes now, `once` are those whose targets are written once."""
 
     application: str
     owner: str
@@ -52,6 +53,7 @@ class TakeOver(msgspec.Struct, frozen=True):
     without: dict[str, Partitions] = {}
     republish: bool = False
     targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
 
 
 class CommitsSeen(msgspec.Struct, frozen=True):

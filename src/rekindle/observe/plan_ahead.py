@@ -195,7 +195,12 @@ def _loss(state: RunState, command: cmd.StartAttempt, now_ms: int) -> Loss:
         _, state = decision(state, _commits(command, done), now_ms)
     before = state
     take_over = st.TakeOver(
-        f"{state.application}?", "", state.layout.graph, dict(state.fingerprints), targets=dict(state.targets)
+        f"{state.application}?",
+        "",
+        state.layout.graph,
+        dict(state.fingerprints),
+        targets=dict(state.targets),
+        once=state.once,
     )
     _, state = decision(state, take_over, now_ms)
     for attempt in tuple(state.attempts):

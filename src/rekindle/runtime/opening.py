@@ -59,6 +59,7 @@ class Intent:
     without: Mapping[str, Partitions] = field(default_factory=dict)
     republish: bool = False
     targets: Mapping[str, str] = field(default_factory=dict)
+    once: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
             dict(intent.without),
             intent.republish,
             dict(intent.targets),
+            intent.once,
         )
     return StartRun(
         intent.run,
@@ -241,6 +243,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
         str(this_process()),
         dict(constants.settings),
         dict(intent.targets),
+        intent.once,
     )
 
 

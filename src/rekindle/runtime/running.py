@@ -10,7 +10,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
 from rekindle.engine.constants import Known
@@ -20,11 +22,13 @@ from rekindle.engine.near import did_you_mean
 from rekindle.engine.targets import is_local
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
 from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
+from rekindle.journal.probe import probe
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.events import Event
 from rekindle.master.holes import refuse_holes
+from rekindle.master.settled import ELSEWHERE, written_once
 from rekindle.master.state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Plan
@@ -38,6 +42,7 @@ from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
 
+NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
 
@@ -99,6 +104,7 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
     store, options = wish.store, wish.options
     if options.on_plan is not None:
         options.on_plan(_plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
+    _probe_targets(wish, ready.prepared.bases)
     tally = Tally()
     with SafetyNet(lambda: wish.store, wish.pipeline, options.sweep):
         state = execute(
@@ -149,7 +155,19 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
 def stores_of(storage: Mapping[str, str]) -> Stores:
     """Targets may lie elsewhere; a disk takes no options. On a disk they are what Spark takes them for: a name in which
     `#`, `?` and `%` are letters."""
-    return lambda url: open_store(url.removeprefix("file:") if is_local(url) else url, storage)
+    return partial(_store_at, storage)
+
+
+def _store_at(storage: Mapping[str, str], url: str) -> Store:
+    return open_store(url.removeprefix("file:") if is_local(url) else url, storage)
+
+
+def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
+    """A store that ignores conditions would let a late publisher put yesterday back. That of the location is tried with
+    the journal; a disk has links."""
+    for base in bases:
+        if not is_local(base) and urlsplit(base).netloc != urlsplit(wish.location).netloc:
+            probe(_store_at(wish.options.storage, base))
 
 
 def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
@@ -208,6 +226,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         _left_out(wish, known),
         wish.options.republish,
         prepared.targets,
+        prepared.once,
     )
     return Ready(known, prepared, intent)
 
@@ -244,12 +263,16 @@ def _failure_of(state: RunState) -> RunFailed:
         told.append(f"  {where} {failure.cause.root.text or failure.cause.root.kind.value}")
     for name, step in state.steps.items():
         told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
+    once = written_once(state, failing.differs) if failing is not None and failing.differs is not None else ()
+    told += [f"  {sink} is written once, and cannot be published again" for sink in once]
+    if once:
+        return RunFailed("\n".join(told), f"{ELSEWHERE}: {NEW_RUN}", is_resumable=False)
     if failing is not None and failing.differs is not None:
         hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
         return PublishedDiffers("\n".join(told), hint)
     is_resumable = failing is None or failing.is_resumable
     again = "correct it and run the same again: what is kept is reused"
-    hint = again if is_resumable else "nothing, if the later one is right; rk.RunOptions(new=True) would replace it"
+    hint = again if is_resumable else f"nothing, if the later one is right; {NEW_RUN} would replace it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.check import CACHING, MEMORY
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
-from rekindle.engine.grouping import Decision, Fate, Look, alone, decide, members_of
+from rekindle.engine.grouping import Fate, Look, alone, decide, members_of
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark import plans, results
@@ -86,13 +86,14 @@ def compile_pipeline(
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
+    published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
     return Compiled(
         groups,
         members,
         why,
-        _sinks(declared, decisions),
-        _targets(declared, decisions),
-        _named(declared, decisions),
+        {step: one.target for step, one in published.items() if one.target is not None},
+        {step: one.destination for step, one in published.items()},
+        {one.name: step for step, one in published.items()},
         pinned,
     )
 
@@ -103,18 +104,6 @@ def partitions_for(pins: Sequence[Pin], usual: int) -> int:
     if not pins or not all(one.is_pinned and one.bytes for one in pins):
         return usual
     return min(usual, max(PARTITIONS_MIN, -(-sum(one.bytes for one in pins) // BYTES_PER_PARTITION)))
-
-
-def _sinks(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, Target]:
-    return {decisions[one.name].of or one.name: one.target for one in declared if one.target is not None}
-
-
-def _targets(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, str]:
-    return {decisions[one.name].of or one.name: one.destination for one in declared if one.target is not None}
-
-
-def _named(declared: Sequence[Declared], decisions: Mapping[str, Decision]) -> dict[str, str]:
-    return {one.name: decisions[one.name].of or one.name for one in declared if one.target is not None}
 
 
 def _look_at_all(

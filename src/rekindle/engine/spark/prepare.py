@@ -18,7 +18,7 @@ from rekindle.engine.spark.graph import Analysis, analyse
 from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
 from rekindle.engine.spark.publication import Claimant, Publication
 from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
-from rekindle.engine.targets import Answer, Files, PointerStore, Table, Target, same_place
+from rekindle.engine.targets import Answer, Directory, Files, PointerStore, Table, Target, same_place
 from rekindle.errors import GraphRefused, Refused
 from rekindle.master.commands import PublishSink
 from rekindle.master.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
@@ -67,6 +67,8 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         tasks=engine.tasks,
         settings=compiled.settings,
         targets=compiled.targets,
+        once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
+        bases=tuple(sinks.base_of(spark, target) for target in compiled.sinks.values()),
     )
 
 
