@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from rekindle.engine.spark import results
 from rekindle.engine.spark.determinism import Verdict, judge
+from rekindle.engine.spark.layout import Layout, verdict_of
 from rekindle.model.kinds import Determinism
 
 DETERMINATE, UNKNOWN, INDETERMINATE = Determinism.DETERMINATE, Determinism.UNKNOWN, Determinism.INDETERMINATE
@@ -379,6 +381,17 @@ PLACES = [
     ),
     row("of a cube it is known", "select s, i + 1, grouping_id(), sum(id) from t group by cube(s, i + 1)", DETERMINATE),
     row(
+        "a list that is sorted as array_sort does it by itself",
+        "select array_sort(collect_set(s)), array_sort(collect_list(i)) from t",
+        DETERMINATE,
+    ),
+    row(
+        "a function to sort by may leave some of the order",
+        "select array_sort(collect_list(s), (x, y) -> length(x) - length(y)) from t",
+        UNKNOWN,
+        "CollectList",
+    ),
+    row(
         "Spark does not write down what it unpivots",
         lambda session: plain(session).unpivot("id", [F.rand().alias("a"), F.rand().alias("b")], "what", "value"),
         INDETERMINATE,
@@ -504,3 +517,18 @@ def test_a_sum_that_gives_up_on_overflow_depends_on_the_order_of_rows(spark: Spa
     plan = frame._jdf.queryExecution().analyzed()
     assert judge(plan.toJSON(), plan.toString()).level is Determinism.UNKNOWN
     assert judge(plan.toJSON()).level is Determinism.DETERMINATE, "the control: the JSON alone cannot tell"
+
+
+def test_what_spark_does_not_write_down_is_asked_for(session: SparkSession) -> None:
+    found = verdict_of(plain(session).unpivot("id", ["i", "d"], "what", "value"))
+    assert found == Verdict(DETERMINATE)
+    drawn = verdict_of(plain(session).unpivot("id", [F.rand().alias("a"), F.rand().alias("b")], "what", "value"))
+    assert (drawn.level, drawn.because) == (INDETERMINATE, ("Rand",))
+
+
+def test_the_order_of_a_map_counts_only_where_a_digest_says_that_it_is_the_same(session: SparkSession) -> None:
+    frame = session.sql("select map_keys(p) from t")
+    assert verdict_of(frame).level is DETERMINATE
+    schema = session.table("t")._jdf.schema()
+    kept = results.stand_in(session, schema, Layout((), 1))
+    assert verdict_of(kept.selectExpr("map_keys(p)")).because == ("MapKeys in the order of a map",)

@@ -121,7 +121,7 @@ def on_cluster(folder: Path, rounds: Sequence[int], only: Sequence[str]) -> tupl
 
 def parts_of(rounds: int) -> list[tuple[str, tuple[int, ...]]]:
     """A third on one core, a third on three, and each of the others in an application of its own on a cluster."""
-    third, numbers = rounds // 3, tuple(range(rounds))
+    third, numbers = (rounds + 1) // 3, tuple(range(rounds))
     local = [("local[1]", numbers[:third]), ("local[3]", numbers[third : 2 * third])]
     return local + [(CLUSTER, (number,)) for number in numbers[2 * third :]]
 
@@ -173,7 +173,7 @@ def reported(found: Sequence[Judged], result: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="determinism-corpus")
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_MIN)
     parser.add_argument("--only", nargs="+", default=[], choices=list(STEPS), metavar="STEP")
     parser.add_argument("--report", action="store_true", help="write the table into the docs")
     parser.add_argument("--again", action="store_true", help="forget what is noted")

@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -73,6 +74,29 @@ public final class Sources {
     }
     Collections.sort(lines);
     return String.join("\n", lines);
+  }
+
+  /** Whether a plan reads results that we kept: those are known to be the same by their digests only. */
+  public static boolean readsKept(LogicalPlan plan) {
+    for (LogicalPlan node : nodes(plan)) {
+      if (node instanceof LogicalRelation relation
+          && relation.relation() instanceof HadoopFsRelation files
+          && (files.location() instanceof KeptFiles || files.location() instanceof CommittedFiles)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The expressions that a plan's JSON leaves out, as a list of theirs: those of `Expand` lie in lists of lists. */
+  public static String untold(LogicalPlan plan) {
+    List<String> found = new ArrayList<>();
+    for (LogicalPlan node : nodes(plan)) {
+      if (node instanceof Expand) {
+        CollectionConverters.asJava(node.expressions()).forEach(one -> found.add(one.toJSON()));
+      }
+    }
+    return "[" + String.join(",", found) + "]";
   }
 
   /** List again what a plan reads from files, so that `pins` tells how it lies now. */

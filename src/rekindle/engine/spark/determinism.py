@@ -31,7 +31,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from rekindle.engine.spark import known, unique
-from rekindle.engine.spark.plan_tree import Node, parse, walk
+from rekindle.engine.spark.plan_tree import Node, parse, parse_list, preorder, walk
 from rekindle.model.kinds import Determinism
 
 ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
@@ -39,6 +39,8 @@ GIVES_UP = re.compile(r"\btry_(?:sum|avg)\b")
 FLOATS = re.compile(r'"(double|float)"')
 DECIMAL = re.compile(r'"decimal\((\d+),')
 COLLATED = re.compile(r" collate (?!UTF8_BINARY\b)|__COLLATIONS")
+# The function of `array_sort` without one; the variables are l and r.
+BY_VALUE = "If And IsNull l IsNull r 0 If IsNull l 1 If IsNull r -1 If LessThan l r -1 If GreaterThan l r 1 0"
 DIGITS_MAX = 28
 AVERAGED_DIGITS_MIN = 12
 NODES_MAX = 300
@@ -66,14 +68,23 @@ class Verdict:
     is_order_sensitive: bool = False
 
 
-def judge(analysed_json: str, text: str = "") -> Verdict:
+def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: bool = True) -> Verdict:
     """The level of an analysed plan, given as the JSON and the text that Spark makes of it. Only the text tells a sum
-    that gives up on overflow from one that fails: whether it gives up depends on the order of rows."""
+    that gives up on overflow from one that fails: whether it gives up depends on the order of rows. `untold` is a list
+    of the expressions that are left out of the JSON, empty where nobody looked; `reads_kept` if results that we kept
+    are read, which are known to be the same by their digests."""
     nodes = list(walk(parse(analysed_json)))
+    for expression in json.loads(untold or "[]"):
+        nodes += walk(parse_list(expression))
     is_collated = any(map(_is_collated, nodes))
-    settled = {id(one) for node in nodes if node.name == "SortArray" for one in _sorted_list(node)}
+    settled = {id(one) for node in nodes if _is_sort(node) for one in _sorted_list(node)}
     found = {one for node in nodes if id(node) not in settled for one in _doubts(node, is_collated)}
     found |= {(Doubt.ORDER, name) for name in GIVES_UP.findall(text)}
+    if reads_kept:
+        found |= {(Doubt.OPAQUE, f"{node.name} in the order of a map") for node in nodes if _tells_map_order(node)}
+    if not untold and any(node.name == "Expand" and not _is_grouping(node) for node in nodes):
+        # Nobody looked: those of unpivot could be anything.
+        found |= {(kind, "Expand of expressions that are not told") for kind in (Doubt.ORDER, Doubt.CONSTANT)}
     kinds = {kind for kind, _ in found}
     level = Determinism.UNKNOWN if found else Determinism.DETERMINATE
     return Verdict(
@@ -96,14 +107,8 @@ def _doubts(node: Node, is_collated: bool) -> Iterator[tuple[Doubt, str]]:
         yield Doubt.OPAQUE if node.fields.get("evalType") in ROW_WISE else Doubt.ORDER, name
     elif name not in known.KNOWN:
         yield Doubt.ORDER, name
-    if _tells_map_order(node):
-        yield Doubt.OPAQUE, f"{name} in the order of a map"
     if _takes_todays_date(node):
         yield Doubt.OPAQUE, f"{name} of text to timestamps"
-    if name == "Expand" and not _is_grouping(node):
-        # Spark writes the expressions of no Expand down: those of unpivot could be anything.
-        yield Doubt.ORDER, "Expand of expressions that are not told"
-        yield Doubt.CONSTANT, "Expand of expressions that are not told"
     if _is_now(node):
         yield Doubt.CONSTANT, "a word for the current time"
     if _is_place_of_row(node):
@@ -141,6 +146,23 @@ def _inexact(node: Node) -> str:
 
 def _makes_floats(value: Node) -> bool:
     return any(one.name in known.MAKES_DOUBLES or FLOATS.search(_types(one)) for one in walk(value, _says_type))
+
+
+def _is_sort(node: Node) -> bool:
+    """By the values themselves: `array_sort` takes a function, and this is the one that it has if it is given none."""
+    if node.name != "ArraySort":
+        return node.name == "SortArray"
+    body, *variables = node.children[1].children
+    names = {one.expression_id: letter for one, letter in zip(variables, "lr", strict=False)}
+    said = [
+        names.get(one.expression_id, "?")
+        if one.name == "NamedLambdaVariable"
+        else str(one.fields["value"])
+        if one.name == "Literal"
+        else one.name
+        for one in preorder(body)
+    ]
+    return said == BY_VALUE.split()
 
 
 def _sorted_list(sort: Node) -> Iterator[Node]:

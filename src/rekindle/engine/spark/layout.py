@@ -214,7 +214,9 @@ def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
 def verdict_of(frame: DataFrame) -> Verdict:
     """How determinate a frame is, by its analysed plan."""
     analysed = frame._jdf.queryExecution().analyzed()
-    return judge(analysed.toJSON(), analysed.toString())
+    sources = jvm(frame.sparkSession).rekindle.spark.Sources
+    reads_kept = bool(sources.readsKept(analysed))
+    return judge(analysed.toJSON(), analysed.toString(), str(sources.untold(analysed)), reads_kept=reads_kept)
 
 
 def _held(frame: DataFrame, layout: Layout, way: Way, like: Held | None) -> Held:

@@ -35,6 +35,20 @@ def parse(text: str) -> Node:
     return _tree(json.loads(text))
 
 
+def parse_list(items: list[dict[str, Any]]) -> Node:
+    """The same of JSON that is read already."""
+    return _tree(items)
+
+
+def preorder(root: Node) -> Iterator[Node]:
+    """The tree of children alone, each before its own."""
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        yield node
+        todo.extend(reversed(node.children))
+
+
 def walk(root: Node, is_end: Callable[[Node], bool] = lambda _: False) -> Iterator[Node]:
     """Every node: children, expressions in fields, and plans of subqueries. Nothing below an end."""
     todo = [root]
