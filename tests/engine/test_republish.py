@@ -18,6 +18,7 @@ from rekindle.failover.backoff import FixedDelay
 from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.events import AttemptOpened, Event, PublicationOpened, SinkPublished, SinkUntouched
 from rekindle.master.state import RunState
+from support.shop import shop
 
 AT_ONCE = MasterConfig(backoff=BackoffSpec.of(FixedDelay(5, 0)))
 WAIT_SECONDS_MAX = 600
@@ -25,11 +26,7 @@ WAIT_SECONDS_MAX = 600
 
 def pipeline(folder: Path) -> rk.Pipeline:
     """Prices by chance, which two sinks are made from."""
-    made = rk.Pipeline("shop")
-
-    @made.source
-    def orders(spark: SparkSession) -> DataFrame:
-        return spark.read.schema("id long").parquet(str(folder / "orders"))
+    made = shop(folder)
 
     @made.step(partition_by="id", partitions=2)
     def priced(orders: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from rekindle.journal.stores import open_store
 from rekindle.master.events import Fence
 from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.runtime.running import stores_of
+from support.shop import shop
 
 FIRST = Fence(1, 1, 1)
 
@@ -112,11 +113,7 @@ def test_what_is_staged_is_never_seen_and_does_not_stay(
 
 def pipeline(folder: Path, **targets: Target) -> rk.Pipeline:
     """Sinks over one step, each to the target it is given. The first one publishes the step itself."""
-    made = rk.Pipeline("shop")
-
-    @made.source
-    def orders(spark: SparkSession) -> DataFrame:
-        return spark.read.schema("id long").parquet(str(folder / "orders"))
+    made = shop(folder)
 
     @made.step(partition_by="id", partitions=2)
     def priced(orders: DataFrame) -> DataFrame:
@@ -137,17 +134,17 @@ def pipeline(folder: Path, **targets: Target) -> rk.Pipeline:
 
 
 @pytest.fixture
-def shop(spark: SparkSession, tmp_path: Path) -> Path:
+def folder(spark: SparkSession, tmp_path: Path) -> Path:
     spark.range(10).write.parquet(str(tmp_path / "orders"))
     return tmp_path
 
 
-def test_an_emptied_location_does_not_claim_what_it_never_wrote(spark: SparkSession, shop: Path) -> None:
-    target = files(str(shop / "out"))
-    location, made = str(shop / "kept"), pipeline(shop, daily=target)
+def test_an_emptied_location_does_not_claim_what_it_never_wrote(spark: SparkSession, folder: Path) -> None:
+    target = files(str(folder / "out"))
+    location, made = str(folder / "kept"), pipeline(folder, daily=target)
     made.run(spark, location)
-    shutil.rmtree(shop / "kept")
-    spark.range(20).write.mode("overwrite").parquet(str(shop / "orders"))
+    shutil.rmtree(folder / "kept")
+    spark.range(20).write.mode("overwrite").parquet(str(folder / "orders"))
     with pytest.raises(Refused, match=r"another location counts") as refused:
         made.run(spark, location)
     assert "--take-target daily" in refused.value.hint
@@ -162,49 +159,49 @@ def test_an_emptied_location_does_not_claim_what_it_never_wrote(spark: SparkSess
     assert count(spark, target) == 20, "from then on it needs no word"
 
 
-def test_a_run_that_is_done_is_not_done_for_another_target(spark: SparkSession, shop: Path) -> None:
-    location = str(shop / "kept")
-    pipeline(shop, daily=files(str(shop / "out"))).run(spark, location)
-    moved = pipeline(shop, daily=files(str(shop / "elsewhere")))
+def test_a_run_that_is_done_is_not_done_for_another_target(spark: SparkSession, folder: Path) -> None:
+    location = str(folder / "kept")
+    pipeline(folder, daily=files(str(folder / "out"))).run(spark, location)
+    moved = pipeline(folder, daily=files(str(folder / "elsewhere")))
     for ask in (moved.run, moved.plan):
         with pytest.raises(Refused, match=r"daily to files .*out is done, daily to files .*elsewhere is not"):
             ask(spark, location)
-    added = pipeline(shop, daily=files(str(shop / "out")), weekly=files(str(shop / "weekly")))
+    added = pipeline(folder, daily=files(str(folder / "out")), weekly=files(str(folder / "weekly")))
     with pytest.raises(Refused, match=r"weekly to files .*weekly is not"):
         added.run(spark, location)
-    assert pipeline(shop, daily=files(str(shop / "out"))).run(spark, location).was_done
+    assert pipeline(folder, daily=files(str(folder / "out"))).run(spark, location).was_done
 
 
 def test_only_what_nobody_can_have_read_may_go_elsewhere(
-    spark: SparkSession, shop: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`daily` is published, `weekly` cannot be: its target is corrected, and that of `daily` is not touched."""
-    location, daily, taken = str(shop / "kept"), files(str(shop / "out")), files(str(shop / "taken"))
-    publish(spark, changed(result(spark, shop, taken, 3, "aa"), owner="others"), open_store)
+    location, daily, taken = str(folder / "kept"), files(str(folder / "out")), files(str(folder / "taken"))
+    publish(spark, changed(result(spark, folder, taken, 3, "aa"), owner="others"), open_store)
     with monkeypatch.context() as patched:
         patched.setattr(sinks, "check", lambda *arguments: None)
         with pytest.raises(RunFailed, match="is published by others"):
-            pipeline(shop, daily=daily, weekly=taken).run(spark, location)
+            pipeline(folder, daily=daily, weekly=taken).run(spark, location)
     assert count(spark, daily) == 10
-    free = files(str(shop / "free"))
+    free = files(str(folder / "free"))
     with pytest.raises(
         Refused, match=r"daily to files .*out (is|may be) published, and now it is daily to files .*moved"
     ):
-        pipeline(shop, daily=files(str(shop / "moved")), weekly=free).run(spark, location)
+        pipeline(folder, daily=files(str(folder / "moved")), weekly=free).run(spark, location)
     with pytest.raises(Refused, match=r"other sinks: weekly to files .*taken is gone"):
-        pipeline(shop, daily=daily).run(spark, location)
-    summary = pipeline(shop, daily=daily, weekly=free).run(spark, location)
+        pipeline(folder, daily=daily).run(spark, location)
+    summary = pipeline(folder, daily=daily, weekly=free).run(spark, location)
     assert summary.was_resumed and count(spark, free) == 10 and count(spark, taken) == 3
-    assert pipeline(shop, daily=daily, weekly=free).run(spark, location).was_done
+    assert pipeline(folder, daily=daily, weekly=free).run(spark, location).was_done
 
 
-def test_two_spellings_of_one_target_are_refused(spark: SparkSession, shop: Path) -> None:
-    out = shop / "out"
+def test_two_spellings_of_one_target_are_refused(spark: SparkSession, folder: Path) -> None:
+    out = folder / "out"
     with pytest.raises(GraphRefused, match="and so does daily"):
-        pipeline(shop, daily=files(str(out)), weekly=files(f"file://{out}/")).run(spark, str(shop / "kept"))
+        pipeline(folder, daily=files(str(out)), weekly=files(f"file://{out}/")).run(spark, str(folder / "kept"))
     names = rk.table("gold_spelt"), rk.table("spark_catalog.default.gold_spelt")
     with pytest.raises(GraphRefused, match="are the same place"):
-        pipeline(shop, daily=names[0], weekly=names[1]).run(spark, str(shop / "kept"))
+        pipeline(folder, daily=names[0], weekly=names[1]).run(spark, str(folder / "kept"))
 
 
 def test_a_name_with_signs_of_a_url_is_a_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from determinism_corpus.data import rows, write
 from determinism_corpus.driver import Said
 from determinism_corpus.steps import STEPS
 from local_spark import QUIET
+from rekindle.engine.spark.session import jar_path
 from rekindle.model.kinds import Determinism
 from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
@@ -83,7 +84,8 @@ def performed(folder: Path, rounds: Sequence[int], settings: dict[str, str], onl
         Path(program.__file__),
         *arguments,
         folder=folder / f"driver-{rounds[0]}",
-        settings={**QUIET, **PIECES, **settings},
+        # Known from the start, the jar is known to every thread of the driver.
+        settings={**QUIET, **PIECES, "spark.jars": jar_path(), **settings},
         env={"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
     )
 

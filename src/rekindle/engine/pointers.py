@@ -63,7 +63,8 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """One publication: who may replace it, where its files are, and what they hold."""
+    """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
+    last one."""
 
     fence: Fence
     owner: str
@@ -71,7 +72,16 @@ class Pointer(msgspec.Struct, frozen=True):
     schema: str
     parts: tuple[Part, ...]
     format: int = FORMAT
-    place: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the runs are counted that its fence is of."""
+        return self.parts[-1].place if self.parts else ""
+
+    @property
+    def mark(self) -> str:
+        """Its fence as text, told from those of other places."""
+        return version_of(self.fence, self.place)
 
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
@@ -125,7 +135,7 @@ def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Poi
         version = top.pointer.version
     else:
         version = f"{part.version}-on-{top.number}" if adds else part.version
-    return Pointer(part.fence, owner, version, schema, parts, place=part.place)
+    return Pointer(part.fence, owner, version, schema, parts)
 
 
 def advance(store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS) -> Pointer:

@@ -189,6 +189,11 @@ def same_place(base: str) -> str:
     return f"{scheme}{colon}/{re.sub('/+', '/', rest).strip('/')}"
 
 
+def store_of(base: str) -> str:
+    """The bucket, or the like, in which a place lies: one store, with one way to answer."""
+    return "/".join(same_place(base).split("/")[:2])
+
+
 def is_local(path: str) -> bool:
     """On disk, where one rename moves a whole directory."""
     return urlsplit(path).scheme in ("", "file")

@@ -6,7 +6,7 @@ it, claimed by put-if-absent. `--new` claims the next number; the highest number
 `<pipeline>/_runs/<number>` names every run that ever began: its number is its place among them, and later ones win
 wherever two publish into the same target.
 
-`<pipeline>/_identity/id` is a random word, put when the first run is listed: numbers of two locations, or of one that
+`<pipeline>/_identity/id` is a random word, put before the first run is listed: numbers of two locations, or of one that
 was emptied and filled again, cannot be compared.
 """
 
@@ -127,18 +127,20 @@ def find_identity(store: Store, pipeline: str) -> str:
 
 def identify(store: Store, pipeline: str, pause: Pause = time.sleep) -> str:
     """The same for all who ask. Emptied of its runs, the location gets another one only if this went with them."""
-    for seconds in PAUSES_SECONDS:
+    found = find_identity(store, pipeline)
+    for seconds in () if found else PAUSES_SECONDS:
         store.put_if_absent(f"{pipeline}/{IDENTITY}", secrets.token_hex(4).encode())
         found = find_identity(store, pipeline)
         if found:
-            return found
+            break
         pause(seconds)
+    if found:
+        return found
     raise AppendUnknown(f"{store.name} gave no certain answer for the identity of {pipeline}", "try again")
 
 
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
     """The place of a new run among all runs of its pipeline. A number that a dead process took is never used again."""
-    identify(store, pipeline, pause)
     folder, number = _listing(pipeline), next_order(store, pipeline)
     for seconds in PAUSES_SECONDS:
         answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())

@@ -18,7 +18,7 @@ from typing import Any
 from rekindle.engine.changes import describe_change
 from rekindle.engine.port import Engine
 from rekindle.errors import RunClosed
-from rekindle.journal.keys import claim, enlist, find_claim, identify
+from rekindle.journal.keys import claim, find_claim
 from rekindle.journal.store import Store
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.graph_spec import GraphSpec
@@ -28,7 +28,7 @@ from rekindle.model.partitions import EMPTY
 from rekindle.observe.script import Found, KeptResult
 from rekindle.observe.summary import Tally
 from rekindle.runtime.opening import peek, sign_of
-from rekindle.runtime.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, perform, sum_up
+from rekindle.runtime.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, order_of, perform, sum_up
 
 INPUT, LAYOUT, UNPINNED = "input", "layout", "unpinned: "
 
@@ -94,11 +94,10 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     if known is not None and known.phase is Phase.CLOSING:
         return _anew(wish, make, ("what was kept is being deleted",))
     if known is None:
-        return _Start(make_ready(wish, make, run, None, enlist(store, wish.pipeline, run)))
+        return _Start(make_ready(wish, make, run, None, order_of(store, wish.pipeline, run, None)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
         refuse_living(run, sign_of(store, wish.pipeline, run, options.stale_seconds), options.stale_seconds)
-    identify(store, wish.pipeline)
-    ready = make_ready(wish, make, run, known, known.order)
+    ready = make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known))
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
     is_settled = known.phase is Phase.SUCCEEDED or bool(known.settled)
@@ -112,8 +111,7 @@ def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
     store = wish.store
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
     known = peek(store, wish.pipeline, run)
-    order = known.order if known else enlist(store, wish.pipeline, run)
-    return _Start(make_ready(wish, make, run, known, order), changes)
+    return _Start(make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known)), changes)
 
 
 def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:

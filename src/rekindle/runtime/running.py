@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
-from rekindle.engine.targets import is_local
+from rekindle.engine.targets import is_local, store_of
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
 from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
@@ -87,15 +86,20 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     name = "" if options.new else options.run
     name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
     known = _known(store, wish, name)
-    refuse_done(wish, known)
+    _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
     if known is not None and not options.force:
         sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
         refuse_living(name, sign, options.stale_seconds)
-    identify(store, wish.pipeline)
-    ready = make_ready(wish, make, name, known, known.order if known else enlist(store, wish.pipeline, name))
+    ready = make_ready(wish, make, name, known, order_of(store, wish.pipeline, name, known))
     return sum_up(wish, ready, *perform(wish, ready))
+
+
+def order_of(store: Store, pipeline: str, run: str, known: RunState | None) -> int:
+    """The number of a run that is about to start, in a location that is told from others."""
+    identify(store, pipeline)
+    return known.order if known is not None else enlist(store, pipeline, run)
 
 
 def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
@@ -141,7 +145,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     held = None if options.new else find_claim(store, wish.pipeline, wish.key)
     name = options.run or (held.run if held else "")
     known = _known(store, wish, name) if name else None
-    refuse_done(wish, known)
+    _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return done_plan(known, Told(sizes=sizes))
     order = known.order if known else next_order(store, wish.pipeline)
@@ -165,8 +169,9 @@ def _store_at(storage: Mapping[str, str], url: str) -> Store:
 def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
     """A store that ignores conditions would let a late publisher put yesterday back. That of the location is tried with
     the journal; a disk has links."""
-    for base in bases:
-        if not is_local(base) and urlsplit(base).netloc != urlsplit(wish.location).netloc:
+    found = {store_of(base): base for base in bases if not is_local(base)}
+    for store, base in found.items():
+        if store != store_of(wish.location):
             probe(_store_at(wish.options.storage, base))
 
 
@@ -182,7 +187,7 @@ def _known(store: Store, wish: Wish, name: str) -> RunState | None:
     return known
 
 
-def refuse_done(wish: Wish, known: RunState | None) -> None:
+def _refuse_done(wish: Wish, known: RunState | None) -> None:
     """Said before the run is called done: what is published cannot be left out, nor be elsewhere."""
     without = _left_out(wish, known)
     if known is None or known.phase is not Phase.SUCCEEDED:

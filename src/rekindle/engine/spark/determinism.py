@@ -31,7 +31,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from rekindle.engine.spark import known, unique
-from rekindle.engine.spark.plan_tree import Node, parse, parse_list, preorder, walk
+from rekindle.engine.spark.plan_tree import Node, parse, parse_all, preorder, walk
 from rekindle.model.kinds import Determinism
 
 ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
@@ -73,9 +73,7 @@ def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: b
     that gives up on overflow from one that fails: whether it gives up depends on the order of rows. `untold` is a list
     of the expressions that are left out of the JSON, empty where nobody looked; `reads_kept` if results that we kept
     are read, which are known to be the same by their digests."""
-    nodes = list(walk(parse(analysed_json)))
-    for expression in json.loads(untold or "[]"):
-        nodes += walk(parse_list(expression))
+    nodes = [node for tree in (parse(analysed_json), *parse_all(untold or "[]")) for node in walk(tree)]
     is_collated = any(map(_is_collated, nodes))
     settled = {id(one) for node in nodes if _is_sort(node) for one in _sorted_list(node)}
     found = {one for node in nodes if id(node) not in settled for one in _doubts(node, is_collated)}
@@ -153,16 +151,18 @@ def _is_sort(node: Node) -> bool:
     if node.name != "ArraySort":
         return node.name == "SortArray"
     body, *variables = node.children[1].children
-    names = {one.expression_id: letter for one, letter in zip(variables, "lr", strict=False)}
-    said = [
-        names.get(one.expression_id, "?")
-        if one.name == "NamedLambdaVariable"
-        else str(one.fields["value"])
-        if one.name == "Literal"
-        else one.name
-        for one in preorder(body)
-    ]
-    return said == BY_VALUE.split()
+    letters = {one.expression_id: letter for one, letter in zip(variables, "lr", strict=False)}
+
+    def said(one: Node) -> str:
+        match one.name:
+            case "NamedLambdaVariable":
+                return letters.get(one.expression_id, "?")
+            case "Literal":
+                return str(one.fields["value"])
+            case name:
+                return name
+
+    return " ".join(map(said, preorder(body))) == BY_VALUE
 
 
 def _sorted_list(sort: Node) -> Iterator[Node]:

@@ -17,6 +17,7 @@ Replaced
 
 from __future__ import annotations
 
+import glob
 import re
 import shutil
 from pathlib import Path
@@ -33,7 +34,6 @@ from rekindle.engine.pointers import (
     encode,
     newest,
     put_certainly,
-    version_of,
 )
 from rekindle.engine.spark import copying
 from rekindle.engine.spark.publication import Claimant, Publication, write
@@ -75,7 +75,7 @@ def _on_disk(spark: SparkSession, what: Publication, target: Directory, store: P
     label = label_of(spark, target, store)
     place = Path(url(target.path).removeprefix("file:"))
     if label is None:
-        staged = place.with_name(_staged(place, version_of(what.fence, what.place)))
+        staged = place.with_name(f"{_staged(place)}{what.version}")
         write(spark, what, f"file:{staged}", f"file:{staged}/_scratch", what.copies(what.part()))
         copying.put(spark, f"file:{staged}/{LABEL}", encode(_claim(what)))
         try:
@@ -88,19 +88,24 @@ def _on_disk(spark: SparkSession, what: Publication, target: Directory, store: P
     return None if label is None else _judge(what, target, label)
 
 
-def _staged(place: Path, version: str) -> str:
-    return f"{STAGED}-{place.name}-{version}"
+def _staged(place: Path) -> str:
+    """How the names begin under which a directory is staged."""
+    return f"{STAGED}-{place.name}-"
 
 
 def _remove_staged(place: Path, what: Publication) -> None:
     """What masters of this run staged and never can be seen any more, now that the directory is there."""
-    for found in place.parent.iterdir():
-        version = VERSION.fullmatch(found.name.removeprefix(_staged(place, "")))
-        if version is not None and found.name.startswith(_staged(place, "")):
-            order, epoch, number, counted_in = version.groups(default="")
-            fence = Fence(int(order), int(epoch), int(number))
-            if (fence.order, counted_in) == (what.fence.order, what.place) and fence <= what.fence:
-                shutil.rmtree(found, ignore_errors=True)
+    for staged in place.parent.glob(f"{glob.escape(_staged(place))}v*"):
+        found = VERSION.fullmatch(staged.name.removeprefix(_staged(place)))
+        counted_in, fence = _fence(found) if found is not None else ("", None)
+        if fence is not None and (counted_in, fence.order) == (what.place, what.fence.order) and fence <= what.fence:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def _fence(version: re.Match[str]) -> tuple[str, Fence]:
+    """The place and the fence in a name."""
+    *numbers, counted_in = version.groups(default="")
+    return counted_in, Fence(*map(int, numbers))
 
 
 def _on_objects(spark: SparkSession, what: Publication, target: Directory, store: PointerStore) -> Fence | None:
@@ -118,13 +123,13 @@ def _on_objects(spark: SparkSession, what: Publication, target: Directory, store
 
 
 def _claim(what: Publication) -> Pointer:
-    version = version_of(what.fence, what.place)
-    return Pointer(what.fence, what.owner, version, what.schema, (what.part(),), place=what.place)
+    """Nothing of an older publication stays."""
+    return compose(Top(0, None), what.part(), what.owner, what.schema, adds=False)
 
 
 def _judge(what: Publication, target: Directory, label: Pointer) -> Fence | None:
     """None if the claim is ours, or another master's of this run for the same files."""
-    is_ours = (label.owner, label.place) == (what.owner, what.place)
+    is_ours = what.claimant.owns(label)
     if is_ours and label.holds(what.part()):
         return None
     if is_ours and label.fence > what.fence:
@@ -138,7 +143,7 @@ def replace(spark: SparkSession, what: Publication, path: str, store: PointerSto
 
     def prepare(top: Top) -> Pointer:
         check_replaced(what.claimant, base, top.pointer)
-        return compose(Top(top.number, None), what.part(), what.owner, what.schema, adds=False)
+        return _claim(what)
 
     top = advance(store, what.part(), prepare, HIDDEN_POINTERS)
     check_replaced(what.claimant, base, top)
@@ -152,14 +157,14 @@ def replace(spark: SparkSession, what: Publication, path: str, store: PointerSto
     if _is_of(top, what):
         return None
     if top.fence != what.fence:
-        own = f"-{version_of(what.fence, what.place)}.parquet"
+        own = f"-{what.version}.parquet"
         copying.remove(spark, base, [name for name in copying.visible(spark, base) if name.endswith(own)])
     return top.fence
 
 
 def check_replaced(by: Claimant, base: str, top: Pointer | None) -> None:
     """Files that are seen one by one cannot be handed from place to place while somebody else may still write some."""
-    if top is not None and (top.owner, top.place) != (by.owner, by.place):
+    if top is not None and not by.owns(top):
         raise Refused(
             f"{base} is replaced by runs of {top.owner}{' in another location' if top.owner == by.owner else ''}",
             f"use another target, or remove {base}/{LABEL} if those will never publish again",
@@ -176,8 +181,8 @@ def _is_older(name: str, what: Publication) -> bool:
     found = OURS.search(name)
     if found is None:
         return True
-    *fence, counted_in = found.groups(default="")
-    return counted_in != what.place or Fence(*map(int, fence)) < what.fence
+    counted_in, fence = _fence(found)
+    return counted_in != what.place or fence < what.fence
 
 
 def _is_of(top: Pointer, what: Publication) -> bool:

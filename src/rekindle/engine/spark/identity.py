@@ -6,7 +6,7 @@
 | `layout` | keys and number of partitions; `splits` where the cut of a scan numbers them |
 | `input` | what is read from outside, pinned (see sources.py) |
 | `spark.…` | each setting that changes values and is not at its default; the session's time zone always |
-| `python`, `pyspark` | versions |
+| `python`, `pyspark`, `java` | versions, and Java's language |
 | `STEP.code`, `STEP.helper:…`, `STEP.constant:…`, `STEP.package:…` | the code of each member (see engine/code.py) |
 | `STEP.parameter:NAME` | the parameters of the run that the member asks for |
 

@@ -35,9 +35,9 @@ def parse(text: str) -> Node:
     return _tree(json.loads(text))
 
 
-def parse_list(items: list[dict[str, Any]]) -> Node:
-    """The same of JSON that is read already."""
-    return _tree(items)
+def parse_all(text: str) -> list[Node]:
+    """Several trees, in a list."""
+    return list(_trees(json.loads(text)))
 
 
 def preorder(root: Node) -> Iterator[Node]:

@@ -43,7 +43,8 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     steps = {one.name: one for one in wanted.steps}
     compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
     analysis = analyse(spark, compiled.groups, compiled.settings)
-    taken = _check_targets(spark, compiled, analysis, wanted)
+    bases = {step: sinks.base_of(spark, target) for step, target in compiled.sinks.items()}
+    taken = _check_targets(spark, compiled, bases, analysis, wanted)
     publisher = Publisher(spark, wanted, compiled.sinks, taken)
     found = fingerprints(kept_of(compiled, analysis, wanted))
     groups = {
@@ -68,30 +69,29 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         settings=compiled.settings,
         targets=compiled.targets,
         once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
-        bases=tuple(sinks.base_of(spark, target) for target in compiled.sinks.values()),
+        bases=tuple(bases.values()),
     )
 
 
 def _check_targets(
-    spark: SparkSession, compiled: Compiled, analysis: Analysis, wanted: Wanted
+    spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted
 ) -> dict[str, str | None]:
     """Two sinks of one run have the same fence: each would take the other's publication for its own, however the two
     spell it. The answer is from which place the target of each sink is taken."""
     for name in wanted.takes - compiled.named.keys():
         known = ", ".join(compiled.named) or "none"
         raise Refused(f"--take-target {name}: there is no such sink", did_you_mean(name, compiled.named) or known)
-    bases: dict[str, str] = {}
+    seen: dict[str, str] = {}
     taken: dict[str, str | None] = {}
     for sink, step in compiled.named.items():
-        target = compiled.sinks[step]
-        base = sinks.base_of(spark, target)
-        other = bases.setdefault(same_place(base), step)
+        target, base = compiled.sinks[step], bases[step]
+        other = seen.setdefault(same_place(base), step)
         if other != step:
             raise GraphRefused(
                 f"{compiled.targets[step]} and {compiled.targets[other]} are the same place, {base}",
                 "give one of them another target, or unite the two in one step",
             )
-        taken[step] = sinks.place_of(spark, target, wanted.stores) if sink in wanted.takes else None
+        taken[step] = sinks.place_of(target, base, wanted.stores) if sink in wanted.takes else None
         claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step])
         schema = str(analysis.held[step].schema.json())
         sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema)

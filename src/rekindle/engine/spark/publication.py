@@ -24,17 +24,21 @@ class Claimant:
     sink: str
     takes: str | None = None
 
+    def owns(self, found: Pointer) -> bool:
+        """Its fences can be compared with ours."""
+        return (found.owner, found.place) == (self.owner, self.place)
+
     def check(self, base: str, top: Pointer | None) -> None:
         """Fences of two pipelines, or of two places, cannot be compared, so a target belongs to the first one that
         published into it, until another place takes it on the user's word."""
-        if top is None:
+        if top is None or self.owns(top):
             return
         if top.owner != self.owner:
             raise Refused(
                 f"{base} is published by {top.owner}, and {self.owner} wants to",
                 f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
             )
-        if top.place not in (self.place, self.takes):
+        if top.place != self.takes:
             raise Refused(
                 f"{base} is published by runs of {top.owner} that another location counts (its newest is run "
                 f"{top.fence.order}): which of two publications is later cannot be told",
@@ -62,6 +66,11 @@ class Publication:
     def claimant(self) -> Claimant:
         return Claimant(self.owner, self.place, self.sink, self.takes)
 
+    @property
+    def version(self) -> str:
+        """In the names of all that it writes."""
+        return version_of(self.fence, self.place)
+
     def part(self) -> Part:
         lengths = tuple(length for _, length in self.files)
         return Part(self.fence, identify(self.files), lengths, self.holes, self.place)
@@ -77,7 +86,7 @@ def write(spark: SparkSession, what: Publication, directory: str, scratch: str, 
     there = copying.complete(spark, directory, scratch, copies)
     wanted = {copy.name for copy in copies}
     if not copies:
-        name = f"part-empty-{version_of(what.fence, what.place)}.parquet"
+        name = f"part-empty-{what.version}.parquet"
         copying.write_empty(spark, directory, name, what.schema)
         wanted = {name}
     return there - wanted

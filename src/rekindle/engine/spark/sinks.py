@@ -79,7 +79,7 @@ def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores:
             directories.check_replaced(by, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
         case Directory():
             label = directories.label_of(spark, target, stores(base))
-            if label is not None and (label.owner, label.place, label.fence.order) != (by.owner, by.place, order):
+            if label is not None and not (by.owns(label) and label.fence.order == order):
                 raise directories.written_once(target, label)
         case _:  # pragma: no cover
             assert_never(target)
@@ -90,11 +90,9 @@ def base_of(spark: SparkSession, target: Target) -> str:
     return tables.base_of(spark, target) if isinstance(target, Table) else url(target.path)
 
 
-def place_of(spark: SparkSession, target: Target, stores: Stores) -> str | None:
+def place_of(target: Target, base: str, stores: Stores) -> str | None:
     """Which place published last into a target that can be handed over; None if nobody did, or it cannot."""
-    if not isinstance(target, Table | Files):
-        return None
-    top = newest(stores(base_of(spark, target))).pointer
+    top = newest(stores(base)).pointer if isinstance(target, Table | Files) else None
     return None if top is None else top.place
 
 

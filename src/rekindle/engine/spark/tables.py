@@ -24,7 +24,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from rekindle.engine.pointers import Pointer, version_of
+from rekindle.engine.pointers import Pointer
 from rekindle.engine.spark.session import jvm, scala_option
 from rekindle.engine.targets import Table, url
 from rekindle.errors import Refused
@@ -45,7 +45,7 @@ class Found:
     columns: dict[str, str]
 
     def is_at(self, base: str, pointer: Pointer) -> bool:
-        return self.location == place(base, pointer) and self.fence == version_of(pointer.fence, pointer.place)
+        return self.location == place(base, pointer) and self.fence == pointer.mark
 
 
 def place(base: str, pointer: Pointer) -> str:
@@ -161,7 +161,7 @@ def _properties(base: str, pointer: Pointer) -> dict[str, str]:
     return {
         BASE: base,
         VERSION: pointer.version,
-        FENCE: version_of(pointer.fence, pointer.place),
+        FENCE: pointer.mark,
         HOLES: pointer.holes or NO_HOLES,
     }
 
