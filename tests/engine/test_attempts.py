@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from msgspec import structs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -297,6 +298,53 @@ def kept_of_last(spark: SparkSession, tmp_path: Path, is_known: bool) -> tuple[s
     expected = {row.k for row in made.read(Input("totals", again), spark).collect()}
     made.close()
     return expected, {row.k for row in rows if row.n == 20}
+
+
+def regrouped(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    return inputs["totals"].selectExpr("k % 3 j", "n").groupBy("j").agg(F.sum("n").alias("n"))
+
+
+def after_a_loss(spark: SparkSession, tmp_path: Path, *, tells: bool) -> list[Stimulus]:
+    """What an attempt behind an exchange reports that is given one partition of its input from a new attempt, while
+    another one is gone: the master believed that the exchange has it."""
+    groups = {
+        "totals": GroupSpec("totals", totals, (), ("k",), N),
+        "regrouped": GroupSpec("regrouped", regrouped, ("totals",), ("j",), N),
+    }
+    made = SparkEngine(spark, f"file:{tmp_path}", groups)
+    everything, again, gone = Partitions.first(N), Partitions((1,)), Partitions((2,))
+
+    def start(step: str, number: int, wanted: Partitions, *inputs: Input) -> StartAttempt:
+        return StartAttempt(AttemptId(step, Generation(0), Epoch(1), number), wanted, inputs, True, number < 3, 0, None)
+
+    first = ran(made, start("totals", 1, everything))
+    ran(made, start("regrouped", 2, Partitions((0,)), Input("totals", first)))
+    second = ran(made, start("totals", 3, again))
+    left = tuple(structs.replace(one, partitions=one.partitions - again - gone) for one in first)
+    known = Input("totals", (*left, *second), absent=gone if tells else Partitions())
+    made.send(start("regrouped", 4, everything - Partitions((0,)), known))
+    reported = until(made, AttemptEnded)
+    made.close()
+    return reported
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+def test_no_checksum_covers_what_an_eager_step_found_out(spark: SparkSession, tmp_path: Path, is_eager: bool) -> None:
+    """Its constant may lie above the exchange: equal map outputs say nothing about it."""
+    groups = {"totals": GroupSpec("totals", totals, (), ("k",), N, is_eager=is_eager)}
+    reported = attempt(SparkEngine(spark, f"file:{tmp_path}", groups))
+    checksums = {one.exchange_checksum for one in reported if isinstance(one, CommitsSeen)}
+    assert (checksums == {None}) == is_eager
+
+
+def test_nothing_is_planned_over_an_input_that_is_not_whole(spark: SparkSession, tmp_path: Path) -> None:
+    (ended,) = after_a_loss(spark, tmp_path, tells=True)
+    assert isinstance(ended, AttemptEnded) and ended.was_cancelled and ended.has_lost_plan
+
+
+def test_control_what_is_planned_over_the_rest_loses_rows(spark: SparkSession, tmp_path: Path) -> None:
+    reported = after_a_loss(spark, tmp_path, tells=False)
+    assert [one for one in reported if isinstance(one, CommitsSeen)], "as if all were there"
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["was not there yet", "was made again"])

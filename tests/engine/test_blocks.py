@@ -148,7 +148,7 @@ def test_a_block_that_goes_while_it_is_read_is_an_error_that_names_it(
     both.evict(segments, lost)
     monkeypatch.setattr(Blocks, "missing", lambda self, inputs: {})
     (ended,) = [one for one in both.attempt(READ, segments) if isinstance(one, AttemptEnded)]
-    assert ended.failures and dict(ended.lost.results) == {"made": Partitions((lost,))}
+    assert ended.failures and dict(ended.lost.results) == {"made": Partitions((lost,))} and ended.has_lost_plan
     assert "was not found" in ended.failures[0].cause.text
     assert ended.failures[0].cause.kind.domain is FailureDomain.EVICTION
     both.engine.close()

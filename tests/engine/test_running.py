@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,44 @@ def test_a_word_for_a_fused_step_is_given_for_the_kept_one(
         made.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(accept_change=["clean"]))
     with pytest.raises(rk.Refused, match=r"there is no step score\n.*did you mean scored"):
         made.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(accept_change=["score"]))
+
+
+def test_what_an_eager_step_found_out_is_of_all_its_input_also_when_it_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its input was committed by two attempts. Read pointwise, the rest of it would count the rows of one of them."""
+    spark.range(200).selectExpr("id", "id % 7 as k").write.parquet(str(tmp_path / "orders"))
+    pipeline = rk.Pipeline("daily")
+
+    def weak(step: str) -> Any:
+        @F.udf("long")
+        def check(k: int) -> int:
+            if k == 3 and (tmp_path / step).exists():
+                time.sleep(5)  # The others are done by then.
+                raise ValueError(f"{step} cannot do {k}")
+            return k
+
+        return check(F.col("k"))
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.schema("id long, k long").parquet(str(tmp_path / "orders"))
+
+    @pipeline.step(result="blocking", partition_by="k", partitions=3, deterministic=True)
+    def counted(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("k").agg(F.count("*").alias("n")).withColumn("ok", weak("counted"))
+
+    @pipeline.step(eager=True, partition_by="k", partitions=3, deterministic=True)
+    def shared(counted: DataFrame) -> DataFrame:
+        total = counted.agg(F.sum("n")).first()
+        return counted.select("k", F.lit(total[0] if total else 0).alias("total"), weak("shared").alias("ok"))
+
+    pipeline.add_sink(lambda shared: shared, rk.files(str(tmp_path / "out")), name="daily")
+    for step in ("counted", "shared"):
+        (tmp_path / step).touch()
+        with pytest.raises(rk.RunFailed, match=f"{step} cannot do 3"):
+            pipeline.run(spark, str(tmp_path / "runs"), options=ONE_TRY)
+        (tmp_path / step).unlink()
+    last = pipeline.run(spark, str(tmp_path / "runs"), options=ONE_TRY)
+    assert last.steps["counted"].computed == 0 and last.steps["shared"].computed < 3
+    assert rows(spark, tmp_path) == [(k, 200, k) for k in range(7)]

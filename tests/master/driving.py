@@ -130,7 +130,8 @@ class Driven:
         lost: Parts | None = None,
     ) -> tuple[Event, ...]:
         failure = Failure(step, Partitions.parse(partitions), Cause(kind), signature)
-        return self.give(st.AttemptEnded(self.attempt(step), (failure,), lost=lost or Parts()))
+        found = lost or Parts()
+        return self.give(st.AttemptEnded(self.attempt(step), (failure,), lost=found, has_lost_plan=bool(found.results)))
 
     def lose(self, step: str, partitions: str, domain: FailureDomain = FailureDomain.STORAGE) -> tuple[Event, ...]:
         return self.give(st.PartsLost(Parts({step: Partitions.parse(partitions)}), domain))

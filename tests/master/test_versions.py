@@ -10,8 +10,10 @@ from master.driving import AT_ONCE, Driven
 from rekindle.failover.restart import Strategy
 from rekindle.master import stimuli as st
 from rekindle.master.advance import work_left
+from rekindle.master.commands import StartAttempt
 from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.digests import Digests
+from rekindle.master.dispatch import commands
 from rekindle.master.events import AttemptOpened, ExchangeCarried, ExchangesLost, GenerationOpened, PartitionsCommitted
 from rekindle.model.because import ExchangeChanged, InputChanged, NotYetRun, Reason, ResultLost
 from rekindle.model.failures import FailureKind
@@ -316,3 +318,37 @@ def test_the_work_left_is_that_of_the_strategy(strategy: Strategy, wanted: str) 
     run.give(st.AttemptEnded(attempt, was_cancelled=True))
     idle = replace(run.state, attempts={})
     assert shown(work_left(idle)) == wanted
+
+
+def start_of(run: Driven, step: str) -> StartAttempt:
+    (found,) = (one for one in commands(run.state) if isinstance(one, StartAttempt) and one.attempt.step == step)
+    return found
+
+
+def test_an_input_that_an_exchange_spares_is_named_as_absent_and_made_once_the_plan_is_lost() -> None:
+    """An executor took two blocks; one of them is wanted by nobody but a held exchange."""
+    run = Driven("a[4]@run_end =caching all=> x[4]\na =caching=> y[4]")
+    run.finish("a")
+    run.commit("x", "0")
+    run.commit("y", "0,1,3")
+    run.lose("a", "2-3", FailureDomain.EXECUTOR)
+    run.fail("y", "2")
+    run.fail("x", "1")
+    run.finish("a")
+    assert [str(one.absent) for one in start_of(run, "x").inputs] == ["3"]
+    run.give(st.AttemptEnded(run.attempt("x"), was_cancelled=True, has_lost_plan=True))
+    assert run.open()["a"] == "3" and "x" not in run.open()
+    run.finish("a")
+    assert run.open()["x"] == "2-3" and not start_of(run, "x").inputs[0].absent
+
+
+def test_a_task_that_could_not_read_its_input_has_lost_the_plan_also_if_the_loss_is_known() -> None:
+    """The map task that must run again lay beside its input: without this the same plan fails again and again."""
+    run = Driven("a[4]@run_end =caching all=> x[4]")
+    run.finish("a")
+    run.commit("x", "0")
+    run.lose("a", "3", FailureDomain.EXECUTOR)
+    run.fail("x", "1", FailureKind.EVICTED, lost=Parts({"a": Partitions((3,))}))
+    assert run.open() == {"a": "3"}
+    run.finish("a")
+    assert run.open() == {"x": "1-3"} and run.state.steps["x"].generation == 0

@@ -5,7 +5,9 @@ computes, or while it deletes what was released), an executor or a worker is kil
 of a run is killed in the middle. Most runs that lost their driver are resumed, at once or at the end, after other gcs;
 the others are given up. Then everything is ended, one gc comes when grace and retention are over, and `doctor` removes
 what dead JVMs left on the workers. Target: nothing is left, nothing that was needed went, every run could be resumed,
-and results took at most 1.2 times what the same schedule needed.
+and results took at most 1.2 times what the same schedule needed. A run that is resumed when later ones have published
+must end with that sentence and nothing else (`overtaken`). A JVM that dies before its first task of ours has no block:
+its copies of Spark's jars are nobody's, `doctor` tells of them, and they are counted apart (`unmarked`).
 
 It is resumable: with `--minutes` it stops after a round, and that part ends with its own gc and is noted in the state
 file. The next call goes on with other draws, and tells the sum (`--again` forgets what is noted).
@@ -50,6 +52,8 @@ SIZE = Size(worker_cores=2, executor_cores=1, executor_memory_mb=512, applicatio
 RATIO_MAX = 1.2
 KINDS = ("driver", "driver", "driver", "executor", "worker", "gc", "release")
 GC_SECONDS_MAX = 120
+OVERTAKEN = "already holds a later publication"
+COPIES = ("_cache", "_lock")  # Of jars, as Spark names them.
 # A run that lost its driver is resumed now, at the end, or never.
 NOW, LATER = 0.6, 0.85
 
@@ -60,6 +64,8 @@ class Part(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
     orphans: int
     local: int
+    unmarked: int
+    overtaken: int
     lost: int
     unresumable: int
     most: int
@@ -87,6 +93,7 @@ class Campaign:
     most: int = 0
     least: int = 0
     lost: int = 0
+    overtaken: int = 0
 
     def fresh(self) -> Session:
         return self.stage.session("tiny").start()
@@ -163,7 +170,9 @@ class Campaign:
     def _resume(self, name: str) -> None:
         assert self.current is not None
         answer = self.current.do(Order(name, stale_seconds=10), 600)
-        if (answer.phase, answer.digests) not in (("succeeded", self.plain), ("done", self.plain)):
+        if OVERTAKEN in answer.error and name in self.later:
+            self.overtaken += 1
+        elif (answer.phase, answer.digests) not in (("succeeded", self.plain), ("done", self.plain)):
             self.unresumable.append(f"{name}: {answer.phase} {answer.error[:300]}")
         self._seen(name, self.current)
 
@@ -223,6 +232,11 @@ def left_locally(cluster: LocalCluster) -> list[Path]:
     """Files of Spark's local folders, whosever they are."""
     found = (path for root in local_dirs(cluster) for path in root.rglob("*") if path.is_file())
     return [path for path in found if any(part.startswith(("blockmgr-", "spark-", "executor-")) for part in path.parts)]
+
+
+def _is_copy(path: Path) -> bool:
+    """Of a jar, made for a JVM that never ran a task of ours: nothing of it is a block."""
+    return path.name.endswith(COPIES) and not any(part.startswith("blockmgr-") for part in path.parts)
 
 
 def left_in(stage: Stage) -> list[str]:
@@ -287,13 +301,16 @@ def perform(wanted: int, minutes: float, seed: int) -> Part:
             *(word for root in local_dirs(cluster) for word in ("--local-dir", str(root))),
             "--remove-dead",
         )
-        orphans, local = left_in(stage), left_locally(cluster)
+        orphans, everything = left_in(stage), left_locally(cluster)
+        local = [path for path in everything if not _is_copy(path)]
     for one in (*orphans[:20], *map(str, local[:20]), *campaign.unresumable):
         print(f"LEFT OR LOST: {one}")
     return Part(
         dict(campaign.kinds),
         len(orphans),
         len(local),
+        len(everything) - len(local),
+        campaign.overtaken,
         campaign.lost,
         len(campaign.unresumable),
         campaign.most,
@@ -308,11 +325,12 @@ def _verdict(done: list[Part], wanted: int) -> int:
     ratio = sum(part.most for part in done) / max(1, sum(part.least for part in done))
     orphans, local = sum(part.orphans for part in done), sum(part.local for part in done)
     lost, unresumable = sum(part.lost for part in done), sum(part.unresumable for part in done)
+    unmarked, overtaken = sum(part.unmarked for part in done), sum(part.overtaken for part in done)
     told = " ".join(f"{kind}={count}" for kind, count in sorted(kinds.items()))
     print(
-        f"RESULT runs={runs} parts={len(done)} {told} orphans={orphans} local_orphans={local} needed_deleted={lost} "
-        f"unresumable={unresumable} peak_ratio={ratio:.3f} ratio_max={RATIO_MAX} is_whole={runs >= wanted} "
-        f"minutes={sum(part.minutes for part in done):.1f}"
+        f"RESULT runs={runs} parts={len(done)} {told} orphans={orphans} local_orphans={local} unmarked={unmarked} "
+        f"needed_deleted={lost} unresumable={unresumable} overtaken={overtaken} peak_ratio={ratio:.3f} "
+        f"ratio_max={RATIO_MAX} is_whole={runs >= wanted} minutes={sum(part.minutes for part in done):.1f}"
     )
     is_clean = not (orphans or local or unresumable or lost)
     return 0 if runs >= wanted and is_clean and ratio <= RATIO_MAX else 1

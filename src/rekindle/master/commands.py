@@ -23,11 +23,13 @@ Key = tuple[str, Hashable]
 
 class Input(msgspec.Struct, frozen=True):
     """A kept step that an attempt reads, with the files that counted when it was opened. `holes` are partitions that
-    were left out: they have no file and no rows."""
+    were left out: they have no file and no rows. `absent` are partitions that are gone, and are read through exchanges
+    which the engine holds: nothing may be planned without them."""
 
     step: str
     segments: tuple[Segment, ...]
     holes: Partitions = EMPTY
+    absent: Partitions = EMPTY
 
 
 class StartAttempt(msgspec.Struct, frozen=True):

@@ -125,4 +125,4 @@ def _start(state: RunState, one: AttemptState) -> StartAttempt:
 def _input(state: RunState, producer: str, read: Partitions) -> Input:
     step = state.steps[producer]
     segments = tuple(segment for segment in step.segments if not segment.partitions.is_disjoint(read))
-    return Input(producer, segments, step.holes & read)
+    return Input(producer, segments, step.holes & read, read - step.available)

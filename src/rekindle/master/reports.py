@@ -4,7 +4,8 @@ Rules
 - Only an open attempt can commit, only partitions it still may, and only once. The rest is late and ignored.
 - Of an attempt of an older epoch only the seal counts: no report of a sleeper does.
 - What a dead driver finished unseen is adopted only where no unseen recompute could have mixed it.
-- An attempt that failed because its input was gone knows what it read: losses of other files are no news.
+- An attempt that failed because its input was gone knows what it read: losses of other files are no news. The plan
+  that was held for it is of no use any more, also where the loss itself was known.
 - What differs from what a published sink was made from does not count: the run stops.
 """
 
@@ -46,6 +47,8 @@ def attempt_ended(draft: Draft, report: AttemptEnded) -> None:
         outcome = Outcome.FAILED if report.failures else Outcome.SUCCEEDED
     draft.add(AttemptClosed(report.attempt, outcome, draft.now_ms))
     _lose(draft, _read(draft, report.lost, attempt.reads), FailureDomain.STORAGE)
+    if report.has_lost_plan:
+        _lose(draft, Parts({}, draft.step(report.attempt.step).held), FailureDomain.APPLICATION)
     if outcome is Outcome.FAILED:
         handle(draft, report.attempt.step, report.failures)
 

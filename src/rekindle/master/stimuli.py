@@ -71,12 +71,15 @@ class CommitsSeen(msgspec.Struct, frozen=True):
 
 
 class AttemptEnded(msgspec.Struct, frozen=True):
-    """The Spark job is over and its stage quiet. Failed if there are failures; `lost` is what it found missing."""
+    """The Spark job is over and its stage quiet. Failed if there are failures; `lost` is what it found missing. With
+    `has_lost_plan` the exchanges that were held for its step cannot be read any more: whoever goes on with it plans
+    again, over everything that it reads."""
 
     attempt: AttemptId
     failures: tuple[Failure, ...] = ()
     was_cancelled: bool = False
     lost: Parts = NOTHING
+    has_lost_plan: bool = False
 
 
 class AttemptSealed(msgspec.Struct, frozen=True):

@@ -48,8 +48,9 @@ class Generation:
     It was planned over files by name. An attempt that must read others, because one was lost and made again, or was
     not there yet, gets a new one; what its exchanges then hold is compared with what was read before."""
 
-    def __init__(self, held: Held, command: StartAttempt) -> None:
+    def __init__(self, held: Held, command: StartAttempt, *, is_eager: bool = False) -> None:
         self.held = held
+        self._is_eager = is_eager
         self._files: dict[tuple[str, AttemptId], Partitions] = {}
         for one in command.inputs:
             for segment in one.segments:
@@ -76,7 +77,7 @@ class Generation:
     def look(self) -> None:
         """Raise the version if a map output came back different, or not known to be equal. Once that happened no two
         looks give the same version: what was computed in between is one of a kind."""
-        if self.held.is_function_of_inputs:
+        if self.held.is_function_of_inputs and not self._is_eager:
             return
         if self._watch is None:
             self._watch = Watch(self.held.session, plans.exchanges(self.held.rdd()))
@@ -118,11 +119,13 @@ class Generation:
         return ", ".join(names[:FILES_NAMED_MAX]) + (" …" if len(names) > FILES_NAMED_MAX else "")
 
     def checksum(self) -> str | None:
-        """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum."""
+        """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum, nor
+        has what an eager step found out."""
         shape, verdict = self.held.shape, self.held.verdict
         if (
             self._watch is None
             or self._is_spoiled
+            or self._is_eager
             or shape.broadcasts
             or shape.subqueries
             or verdict.has_query_constants
@@ -217,7 +220,8 @@ class Attempt:
                 storing=self._storing,
             )
         except InputsGone as caught:
-            self._report(AttemptEnded(self._command.attempt, was_cancelled=True, lost=caught.lost))
+            attempt, has_lost_plan = self._command.attempt, caught.has_lost_plan
+            self._report(AttemptEnded(attempt, (), True, caught.lost, has_lost_plan=has_lost_plan))
             return
         except BaseException as caught:
             error = caught
@@ -252,7 +256,8 @@ class Attempt:
             self._flush()
             failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
         was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
-        self._report(AttemptEnded(self._command.attempt, () if was_cancelled else failures, was_cancelled, lost))
+        told = () if was_cancelled else failures
+        self._report(AttemptEnded(self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost)))
 
     def _add_empty(self) -> None:
         """The Spark job succeeded: a partition without a task has no rows. Where each has one, all must be here."""

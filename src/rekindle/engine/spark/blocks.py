@@ -40,11 +40,14 @@ class Storing:
 
 
 class InputsGone(Exception):
-    """Blocks that an attempt should read are not there any more. It was not started."""
+    """What an attempt should read is not there any more, and it was not started. `lost` is news; what the master knows
+    to be gone is `absent`: it believed that an exchange which is held here has it."""
 
-    def __init__(self, lost: Mapping[str, Partitions]) -> None:
-        super().__init__(f"blocks are gone: {', '.join(f'{step}[{at}]' for step, at in lost.items())}")
+    def __init__(self, lost: Mapping[str, Partitions], absent: Mapping[str, Partitions] | None = None) -> None:
+        gone = {**lost, **(absent or {})}
+        super().__init__(f"inputs are gone: {', '.join(f'{step}[{at}]' for step, at in gone.items())}")
         self.lost = Parts(lost, {})
+        self.has_lost_plan = bool(absent)
 
 
 def gone(spark: SparkSession, paths: Sequence[str]) -> frozenset[str]:

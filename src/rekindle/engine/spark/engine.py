@@ -271,8 +271,10 @@ class SparkEngine:
         key = command.attempt.step, command.attempt.generation
         known = self._generations.get(key)
         if known is None or known.is_stuck or not known.reads(command):
+            if absent := {one.step: one.absent for one in command.inputs if one.absent}:
+                raise InputsGone({}, absent)
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
-            self._generations[key] = Generation(held, command)
+            self._generations[key] = Generation(held, command, is_eager=self._groups[key[0]].is_eager)
             self._shapes[command.attempt.step] = held.shape
         return self._generations[key]
 

@@ -60,7 +60,7 @@ def analyse(
     graph = Graph.of(
         steps.values(),
         (
-            Edge(one, name, IDENTITY if _is_pointwise(held[name], held[one]) else ALL)
+            Edge(one, name, IDENTITY if _is_pointwise(group, held[name], held[one]) else ALL)
             for name, group in resolved.items()
             for one in group.inputs
         ),
@@ -85,9 +85,10 @@ def _proved(group: GroupSpec, held: Held, step: Step) -> Determinism:
     return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
 
 
-def _is_pointwise(consumer: Held, producer: Held) -> bool:
-    """Partition p of the consumer reads partition p of the producer and nothing else of it."""
-    if not consumer.shape.is_narrow or consumer.layout.is_bound:
+def _is_pointwise(group: GroupSpec, consumer: Held, producer: Held) -> bool:
+    """Partition p of the consumer reads partition p of the producer and nothing else of it. What an eager step looks at
+    while it is built may be anything of it."""
+    if group.is_eager or not consumer.shape.is_narrow or consumer.layout.is_bound:
         return False
     return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
 

@@ -86,10 +86,15 @@ class Application:
         attempt = command.attempt
         key = (attempt.step, attempt.generation)
         plan = self.plans.get(key)
-        if plan is None:
-            plan = self.plans[key] = Plan(command.exchange_version)
+        if plan is None or not plan.reads(command):
+            plan = Plan(command)
+            if any(one.absent for one in command.inputs):
+                self.jobs[attempt] = Job(self, command, plan, is_ended=True)
+                self.process.tell(st.AttemptEnded(attempt, was_cancelled=True, has_lost_plan=True))
+                return
             if not command.is_first and not self.world.layout.is_narrow(attempt.step):
                 plan.version += 1
+            self.plans[key] = plan
         job = self.jobs[attempt] = Job(self, command, plan)
         for partition in command.partitions:
             self.world.later(3, self._compute, job, partition, job.next_try())
@@ -216,7 +221,9 @@ class Application:
         self._tell_commits(job)
         job.is_ended = True
         failures = tuple(job.failures)
-        self.process.tell(st.AttemptEnded(job.command.attempt, failures, job.is_cancelled and not failures, job.lost))
+        was_cancelled = job.is_cancelled and not failures
+        attempt, has_lost_plan = job.command.attempt, bool(job.lost)
+        self.process.tell(st.AttemptEnded(attempt, failures, was_cancelled, job.lost, has_lost_plan=has_lost_plan))
 
     def _cancel(self, attempt: AttemptId) -> None:
         if not self.is_alive:

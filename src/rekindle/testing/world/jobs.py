@@ -95,17 +95,26 @@ class Gone(Exception):
 
 
 class Plan:
-    """What an application holds for one generation of a step: its exchanges, part by part, and their version."""
+    """What an application holds for one generation of a step: the files it was planned over, its exchanges, part by
+    part, and their version."""
 
-    __slots__ = ("known", "parts", "version")
+    __slots__ = ("files", "known", "parts", "version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, command: cmd.StartAttempt) -> None:
         self.parts: dict[ExchangeId, dict[int, tuple[Label, int]]] = {}
         self.known: dict[tuple[ExchangeId, int], Label] = {}
-        self.version = version
+        self.version = command.exchange_version
+        self.files = _files(command)
+
+    def reads(self, command: cmd.StartAttempt) -> bool:
+        return _files(command) <= self.files
 
     def checksum(self) -> str:
         return str(sorted((str(x), part, label) for (x, part), label in self.known.items()))
+
+
+def _files(command: cmd.StartAttempt) -> set[tuple[AttemptId, int]]:
+    return {(segment.attempt, at) for one in command.inputs for segment in one.segments for at in segment.partitions}
 
 
 class Job:
@@ -130,7 +139,7 @@ class Job:
         "tries",
     )
 
-    def __init__(self, application: Running, command: cmd.StartAttempt, plan: Plan) -> None:
+    def __init__(self, application: Running, command: cmd.StartAttempt, plan: Plan, *, is_ended: bool = False) -> None:
         self.application = application
         self.command = command
         self.plan = plan
@@ -145,7 +154,7 @@ class Job:
         self.failures: list[Failure] = []
         self.lost: Parts = NOTHING
         self.is_cancelled = False
-        self.is_ended = False
+        self.is_ended = is_ended
         self.is_reporting = False
 
     def next_try(self) -> int:
