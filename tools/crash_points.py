@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from journal.facts import CODEC, RUN, Closed, Fact, Noted, open_run, opening, texts
-from rekindle.errors import RunClosed
+from rekindle.errors import JournalRefused, RunClosed
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
 from rekindle.journal.keys import claim, find_claim
@@ -154,6 +154,8 @@ def _go_on(store: LocalDisk, stored: list[str], is_closed: bool) -> list[str]:
         journal, _ = open_run(store, force=False)
     except RunClosed:
         return [] if is_closed else ["refused as closed, but it is not"]
+    except JournalRefused as error:
+        return [error.message]
     for number in range(RECORDS_AFTER):
         journal.append(Noted(f"after {number}"))
     found = texts(read(store, RUN, CODEC))

@@ -15,6 +15,7 @@ OTHER = Trial(
     "first", "daily.py:8", Determinism.UNKNOWN, ("First at daily.py:9",), rows=7, different=2, example="[1, 2]"
 )
 BROKEN = Trial("drawn", "daily.py:12", Determinism.DECLARED, rows=7, different=7, example="[1, 9]")
+EMPTY = Trial("joined", "daily.py:16", Determinism.DETERMINATE)
 FAILED = Trial("reader", "daily.py:20", Determinism.UNKNOWN, failure="it reads broken, which failed")
 
 
@@ -24,6 +25,7 @@ FAILED = Trial("reader", "daily.py:20", Determinism.UNKNOWN, failure="it reads b
         (SAME, "the same: 1,200 rows, determinate"),
         (OTHER, "2 of 7 rows did not come again, unknown (First at daily.py:9), such as [1, 2]"),
         (BROKEN, "7 of 7 rows did not come again, declared, such as [1, 9]"),
+        (EMPTY, "nothing to compare: no row of the sample reaches its end, determinate"),
         (FAILED, "could not be tried: it reads broken, which failed"),
     ],
 )
@@ -39,3 +41,6 @@ def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert said[0] == "daily.py:12: drawn is declared deterministic and is not: remove deterministic=True"
     assert said[1].startswith("not determinate: first, drawn.")
     assert tell([OTHER, FAILED]) == ExitCode.FAILED
+    capsys.readouterr()
+    assert tell([SAME, EMPTY]) == ExitCode.DONE and not EMPTY.is_same
+    assert capsys.readouterr().out.startswith("not tried: joined. With more rows of each source it may be: --rows 1")

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType
 from rekindle.engine.spark import digests, results
 from rekindle.engine.spark.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.graph import analyse
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.session import TIMESTAMPS, jvm
 from rekindle.master.commands import SealAttempt, StartAttempt
 from rekindle.master.digests import Digests
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen
@@ -95,6 +95,26 @@ def test_what_was_written_without_is_read_back_once(spark: SparkSession, tmp_pat
     assert set(ran(made(spark, tmp_path / "a", is_digested=False)).values()) == {None}
     assert set(sealed(made(spark, tmp_path / "a", is_digested=False)).values()) == {None}
     assert sealed(made(spark, tmp_path / "a")) == ran(made(spark, tmp_path / "b"))
+
+
+def odd(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """What Spark would store as something else: a variant taken apart, and times cut to milliseconds."""
+    rows = session.range(40).selectExpr("id % 4 k", "timestamp_micros(id + 1) t", "id")
+    return rows.selectExpr("k", "t", """parse_json(concat('{"b": ', id, ', "a": 2.50, "c": 1}')) v""")
+
+
+def test_what_is_read_back_is_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set(TIMESTAMPS, "TIMESTAMP_MILLIS")
+    try:
+        ways = []
+        for name, is_digested in (("a", True), ("b", False)):
+            group = replace(SPEC, build=odd, is_digested=is_digested)
+            engine = SparkEngine(spark, f"file:{tmp_path}/{name}", {"totals": group})
+            ways.append(ran(engine))
+        read_back = SparkEngine(spark, f"file:{tmp_path}/b", {"totals": replace(SPEC, build=odd)})
+        assert sealed(read_back) == ways[0] and None not in ways[0].values()
+    finally:
+        spark.conf.unset(TIMESTAMPS)
 
 
 def test_a_file_that_cannot_be_read_back_leaves_them_unknown(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from engine.test_attempts import attempt, engine
-from rekindle.master.commands import ReleaseExchanges, StartAttempt
-from rekindle.master.stimuli import AttemptEnded, CommitsSeen
+from rekindle.engine.spark import engine as spark_engine
+from rekindle.engine.spark.engine import SparkEngine
+from rekindle.master.commands import DeleteAttempt, ReleaseExchanges, StartAttempt
+from rekindle.master.stimuli import AttemptEnded, CommitsSeen, DeletionFailed
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.janitor.local_folders import Whose, find
@@ -56,6 +59,47 @@ def test_the_files_of_a_finished_group_go_by_name_and_a_retry_makes_them_again(
     made.close()
     assert becomes(lambda: shuffle_files(spark) <= before), "what a run that is over held goes too"
     assert made.exchanges("totals") == 1, "and its shape can still be asked for"
+
+
+def test_what_older_generations_held_goes_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    before = shuffle_files(spark)
+    made = engine(spark, tmp_path)
+    attempt(made)
+    held = shuffle_files(spark) - before
+    later = AttemptId("totals", Generation(1), Epoch(1), 2)
+    made.send(StartAttempt(later, Partitions.first(4), (), True, True, 0, None))
+    until(made, AttemptEnded)
+    assert shuffle_files(spark) - before > held, "each has its own"
+    made.send(ReleaseExchanges("totals", 1, 2))
+    assert becomes(lambda: shuffle_files(spark) <= before)
+    made.close()
+
+
+def test_what_cannot_be_deleted_is_tried_again_and_does_not_end_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def delete(self: SparkEngine, attempt: AttemptId) -> None:
+        tries.append(attempt)
+        raise OSError("503 Slow Down")
+
+    monkeypatch.setattr(SparkEngine, "_delete", delete)
+    monkeypatch.setattr(spark_engine, "CLEANING_PAUSES_SECONDS", (0.0, 0.0))
+    made = engine(spark, tmp_path)
+    made.send(DeleteAttempt(AGAIN))
+    (failed,) = until(made, DeletionFailed)
+    assert failed == DeletionFailed(AGAIN, "OSError: 503 Slow Down") and tries == [AGAIN, AGAIN]
+    made.close()
+
+
+def test_an_engine_that_starts_nothing_leaves_no_listener(spark: SparkSession, tmp_path: Path) -> None:
+    def listeners() -> int:
+        return int(spark.sparkContext._jsc.sc().listenerBus().listeners().size())
+
+    before = listeners()
+    engine(spark, tmp_path)
+    assert listeners() == before
 
 
 def test_letting_go_twice_or_what_never_was_is_harmless(spark: SparkSession, tmp_path: Path) -> None:

@@ -103,14 +103,13 @@ def test_what_an_eager_step_found_out_is_of_all_its_input_also_when_it_goes_on(
     pipeline = rk.Pipeline("daily")
 
     def weak(step: str) -> Any:
-        @F.udf("long")
         def check(k: int) -> int:
             if k == 3 and (tmp_path / step).exists():
                 time.sleep(5)  # The others are done by then.
                 raise ValueError(f"{step} cannot do {k}")
             return k
 
-        return check(F.col("k"))
+        return F.udf(check, "long")("k")
 
     @pipeline.source
     def orders(spark: SparkSession) -> DataFrame:

@@ -86,10 +86,23 @@ def test_what_fails_is_told_and_so_is_who_reads_it(spark: SparkSession, pipeline
     def apart(orders: DataFrame) -> DataFrame:
         return orders.select("id")
 
+    @pipeline.step
+    def mistyped(orders: DataFrame) -> DataFrame:
+        return orders.select("idd")
+
+    @pipeline.source
+    def nowhere(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet("/no/such/place")
+
+    @pipeline.step
+    def never(apart: DataFrame) -> DataFrame:
+        return apart.where("id < 0")
+
     found = tried(spark, pipeline)
     assert "no such thing" in found["broken"].failure and not found["broken"].is_same
     assert found["reader"].failure == "it reads broken, which failed"
-    assert found["apart"].is_same
+    assert "idd" in found["mistyped"].failure and "/no/such/place" in found["nowhere"].failure
+    assert found["apart"].is_same and found["never"].is_empty and not found["never"].is_same
 
 
 def test_rows_with_maps_and_structs_are_compared_by_value(spark: SparkSession, pipeline: rk.Pipeline) -> None:

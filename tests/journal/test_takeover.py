@@ -125,6 +125,18 @@ def test_a_journal_shorter_than_its_heartbeat_says_is_refused() -> None:
         open_run(store)
 
 
+def test_a_journal_that_lost_a_whole_epoch_is_refused() -> None:
+    """The next master would number its attempts again, and find the files of the lost one in their place."""
+    store, _ = owned()
+    store.clock = 500.0
+    second, _ = open_run(store)
+    Lease(second).beat()
+    store.delete(folder_of(RUN) + name_of(second.position.sequence))
+    store.clock = 1000.0
+    with pytest.raises(JournalRefused, match="the storage lost facts"):
+        open_run(store)
+
+
 def test_a_cut_record_that_was_acknowledged_is_refused() -> None:
     store, lease = owned()
     lease._journal.append(Noted("acknowledged"))

@@ -6,14 +6,17 @@ from master.driving import AT_ONCE, Driven
 from rekindle.failover.budget import Choice
 from rekindle.master import stimuli as st
 from rekindle.master.apply import fold
-from rekindle.master.commands import DeleteAttempt, Stop
+from rekindle.master.commands import DeleteAttempt, ReleaseExchanges, Stop
 from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
+from rekindle.master.dispatch import commands, deletable
 from rekindle.master.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
 from rekindle.master.releasing import kept_bytes, over_budget
 from rekindle.master.state import Phase
-from rekindle.model.ids import AttemptId
+from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import Proof
+from rekindle.model.partitions import Partitions
+from rekindle.runtime.loop import decide_asking
 
 
 def released(run: Driven) -> list[str]:
@@ -208,3 +211,34 @@ def test_a_pinned_run_releases_nothing() -> None:
     assert again is not None and again.is_pinned and again.steps["a"].committed
     back = decide(run.state, seen, 9, 0.0, is_pinned=False)
     assert any(isinstance(one, PartitionsReleased) for one in back)
+
+
+def test_exchanges_under_blocks_go_once_the_blocks_are_released() -> None:
+    """Until then what is lost of the blocks is made again from them; after it they would stay until the run ends."""
+    run = Driven("s[4] =blocking all=> a[4]\na =caching=> x[4]\nx =blocking all=> y[2]")
+    run.finish("s")
+    run.finish("a")
+    assert run.state.steps["a"].held
+    run.finish("x")
+    assert run.state.is_released("a") and not run.state.steps["a"].held
+    assert ReleaseExchanges("a", 0, 4) in commands(run.state)
+
+
+def test_a_pin_that_is_taken_back_is_noticed_with_the_next_decision() -> None:
+    run, pins = Driven("a[2] =blocking=> b[2] =blocking=> c[2]"), iter([True, True, False, False, False])
+    for step in "abc":
+        for stimulus in (st.CommitsSeen(run.attempt(step), Partitions.first(2)), st.AttemptEnded(run.attempt(step))):
+            run.now += 1
+            events = decide_asking(run.state, stimulus, run.now, 0.0, lambda: next(pins))
+            run.maybe = fold(run.state, events)
+    assert not run.state.is_pinned and not run.state.steps["b"].committed
+
+
+def test_a_run_that_succeeded_does_not_wait_for_what_cannot_be_deleted() -> None:
+    run = Driven("a[1] =blocking=> b[1]", sinks=("b",))
+    run.finish("a")
+    run.finish("b")
+    run.publish()
+    assert run.is_now(Phase.SUCCEEDED) and Stop() not in commands(run.state)
+    assert Stop() in commands(run.state, left=frozenset(deletable(run.state)))
+    assert decide(run.state, st.DeletionFailed(AttemptId("a", Generation(0), Epoch(1), 1), "no"), run.now) == ()

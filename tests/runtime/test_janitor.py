@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -138,6 +139,71 @@ def test_what_a_step_keeps_for_ever_is_not_touched(store: MemoryStore) -> None:
     assert make_run(store, RUN, drawing=drawing, engine=Filing(store, FOLDER)) is not None
     store.clock = 10**6 * HOUR
     assert gc(store).findings == () and results(store) == files(ORDERS, 0, 1)
+
+
+def test_what_a_step_keeps_for_ever_is_not_touched_either_if_the_run_failed(store: MemoryStore) -> None:
+    drawing = "orders[2]@forever =blocking=> daily[2]"
+    engine = Filing(store, FOLDER, breaks=always("daily", 1))
+    failed = make_run(store, RUN, drawing=drawing, engine=engine)
+    assert failed is not None and failed.phase is Phase.FAILED
+    store.clock = 10**6 * HOUR
+    report = gc(store)
+    assert (report.act, report.because) == (Act.SWEEP, "a step of it is kept for ever")
+    assert files(ORDERS, 0, 1) <= results(store)
+    asked = Janitor(store, "daily", Rules(TERMS)).tend(RUN, 1, is_asked=True)
+    assert asked.act is Act.CLOSE and results(store) == set(), "unless the user asks for it"
+
+
+def drop_records(store: MemoryStore, keep: int) -> dict[str, tuple[bytes, float]]:
+    """The storage loses the end of a journal."""
+    lost = {key: store.objects[key] for key in sorted(one for one in store.objects if "/journal/" in one)[keep:]}
+    for key in lost:
+        del store.objects[key]
+    for key in [one for one in store.objects if "/snapshot/" in one]:
+        del store.objects[key]
+    return lost
+
+
+def test_a_journal_that_lost_its_end_is_left_alone_until_it_is_restored(store: MemoryStore) -> None:
+    fail(store)
+    lost = drop_records(store, 1)
+    store.clock = 5 * HOUR
+    report = gc(store)
+    assert report.act is Act.LEAVE and "the storage lost facts" in report.trouble
+    assert results(store) >= NEEDED
+    store.objects.update(lost)
+    assert make(store, application="app-2") is Phase.SUCCEEDED
+
+
+def test_control_without_that_look_what_a_restored_journal_needs_is_lost(
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore
+) -> None:
+    monkeypatch.setattr(looks, "refuse_loss", lambda store, run, position: None)
+    fail(store)
+    drop_records(store, 1)
+    store.clock = 5 * HOUR
+    gc(store)
+    assert not results(store) >= NEEDED
+
+
+def test_one_bad_name_does_not_keep_gc_from_the_others(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), {})
+    fail(store)
+    os.close(os.open(os.fsencode(tmp_path / FOLDER / "results") + b"/caf\xe9", os.O_CREAT | os.O_WRONLY))
+    assert gc(store, AT_ONCE, may_close=False).trouble == ""
+    assert not list((tmp_path / FOLDER / "results").glob("caf*"))
+    (entry,) = (one for one in diary.read_diary(store, "daily") if one.names)
+    assert entry.names == ("caf\\xe9",)
+
+
+def test_a_step_that_was_moved_and_linked_stays(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "location"), {})
+    fail(store)
+    orders = tmp_path / "location" / FOLDER / "results" / "orders"
+    orders.rename(tmp_path / "moved")
+    orders.symlink_to(tmp_path / "moved")
+    gc(store, AT_ONCE, may_close=False)
+    assert orders.is_symlink() and make(store, application="app-2") is Phase.SUCCEEDED
 
 
 def leave_waste(store: Store) -> tuple[set[str], set[str]]:

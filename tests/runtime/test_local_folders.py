@@ -45,9 +45,10 @@ def by_name(found: list[Folder]) -> dict[str, Whose]:
         pytest.param("blockmgr-1", marker(), Whose.LIVING, id="its process lives"),
         pytest.param("blockmgr-1", marker(**GONE), Whose.DEAD, id="its process is gone"),
         pytest.param("blockmgr-1", marker(started=1), Whose.DEAD, id="its number is another process now"),
-        pytest.param("blockmgr-1", marker(**GONE, host="elsewhere"), Whose.LIVING, id="of another host"),
-        pytest.param("blockmgr-1", marker(**GONE, namespace="other"), Whose.LIVING, id="of another container"),
-        pytest.param("blockmgr-1", marker(**GONE, boot=""), Whose.LIVING, id="nobody knows of which boot"),
+        pytest.param("blockmgr-1", marker(**GONE, host="elsewhere"), Whose.UNSEEN, id="of another host"),
+        pytest.param("blockmgr-1", marker(**GONE, namespace="other"), Whose.UNSEEN, id="of another container"),
+        pytest.param("blockmgr-1", marker(**GONE, boot=""), Whose.UNSEEN, id="nobody knows of which boot"),
+        pytest.param("blockmgr-1", marker(**GONE, boot="older"), Whose.UNSEEN, id="this host was restarted"),
         pytest.param("blockmgr-1", marker(**GONE, is_served=True), Whose.SERVED, id="a shuffle service may serve it"),
         pytest.param("spark-1", marker(**GONE, is_served=True), Whose.DEAD, id="temporary files are never served"),
         pytest.param("blockmgr-1", None, Whose.UNKNOWN, id="nobody marked it"),
@@ -57,7 +58,7 @@ def test_whose_it_is_and_whether_it_goes(tmp_path: Path, name: str, marked: Mark
     folder = made(tmp_path, name, marked)
     found = find(tmp_path)
     assert by_name(found) == {name: expected}
-    assert remove(found) == (found if expected is Whose.DEAD else [])
+    assert remove(tmp_path, found) == (found if expected is Whose.DEAD else [])
     assert folder.exists() is (expected is not Whose.DEAD)
 
 
@@ -70,7 +71,7 @@ def test_a_worker_that_was_killed_leaves_folders_in_folders(tmp_path: Path) -> N
     found = find(tmp_path)
     assert by_name(found) == {"blockmgr-1": Whose.DEAD, "spark-2": Whose.DEAD}
     assert sum(one.bytes for one in found) > 20 and {one.files for one in found} == {2}
-    assert len(remove(found)) == 2 and remove(found) == []
+    assert len(remove(tmp_path, found)) == 2 and remove(tmp_path, found) == []
     assert names(tmp_path) == ["logs", "spark-other"], "what became empty goes, what was empty stays"
 
 
@@ -82,7 +83,7 @@ def test_beside_a_living_executor_only_the_dead_one_goes(tmp_path: Path) -> None
     found = find(tmp_path)
     assert by_name(found) == {"blockmgr-1": Whose.DEAD, "blockmgr-2": Whose.LIVING, "executor-1": Whose.UNKNOWN}
     assert [one.bytes for one in found if one.path == inner] == [3]
-    remove(found)
+    remove(tmp_path, found)
     assert names(inner) == ["blockmgr-2", "loose"]
 
 
@@ -90,3 +91,10 @@ def test_a_marker_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (made(tmp_path, "blockmgr-1", None) / MARKER).write_bytes(b"{")
     assert by_name(find(tmp_path)) == {"blockmgr-1": Whose.UNKNOWN}
     assert find(tmp_path / "nowhere") == []
+
+
+def test_the_folder_itself_stays_whatever_its_name(tmp_path: Path) -> None:
+    root = tmp_path / "spark-local"
+    made(root / "executor-1", "blockmgr-1", marker(**GONE))
+    assert len(remove(root, find(root))) == 1
+    assert root.is_dir() and not list(root.iterdir())

@@ -287,6 +287,27 @@ def test_what_a_living_run_released_meanwhile_is_no_damage(world: World, monkeyp
     assert verify_files(place_of(world), "keyed").answer is EQUAL
 
 
+def test_what_a_living_run_released_while_something_was_made_again_is_no_difference(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(failure="the file is missing")
+    assert world.answers()["scored", Way.AGAIN][0] is DIFFERENT
+    began = Place.state(place_of(world))
+    gone = replace(began, steps=began.steps | {"keyed": replace(began.steps["keyed"], segments=())})
+    looks = iter([began])
+    monkeypatch.setattr(Place, "state", lambda place: next(looks, gone))
+    assert world.answers()["scored", Way.AGAIN] == (UNSURE, "it reads keyed[0-3], which went meanwhile")
+
+
+def test_what_other_code_made_and_the_user_kept_is_not_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.run()
+    began = Place.state(place_of(world))
+    kept = replace(began.steps["scored"], vouched=Partitions.first(4))
+    monkeypatch.setattr(Place, "state", lambda place: replace(began, steps=began.steps | {"scored": kept}))
+    why = "other code made it, and it is kept on the user's word"
+    assert world.answers()["scored", Way.AGAIN] == (UNSURE, why)
+
+
 def test_a_partition_or_an_unknown_step_is_refused(world: World) -> None:
     world.run()
     with pytest.raises(rk.Refused, match=r"keyed\[1\] is a partition.*\n.*rekindle verify RUN keyed"):

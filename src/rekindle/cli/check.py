@@ -38,6 +38,8 @@ def said_of(trial: Trial) -> str:
     """One line for each step."""
     if trial.failure:
         return click.style(f"could not be tried: {trial.failure}", fg="red")
+    if trial.is_empty:
+        return f"{click.style('nothing to compare', fg='yellow')}: no row of the sample reaches its end, {trial.trust}"
     if trial.is_same:
         return f"{click.style('the same', fg='green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
     what = f"{trial.different:,} of {count_text(trial.rows, 'row')} did not come again"
@@ -54,6 +56,8 @@ def tell(trials: list[Trial]) -> int:
     if differing:
         click.echo(f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it.")
         click.echo("Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it.")
+    if empty := [trial.step for trial in trials if trial.is_empty]:
+        click.echo(f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {ROWS * 10}")
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -21,7 +21,7 @@ def looked_at(roots: Sequence[str], *, removes: bool) -> Iterator[Check]:
             continue
         found = find(Path(root))
         if removes:
-            gone = remove(found)
+            gone = remove(Path(root), found)
             yield Check("local folder", Verdict.FINE, f"{root}: removed {_told(gone)} of dead processes")
             found = [one for one in found if one not in gone]
         yield from _checks(root, found)
@@ -44,6 +44,7 @@ def _checks(root: str, found: Sequence[Folder]) -> Iterator[Check]:
 ADVICE = {
     Whose.DEAD: "rekindle doctor --local-dir {root} --remove-dead",
     Whose.SERVED: "it goes when the shuffle service forgets the application",
+    Whose.UNSEEN: "compare it with the applications that run: Rekindle removes it only where it saw its process die",
     Whose.UNKNOWN: "look whose it is: Rekindle does not touch it",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import time
 
 import click
@@ -93,7 +94,7 @@ def pin(settings: Settings, run: str, why: str) -> int:
     config, store = _opened(settings)
     named = find_run(store, run)
     _refuse_closed(named, _look(store, named, config))
-    wanted = Pin(getpass.getuser(), time.time_ns() // 1_000_000, why)
+    wanted = Pin(_user(), time.time_ns() // 1_000_000, why)
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
         _refuse_closed(named, _look(store, named, config))
@@ -109,11 +110,13 @@ def pin(settings: Settings, run: str, why: str) -> int:
 @with_settings
 def unpin(settings: Settings, run: str) -> int:
     """Take the pin of a run away: it is kept as long as any other."""
-    _, store = _opened(settings)
+    config, store = _opened(settings)
     named = find_run(store, run)
     found = pins.find_pin(store, named.pipeline, named.run)
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is pinned no more" if found else f"run {named} was not pinned"])
+    if found and _look(store, named, config).facts.found is Found.SUCCEEDED:
+        say([f"what it kept for the pin stays until: rekindle results release {named}"])
     return ExitCode.DONE
 
 
@@ -147,6 +150,14 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
         size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
         say([f"{verb}: {what_text(finding)} {named}, {size}"])
     return ExitCode.DONE
+
+
+def _user() -> str:
+    """By name; a container may run as a number that has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _opened(settings: Settings) -> tuple[Config, Store]:

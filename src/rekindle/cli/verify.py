@@ -129,7 +129,8 @@ def advice(found: Verified, asked: Asked) -> Iterator[str]:
         yield f"next: move the files that are named away, then: {again}; what is missing is made again"
     elif found.different(Way.FILES, Way.PUBLISHED):
         again = asked.command("run", "--new", *asked.key, file)
-        yield f"next: the run is over; a new one computes and publishes it again: {again}"
+        over = "the run is over; " if found.is_over else ""
+        yield f"next: {over}a new one computes and publishes it again: {again}"
     for step, partitions in found.different(Way.AGAIN).items():
         vertex = f"{step}[{partitions.lowest}]"
         yield f"next: see what is made now: {asked.command('reproduce', '--run', number, file, vertex)}"

@@ -23,7 +23,12 @@ class Trial:
 
     @property
     def is_same(self) -> bool:
-        return not self.different and not self.failure
+        return not self.different and not self.failure and not self.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        """No row of the sample reached its end: nothing was compared."""
+        return not (self.rows or self.different or self.failure)
 
     @property
     def is_word_broken(self) -> bool:

@@ -48,10 +48,12 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one read of files found: the digest of each that could be read, if its schema can have one, and faults."""
+    """What one read of files found: the digest of each that could be read, and faults. `is_read` is False if the schema
+    can have no digest: then only names and lengths were looked at."""
 
     digests: Mapping[int, bytes]
     faults: Mapping[int, Fault]
+    is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)

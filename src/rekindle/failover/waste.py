@@ -3,7 +3,7 @@
 Rules
 - A run that a living master owns is left alone. So is one whose journal cannot be read: nothing is known of it.
 - A run that did not finish keeps what a resume needs until the grace time and its retention are over; then it is
-  closed. A pin keeps it for ever, and so does nothing else.
+  closed. A pin keeps it for ever, and so does a result in it that a step keeps for ever, until the user asks.
 - A run that succeeded is not closed unless the user asks for it: its key goes on to say that it is done.
 - A closing that began is finished, whatever is said meanwhile: its results are released already.
 - Waste is waste for good. An attempt that was closed never commits again, so that a file which counts for nothing then
@@ -53,12 +53,13 @@ class Terms:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What gc knows of a run. `silent_ms` is the time since its last record or heartbeat; `is_asked` if the user wants
-    it closed now."""
+    it closed now; `is_kept_forever` if a step of it says so of a result that is there."""
 
     found: Found
     silent_ms: int = 0
     is_pinned: bool = False
     is_asked: bool = False
+    is_kept_forever: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def _ended(facts: Facts, terms: Terms) -> Verdict:
         return Verdict(Act.CLOSE, "you released it")
     if facts.found is Found.SUCCEEDED:
         return Verdict(Act.SWEEP, facts.found.value)
+    if facts.is_kept_forever:
+        return Verdict(Act.SWEEP, "a step of it is kept for ever")
     if phase_of(False, True, facts.silent_ms, terms.grace_ms, terms.retention_ms) is RunPhase.GIVEN_UP:
         return Verdict(Act.CLOSE, "nobody resumed it")
     return Verdict(Act.SWEEP, "it can be resumed", terms.grace_ms + terms.retention_ms - facts.silent_ms)

@@ -4,7 +4,8 @@
   there.
 - A master lives if its heartbeat or its last record is young. It left if it said so. It is dead if its
   process is seen dead on this host. Nothing else ends a lease early.
-- A heartbeat names the last acknowledged number: a journal that ends before it has lost facts and is refused.
+- A heartbeat names the last acknowledged number: a journal that ends before it, or before the epoch of one, has lost
+  facts and is refused.
 - Each beat first looks whether the next number was taken. Then `on_fenced` is called, once, from the beat's
   thread.
 """
@@ -89,9 +90,12 @@ def sign_of_life(
 
 
 def refuse_loss(store: Store, run: str, position: Position) -> None:
-    """Raise `JournalRefused` where the heartbeat knows acknowledged records that are not there any more."""
-    beat = _read(store, heartbeat_key(run, position.epoch))
-    if beat is None or beat.sequence <= position.kept:
+    """Raise `JournalRefused` where the newest heartbeat knows acknowledged records that are not there any more. Its
+    master may have been one whose opening record is lost, too: its attempts must never be numbered again."""
+    folder = heartbeat_key(run, 0).removesuffix(f"{0:010d}")
+    names = store.list_after(folder, f"{position.epoch - 1:010d}") if position.epoch else store.list_after(folder)
+    beat = _read(store, folder + names[-1]) if names else None
+    if beat is None or (beat.sequence <= position.kept and beat.epoch <= position.epoch):
         return
     if store.get(folder_of(run) + name_of(position.sequence + 1)) is not None:
         return

@@ -108,12 +108,15 @@ class LocalDisk:
             yield page
 
     def _below(self, folder: str, above: str) -> Iterator[Entry]:
-        """Links are shown and not followed: what they lead to is not ours."""
+        """Links are not followed: what they lead to is not ours. One to a folder is not shown either: whoever moved a
+        folder elsewhere needs it."""
         try:
             with os.scandir(f"{self.root}/{folder}") as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         yield from self._below(f"{folder}/{entry.name}", f"{above}{entry.name}/")
+                        continue
+                    if entry.is_dir():
                         continue
                     with contextlib.suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)

@@ -49,6 +49,13 @@ def is_seen_dead(owner: Owner) -> bool:
     return found[0] != owner.started or found[1] in "ZX"
 
 
+def is_seen_alive(owner: Owner) -> bool:
+    """Whether the owner certainly runs, as seen from this host."""
+    here, found = this_process(), _start_and_state(owner.pid)
+    is_here = (owner.host, owner.boot, owner.namespace) == (here.host, here.boot, here.namespace)
+    return is_here and found is not None and found[0] == owner.started and found[1] not in "ZX"
+
+
 def _answers(pid: int) -> bool:
     """Whether the number is in use. A process may live and yet be hidden from us in /proc."""
     try:

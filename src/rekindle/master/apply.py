@@ -313,7 +313,7 @@ def _deleted(state: RunState, event: ev.AttemptDeleted) -> RunState:
 
 def _exchanges_released(state: RunState, event: ev.ExchangesReleased) -> RunState:
     step = state.steps[event.step]
-    assert state.is_complete(event.step), "let go what is still needed"
+    assert state.is_complete(event.step) or state.is_released(event.step), "let go what is still needed"
     assert not any(state.attempts_of(event.step)), "let go what an attempt may read"
     return _with_step(state, event.step, replace(step, held={}, let_go=state.attempt_number))
 

@@ -86,7 +86,7 @@ def _react(draft: Draft, stimulus: st.Stimulus) -> None:
                 give_up(draft, f"cancelled by {who}")
         case st.CloseRun():
             opening.close_run(draft, stimulus)
-        case st.Tick() | st.StartRun():
+        case st.Tick() | st.StartRun() | st.DeletionFailed():
             pass
         case _:  # pragma: no cover
             assert_never(stimulus)

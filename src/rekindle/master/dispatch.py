@@ -4,7 +4,8 @@ Rules
 - The answer is complete and may be asked for at any time: what was sent before is in it again, under the same key,
   until an event says that it is done. The runtime sends what it has not sent.
 - Only attempts of the state's own epoch are started; those of older ones are sealed.
-- Files are deleted only where nothing in them counts and no open attempt was given them to read.
+- Files are deleted only where nothing in them counts and no open attempt was given them to read. A run that succeeded
+  waits for that, but not for what the storage would not delete.
 """
 
 from __future__ import annotations
@@ -32,15 +33,16 @@ from rekindle.model.partitions import Partitions
 _WORDS = {AttemptStatus.RUNNING: "start", AttemptStatus.CANCELLING: "cancel", AttemptStatus.SEALING: "seal"}
 
 
-def commands(state: RunState, sent: Container[Key] = ()) -> list[Command]:
-    """Everything the world should be doing or have done, without what was sent, in a stable order."""
+def commands(state: RunState, sent: Container[Key] = (), left: frozenset[AttemptId] = frozenset()) -> list[Command]:
+    """Everything the world should be doing or have done, without what was sent, in a stable order. `left` are attempts
+    whose files are not waited for any more."""
     found: list[Command] = []
     for one in state.attempts.values():
         if (_WORDS[one.status], one.attempt) not in sent:
             found.append(_for_attempt(state, one))
     rest = (*_publications(state), *_deletions(state), *_exchanges(state), *_alarms(state))
     found.extend(command for command in rest if command.key not in sent)
-    if is_over(state):
+    if is_over(state, left):
         found.append(Stop())
     return found
 
@@ -54,13 +56,13 @@ def deletable(state: RunState) -> set[AttemptId]:
     return set(state.undeleted - counted - in_use)
 
 
-def is_over(state: RunState) -> bool:
+def is_over(state: RunState, left: frozenset[AttemptId] = frozenset()) -> bool:
     """This master has nothing left to do or to wait for."""
     match state.phase:
         case Phase.RUNNING | Phase.FAILING | Phase.CLOSING:
             return False
         case Phase.SUCCEEDED:
-            return not state.attempts and not deletable(state)
+            return not state.attempts and deletable(state) <= left
         case Phase.FAILED | Phase.CLOSED:
             return True
         case _:  # pragma: no cover

@@ -4,7 +4,7 @@ Rules
 - The policies decide, from the state alone. Nothing is deleted here: files go when nothing in them counts.
 - A pinned run keeps everything. What goes to a target stays until it is published, whoever else reads it.
 - The exchanges under a step go when it is complete, in files, and nothing of it runs any more. Under a result that lies
-  on executors they stay: what is lost there is made again from them.
+  on executors they stay until it was released: what is lost there is made again from them.
 - The budget is compared with what stays once everything is deleted that may be.
 """
 
@@ -43,9 +43,8 @@ def let_go_exchanges(draft: Draft) -> None:
     """What the engine holds for steps that are done."""
     steps = draft.state.layout.graph.steps
     for name, step in draft.state.steps.items():
-        if not step.held or not steps[name].kind.survives(FailureDomain.APPLICATION):
-            continue
-        if draft.state.is_complete(name) and not any(draft.state.attempts_of(name)):
+        is_safe = steps[name].kind.survives(FailureDomain.APPLICATION) and draft.state.is_complete(name)
+        if step.held and (is_safe or draft.state.is_released(name)) and not any(draft.state.attempts_of(name)):
             draft.add(ExchangesReleased(name))
 
 

@@ -186,6 +186,11 @@ class RunState(msgspec.Struct, frozen=True):
     def is_complete(self, step: str) -> bool:
         return len(self.steps[step].available) == self.layout.graph.steps[step].partitions
 
+    def is_released(self, step: str) -> bool:
+        """All of it was there, and nobody can need it any more."""
+        state = self.steps[step]
+        return len(state.released | state.holes) == self.layout.graph.steps[step].partitions
+
     def holes(self) -> Sets:
         """What was left out, of every step."""
         return {name: step.holes for name, step in self.steps.items() if step.holes}

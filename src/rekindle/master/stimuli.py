@@ -136,6 +136,14 @@ class DeletionDone(msgspec.Struct, frozen=True):
     attempt: AttemptId
 
 
+class DeletionFailed(msgspec.Struct, frozen=True):
+    """The files of the attempt are still there, or some of them: the storage would not delete them. No fact: gc finds
+    them."""
+
+    attempt: AttemptId
+    why: str
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time passed: something that waited may be due."""
 
@@ -166,6 +174,7 @@ Stimulus = (
     | SinkUntouched
     | SinkFenced
     | DeletionDone
+    | DeletionFailed
     | Tick
     | CancelRun
     | CloseRun

@@ -5,6 +5,7 @@ Rules
   same bytes are tried again and the world is left alone.
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
 - Before anything is released it is looked whether somebody pinned the run meanwhile.
+- Deleting never ends a run: what the storage does not delete, or not in time once the run succeeded, is left to gc.
 - A master that was taken over, or that cannot write facts any more, stops at once: its Spark jobs are cancelled,
   and it says so. A certain "not written" is decided and tried again a few times first.
 """
@@ -12,6 +13,7 @@ Rules
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,15 +24,17 @@ from rekindle.journal.journal import Journal, Pause
 from rekindle.master.apply import fold
 from rekindle.master.commands import Key, Stop, WakeAt
 from rekindle.master.decide import decide, lets_go
-from rekindle.master.dispatch import commands
+from rekindle.master.dispatch import commands, deletable
 from rekindle.master.events import Event
-from rekindle.master.state import RunState
-from rekindle.master.stimuli import Stimulus, Tick
+from rekindle.master.state import Phase, RunState
+from rekindle.master.stimuli import DeletionFailed, Stimulus, Tick
+from rekindle.model.ids import AttemptId
 
 POLL_MS = 200
 SETTLE_TRIES_MAX = 20
 APPEND_TRIES_MAX = 5
 PAUSE_SECONDS = 1.0
+DELETING_MS_MAX = 600_000
 
 # Is given the state at a position, to keep it where the next master can open it faster.
 Remember = Callable[[Position, RunState], None]
@@ -53,9 +57,10 @@ def forget(position: Position, state: RunState) -> None:
 def decide_asking(
     state: RunState | None, stimulus: Stimulus, now_ms: int, jitter: float, is_pinned: Callable[[], bool] | None
 ) -> tuple[Event, ...]:
-    """A decision. Only where something is about to go is it asked whether somebody keeps the run for ever."""
+    """A decision. Where something is about to go, or stays because somebody keeps the run for ever, it is asked whether
+    that is so."""
     events = decide(state, stimulus, now_ms, jitter)
-    if state is None or is_pinned is None or not lets_go(events):
+    if state is None or is_pinned is None or not (lets_go(events) or (state.is_pinned and events)):
         return events
     is_kept = is_pinned()
     return events if is_kept == state.is_pinned else decide(state, stimulus, now_ms, jitter, is_kept)
@@ -88,8 +93,10 @@ class Loop:
         self._sent: set[Key] = set()
         self._due_ms: set[int] = set()
         self._last_ms = 0
+        self._left: frozenset[AttemptId] = frozenset()
         self._fenced: Fenced | None = None
         self._is_stopped = False
+        self._succeeded_ms: int | None = None
 
     @property
     def state(self) -> RunState:
@@ -109,6 +116,11 @@ class Loop:
 
     def take(self, stimulus: Stimulus) -> None:
         """One stimulus through decide, append, apply, dispatch."""
+        if isinstance(stimulus, DeletionFailed):
+            told = f"files of {stimulus.attempt} were not deleted ({stimulus.why}): `rekindle gc` will"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
+            self._leave(frozenset({stimulus.attempt}))
+            return
         events = decide_asking(self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
         if not events:
             return
@@ -130,10 +142,19 @@ class Loop:
             raise self._fenced
         found = self._engine.poll(POLL_MS)
         now_ms = self._time()
+        if self._state.phase is Phase.SUCCEEDED:
+            self._succeeded_ms = now_ms if self._succeeded_ms is None else self._succeeded_ms
+            if now_ms - self._succeeded_ms > DELETING_MS_MAX:
+                self._leave(frozenset(deletable(self._state)))
         if any(due_ms <= now_ms for due_ms in self._due_ms):
             self._due_ms = {due_ms for due_ms in self._due_ms if due_ms > now_ms}
             found.append(Tick())
         return found
+
+    def _leave(self, attempts: frozenset[AttemptId]) -> None:
+        """To gc."""
+        self._left |= attempts
+        self._dispatch()
 
     def _append(self, events: tuple[Event, ...]) -> None:
         """Return when the record is acknowledged. Unknown is settled with the same bytes, before anything else."""
@@ -159,7 +180,7 @@ class Loop:
                     raise
 
     def _dispatch(self) -> None:
-        for command in commands(self._state, self._sent):
+        for command in commands(self._state, self._sent, self._left):
             if self._fenced is not None:
                 raise self._fenced
             match command:

@@ -40,6 +40,7 @@ from rekindle.runtime.vertices import vertex_of
 
 COMMAND = "rekindle verify RUN"
 NO_DIGEST = "no digest is kept; names, lengths and Parquet's own checksums are right"
+NOT_READ = "its schema has a type without a digest; names and lengths are right, and no file was read"
 ON_EXECUTORS = "kept on executors, and has no files"
 NOTHING = Looked({}, {})
 
@@ -171,7 +172,7 @@ class _Looking:
         looked = self.engine.look(self.session, stored)
         left = self._left(name) & Partitions(looked.faults) if looked.faults else EMPTY
         faults = {number: fault for number, fault in looked.faults.items() if number not in left}
-        self.found[name] = Looked(looked.digests, faults)
+        self.found[name] = replace(looked, faults=faults)
         known = {commit.partition: one.digests.digest(commit.partition) for one, commit in kept}
         wanted = {number: digest for number, digest in known.items() if number not in left}
         return _judged(name, Way.FILES, wanted, self.found[name])
@@ -190,17 +191,27 @@ class _Looking:
         known = self._known(name)
         every = Partitions(known)
         hindered, because = self._hindered(name, every)
+        vouched = self.state.steps[name].vouched & every
+        because = because or ("other code made it, and it is kept on the user's word" if vouched else "")
         is_whole = name in bench.whole
-        free = every - hindered
+        free = every - hindered - vouched
         if is_whole and free != self.state.layout.graph.whole[name]:
             free, because = EMPTY, because or "it is made whole, and not all of it can be compared"
         if why := self._cannot(bench, name) or ("" if free else because or "no digest and no file of it is kept"):
             return Judged(name, Way.AGAIN, Answer.NOT_COMPARABLE, why)
         chosen = free if is_whole else sampled(free, sample, random.Random())
         made = bench.again(name, chosen, tuple(inputs_of(self.state, name, chosen)))
+        if made.failure and (gone := self._gone_meanwhile(name, chosen)):
+            return Judged(name, Way.AGAIN, Answer.NOT_COMPARABLE, f"it reads {gone}, which went meanwhile")
         judged = _compared(name, made, chosen, known)
         self._suspect_files(name, judged.different)
         return _told(judged, self._level(bench, name), f"{len(chosen):,} of {len(every):,}", because)
+
+    def _gone_meanwhile(self, name: str, chosen: Partitions) -> str:
+        """What of its inputs a living run released or made again since this pass began."""
+        reads = self.state.layout.read_by(name, chosen)
+        left = {producer: read & self._left(producer) for producer, read in reads.items()}
+        return ", ".join(f"{producer}[{brief(gone)}]" for producer, gone in left.items() if gone)
 
     def _known(self, name: str) -> dict[int, bytes | None]:
         """The digest of every partition that counted last: the journal's or, of a file without one, what it holds now;
@@ -273,7 +284,7 @@ def _judged(name: str, way: Way, wanted: Mapping[int, bytes | None], looked: Loo
         number: f"{fault.damage.value}: {fault.path}{f' ({fault.said})' if fault.said else ''}"
         for number, fault in looked.faults.items()
     }
-    return Compared(wanted, looked.digests, faults).judge(name, way, NO_DIGEST)
+    return Compared(wanted, looked.digests, faults).judge(name, way, NO_DIGEST if looked.is_read else NOT_READ)
 
 
 def _compared(name: str, made: Again, chosen: Partitions, known: Mapping[int, bytes | None]) -> Judged:

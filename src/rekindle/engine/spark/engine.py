@@ -1,7 +1,8 @@
 """The engine port on a classic Spark session: commands in, stimuli out, one thread per running attempt.
 
 `send` never waits for Spark. `poll` drains what has happened; it is called by the one loop. What is done in a thread of
-its own and fails is an answer as well: the loop must not wait for a report that cannot come.
+its own and fails is an answer as well: the loop must not wait for a report that cannot come. What only cleans up is
+tried again, and then left to gc.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ from rekindle.master.commands import (
     StartAttempt,
 )
 from rekindle.master.state import Segment
-from rekindle.master.stimuli import AttemptSealed, DeletionDone, PartsLost, Stimulus
+from rekindle.master.stimuli import AttemptSealed, DeletionDone, DeletionFailed, PartsLost, Stimulus
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 
 PUBLISH_SECONDS_MAX = 20.0
 POLL_MS_MAX = 200
+CLEANING_PAUSES_SECONDS = (1.0, 5.0, 0.0)
 
 # Puts a committed result into its target and reports what came of it. Called in a thread of its own.
 Publish = Callable[[PublishSink], tuple[Stimulus, ...]]
@@ -134,10 +136,10 @@ class SparkEngine:
         self._groups = dict(groups)
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
         self._generations: dict[tuple[str, int], Generation] = {}
+        self._replaced: list[tuple[tuple[str, int], Generation]] = []
         self._shapes: dict[str, plans.Shape] = {}
-        self._listener = tasks.listen(spark)
+        self._listener: Any = None
         self._blocks = Blocks(spark, self._root, {name: group.kind for name, group in groups.items()})
-        self._blocks.listen()
         # A loss that is found and a commit that comes in are told in the order in which they are known here.
         self._telling = threading.Lock()
         self._running: dict[AttemptId, Attempt] = {}
@@ -158,12 +160,10 @@ class SparkEngine:
                     running.cancel(self._spark)
             case SealAttempt():
                 self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
-            case DeleteAttempt():
-                self._apart(f"delete the files of {command.attempt}", lambda: self._delete(command.attempt))
-            case ReleaseExchanges():
-                held = self._generations.pop((command.step, command.generation), None)
-                if held is not None and held.has_run:
-                    self._apart(f"let go the exchanges of {command.step}", held.let_go)
+            case DeleteAttempt(attempt):
+                self._in_time(lambda: self._delete(attempt), lambda why: self._tell(DeletionFailed(attempt, why)))
+            case ReleaseExchanges(step, generation):
+                self._let_go(lambda key: key[0] == step and key[1] <= generation)
             case PublishSink():
                 assert self._publish is not None, "a run with sinks has somebody to publish them"
                 publish = self._publish
@@ -194,17 +194,16 @@ class SparkEngine:
     def close(self) -> None:
         """Nothing this process started may go on, and nothing that was held for it is held any more. A publication is
         waited for: one that was overtaken takes its files away at its end."""
-        tasks.unlisten(self._spark, self._listener)
+        if self._listener is not None:
+            tasks.unlisten(self._spark, self._listener)
+            self._listener = None
         self._blocks.close()
         for running in list(self._running.values()):
             running.cancel(self._spark)
         until = time.monotonic() + PUBLISH_SECONDS_MAX
         for thread in self._publishing:
             thread.join(max(0.0, until - time.monotonic()))
-        held, self._generations = self._generations, {}
-        for (step, _), generation in held.items():
-            if generation.has_run:
-                self._apart(f"let go the exchanges of {step}", generation.let_go)
+        self._let_go(lambda key: True)
 
     def tasks(self, command: StartAttempt) -> int | None:
         """How many Spark tasks of all stages an attempt would take that is the first of its generation here, if that
@@ -246,7 +245,24 @@ class SparkEngine:
             if lost:
                 self._reports.put(PartsLost(lost, FailureDomain.EXECUTOR))
 
+    def _listen(self) -> None:
+        """Not before there is something to hear: a run that is refused leaves nothing behind."""
+        if self._listener is None:
+            self._listener = tasks.listen(self._spark)
+            self._blocks.listen()
+
+    def _let_go(self, is_meant: Callable[[tuple[str, int]], bool]) -> None:
+        """All that was held for these steps and generations, also plans that others took the place of."""
+        replaced = [one for one in self._replaced if is_meant(one[0])]
+        for one in replaced:
+            self._replaced.remove(one)
+        newest = [self._generations.pop(key) for key in list(self._generations) if is_meant(key)]
+        for held in (*(held for _, held in replaced), *newest):
+            if held.has_run:
+                self._in_time(held.let_go, lambda why: None)
+
     def _start(self, command: StartAttempt) -> None:
+        self._listen()
         group = self._groups[command.attempt.step]
         with self._telling:
             storing = self._blocks.storing(command, group.replicas)
@@ -273,6 +289,8 @@ class SparkEngine:
         if known is None or known.is_stuck or not known.reads(command):
             if absent := {one.step: one.absent for one in command.inputs if one.absent}:
                 raise InputsGone({}, absent)
+            if known is not None:
+                self._replaced.append((key, known))
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
             self._generations[key] = Generation(held, command, is_eager=self._groups[key[0]].is_eager)
             self._shapes[command.attempt.step] = held.shape
@@ -338,6 +356,22 @@ class SparkEngine:
         thread = threading.Thread(target=act, name=what, daemon=True)
         thread.start()
         return thread
+
+    def _in_time(self, action: Callable[[], None], otherwise: Callable[[str], None]) -> None:
+        """Something that no run may end for: it is tried again, and then left."""
+
+        def act() -> None:
+            enter_thread(self._spark, self._loader)
+            for seconds in CLEANING_PAUSES_SECONDS:
+                try:
+                    action()
+                    return
+                except Exception as error:
+                    why = first_line(error)
+                time.sleep(seconds)
+            otherwise(why)
+
+        threading.Thread(target=act, name="rekindle-cleaning", daemon=True).start()
 
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge

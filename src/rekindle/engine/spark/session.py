@@ -25,6 +25,9 @@ GROUP_SETTINGS: dict[str, str] = {
     "spark.sql.files.maxRecordsPerFile": "0",
     # Round robin deals out rows in an order of their own: the table calls it determinate for that.
     "spark.sql.execution.sortBeforeRepartition": "true",
+    # A variant that is taken apart for a file comes back in other bytes than were written.
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",
     # An exchange that turns out empty must keep its partitions: they are ours by number.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
 }
@@ -32,6 +35,7 @@ GROUP_SETTINGS: dict[str, str] = {
 
 CUT_FILES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
 JOIN_BY_SIZE = ("spark.sql.autoBroadcastJoinThreshold",)
+TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 FOLLOW_CORES = ("spark.sql.files.minPartitionNum", "spark.sql.leafNodeDefaultParallelism")
 
 
@@ -94,8 +98,11 @@ def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
 
 
 def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """The session one group is built and planned in, with the settings that were pinned when the run started."""
-    return clone(spark, {**settings, **GROUP_SETTINGS})
+    """The session one group is built and planned in, with the settings that were pinned when the run started. What is
+    read back must be what was written: timestamps are not cut to milliseconds."""
+    cuts = spark.conf.get(TIMESTAMPS) == "TIMESTAMP_MILLIS"
+    whole = {TIMESTAMPS: "TIMESTAMP_MICROS"} if cuts else {}
+    return clone(spark, {**settings, **GROUP_SETTINGS, **whole})
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:

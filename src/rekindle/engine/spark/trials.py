@@ -51,8 +51,13 @@ def try_steps(
     samples: dict[str, Sample] = {}
     for one in steps:
         if one.role is Role.SOURCE:
-            read = describe(one, first, {}, parameters, constants)
-            samples[one.name] = Sample(read.limit(rows).collect(), read.schema)
+            try:
+                read = describe(one, first, {}, parameters, constants)
+                samples[one.name] = Sample(read.limit(rows).collect(), read.schema)
+            except RekindleError:
+                raise
+            except Exception as error:
+                yield Trial(one.name, one.place, Determinism.UNKNOWN, failure=first_line(error))
         elif lacks := [name for name in one.inputs if name not in samples]:
             yield Trial(one.name, one.place, Determinism.UNKNOWN, failure=f"it reads {', '.join(lacks)}, which failed")
         else:
@@ -74,8 +79,9 @@ class _Tried:
     constants: Known
 
     def over(self, given: Mapping[str, Sample]) -> tuple[Trial, Sample | None]:
-        told = Trial(self.one.name, self.one.place, *self._judged(given))
+        told = Trial(self.one.name, self.one.place, Determinism.UNKNOWN)
         try:
+            told = Trial(self.one.name, self.one.place, *self._judged(given))
             frame = self._made(self.first, {name: _as_it_is(self.first, one) for name, one in given.items()})
             rows = frame.collect()
             again = self._made(self.second, {name: _shuffled(self.second, one) for name, one in given.items()})

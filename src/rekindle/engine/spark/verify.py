@@ -43,7 +43,7 @@ def look(spark: SparkSession, stored: Stored) -> Looked:
     read = [one for one in stored.files if one[0] not in faults]
     schema = session.jvm(spark).org.apache.spark.sql.types.DataType.fromJson(stored.schema)
     if not digests.of_nothing(spark, schema):
-        return Looked({}, faults)
+        return Looked({}, faults, is_read=False)
     found = _read(spark, stored.folder, read, schema)
     unread = [one for one in read if found[one[0]].startswith(digests.UNREADABLE)]
     found |= _read(spark, stored.folder, unread, schema)

@@ -7,6 +7,7 @@ by name. The time is the store's. A record is kept for 90 days: what it tells of
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 from datetime import UTC, datetime
 
@@ -47,7 +48,8 @@ class Diary:
 
     def note(self, entry: Entry) -> None:
         """Return when the record is there. Raises `StoreFailed` or `AppendUnknown`: then nothing may be deleted."""
-        told = msgspec.structs.replace(entry, by=str(this_process()), at_ms=self._now_ms)
+        names = tuple(os.fsencode(name).decode("utf-8", "backslashreplace") for name in entry.names)
+        told = msgspec.structs.replace(entry, names=names, by=str(this_process()), at_ms=self._now_ms)
         key, body = f"{self._prefix}{next(self._numbers):06d}", msgspec.json.encode(told)
         for _ in range(TRIES):
             if self._store.put_if_absent(key, body) is Put.CREATED or self._store.get(key) == body:

@@ -17,11 +17,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
-from rekindle.journal.owner import Owner, is_seen_dead
+from rekindle.journal.owner import Owner, is_seen_alive, is_seen_dead
 
 MARKER = "_rekindle.json"
 BLOCKS = "blockmgr-"
@@ -48,7 +49,8 @@ class Marker(msgspec.Struct, frozen=True):
 class Whose(Enum):
     """What is known of the process that a folder belongs to."""
 
-    LIVING = "its process lives, or cannot be seen from here"
+    LIVING = "its process lives"
+    UNSEEN = "its process cannot be seen from here: another host, another container, or before a restart of this one"
     DEAD = "its process is gone"
     SERVED = "its process is gone, but a shuffle service may serve it"
     UNKNOWN = "nobody marked it"
@@ -70,12 +72,13 @@ def find(root: Path) -> list[Folder]:
     return list(_below(root, 1))
 
 
-def remove(folders: Iterable[Folder]) -> list[Folder]:
-    """Remove those that are ours and dead, and say which they were. What goes meanwhile by itself is no error."""
+def remove(root: Path, folders: Iterable[Folder]) -> list[Folder]:
+    """Remove those below a folder that are ours and dead, and say which they were. What goes meanwhile by itself is no
+    error. The folder itself is somebody's, whatever its name."""
     gone = [folder for folder in folders if folder.whose is Whose.DEAD and _whose(folder.path)[0] is Whose.DEAD]
     for folder in gone:
         shutil.rmtree(folder.path, ignore_errors=True)
-        for above in folder.path.parents[:DEPTH_MAX]:
+        for above in takewhile(lambda path: path != root, folder.path.parents):
             if above.name.startswith(SPARKS):
                 with contextlib.suppress(OSError):
                     above.rmdir()
@@ -110,7 +113,7 @@ def _whose(folder: Path) -> tuple[Whose, str]:
     except (OSError, msgspec.MsgspecError):
         return Whose.UNKNOWN, ""
     if not is_seen_dead(marker.owner):
-        return Whose.LIVING, marker.application
+        return Whose.LIVING if is_seen_alive(marker.owner) else Whose.UNSEEN, marker.application
     is_served = marker.is_served and folder.name.startswith(BLOCKS)
     return Whose.SERVED if is_served else Whose.DEAD, marker.application
 

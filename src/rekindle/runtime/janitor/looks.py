@@ -10,10 +10,11 @@ from rekindle.errors import RekindleError, StoreFailed
 from rekindle.failover.waste import Facts, Found, Known
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of, read
-from rekindle.journal.lease import Life, heartbeat_key, sign_of_life
+from rekindle.journal.lease import Life, heartbeat_key, refuse_loss, sign_of_life
 from rekindle.journal.store import Store
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import KeepUntil
 from rekindle.runtime.opening import codec, state_of
 from rekindle.runtime.snapshots import StateKeeper
 
@@ -57,7 +58,7 @@ def look_at(
         return Look(folder, Facts(Found.NEVER_BEGAN))
     found = _found(store, folder, position, state, stale_seconds)
     silent_ms = _silent_ms(store, folder, position, now_seconds) if found is Found.UNFINISHED else 0
-    facts = Facts(found, silent_ms, is_pinned, is_asked)
+    facts = Facts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
     return Look(folder, facts, known_of(state), position.epoch, state)
 
 
@@ -71,10 +72,19 @@ def known_of(state: RunState) -> Known:
     )
 
 
+def _is_kept_forever(state: RunState) -> bool:
+    steps = state.layout.graph.steps
+    return any(step.committed and steps[name].keep is KeepUntil.FOREVER for name, step in state.steps.items())
+
+
 def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
+    """A journal whose end was lost knows too little: what it does not know may be what a restored one needs."""
     after, base = StateKeeper(store, folder).load()
     history = read(store, folder, codec(), after=after)
-    return history.position, None if history.position.is_closed else state_of(history, base)
+    if history.position.is_closed:
+        return history.position, None
+    refuse_loss(store, folder, history.position)
+    return history.position, state_of(history, base)
 
 
 def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:

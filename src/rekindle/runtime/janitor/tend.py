@@ -103,6 +103,9 @@ class Janitor:
             return self._report(run, number, Verdict(Act.LEAVE, "the store failed"), trouble=error.message, failed=True)
         except Refused as error:
             return self._report(run, number, Verdict(Act.LEAVE, Found.UNREADABLE.value), trouble=error.message)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}".split("\n")[0]
+            return self._report(run, number, Verdict(Act.LEAVE, "gc failed"), trouble=told, failed=True)
 
     def forget_old(self) -> int:
         """Remove what the diary tells of long ago."""
