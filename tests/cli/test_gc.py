@@ -17,7 +17,9 @@ from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import load_config
 from rekindle.journal.local_disk import LocalDisk
+from rekindle.journal.store import Store
 from rekindle.master.commands import Command
+from rekindle.runtime.janitor import pins
 from rekindle.runtime.janitor.broom import Broom
 from rekindle.runtime.opening import Intent, execute
 from rekindle.testing.drawing import draw
@@ -118,6 +120,26 @@ def test_a_pin_is_seen_holds_and_is_taken_away(typed: Type, folder: Path) -> Non
     assert "1 run closed" in typed("gc", *NOW).out
     late = typed("results", "pin", "daily/1")
     assert late.code == 3 and "RK123" in late.err and "it is closed" in late.err
+
+
+@pytest.mark.parametrize("has_sign", [True, False], ids=["refused", "control: it is told pinned, and deleted"])
+def test_a_pin_between_the_last_look_of_gc_and_its_record_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, has_sign: bool
+) -> None:
+    """The store answers gc late: it looked for a pin before, and closes the run after."""
+    codes: list[int] = []
+
+    def found(store: Store, pipeline: str, run: str) -> None:
+        if not codes:
+            codes.append(int(guarded(group, ["results", "pin", "daily/1", "--location", str(folder)])))
+
+    monkeypatch.setattr(pins, "find_pin", found)
+    if not has_sign:
+        monkeypatch.setattr(pins, "refuse_closing", lambda store, pipeline, run: None)
+    assert guarded(group, ["gc", *NOW, "--location", str(folder)]) == 0
+    assert codes == [3 if has_sign else 0]
+    assert (folder / "daily" / "_pins" / "run-1").exists() is not has_sign
+    assert not list((folder / "daily" / "_closing").glob("*"))
 
 
 def test_a_pin_comes_too_late_for_a_run_that_a_living_gc_deletes(

@@ -98,7 +98,8 @@ def pin(settings: Settings, run: str, why: str) -> int:
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
         _refuse_closed(named, _look(store, named, config))
-    except RunClosed:
+        pins.refuse_closing(store, named.pipeline, named.run)
+    except Refused:
         pins.remove_pin(store, named.pipeline, named.run)
         raise
     say([f"run {named} is {found}"])

@@ -1,17 +1,19 @@
 """Pins: a record beside the runs of a pipeline, by which a run is kept for ever.
 
-`<pipeline>/_pins/<run>` says who pinned it, when and why. gc looks for it once more in the moment in which it takes a
-run; whoever pins looks at the journal after the pin is there, and is told if it came too late.
+`<pipeline>/_pins/<run>` says who pinned it, when and why. gc puts `<pipeline>/_closing/<run>` before it looks for a pin
+for the last time, and takes it away when the journal says what became of the run. Whoever pins looks for that sign and
+at the journal after the pin is there: each writes before it reads, so that never both believe that they were first.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from rekindle.errors import AppendUnknown
+from rekindle.errors import AppendUnknown, Refused
 from rekindle.journal.store import Put, Store
 
 TRIES = 5
+CLOSING_SECONDS_MAX = 600.0  # A gc that is still not done then died.
 
 
 class Pin(msgspec.Struct, frozen=True):
@@ -51,6 +53,26 @@ def put_pin(store: Store, pipeline: str, run: str, pin: Pin) -> Pin:
 
 def remove_pin(store: Store, pipeline: str, run: str) -> None:
     store.delete(_key(pipeline, run))
+
+
+def begin_closing(store: Store, pipeline: str, run: str) -> None:
+    """Say that a run is about to be closed. No fact: what counts is what the journal says then."""
+    store.put(_sign(pipeline, run), b"")
+
+
+def end_closing(store: Store, pipeline: str, run: str) -> None:
+    store.delete(_sign(pipeline, run))
+
+
+def refuse_closing(store: Store, pipeline: str, run: str) -> None:
+    """Raise `Refused` while a gc may be putting the record that closes the run."""
+    begun = store.modified(_sign(pipeline, run))
+    if begun is not None and store.now() - begun < CLOSING_SECONDS_MAX:
+        raise Refused(f"a gc is about to close run {run}: it may be too late for a pin", "type the same again")
+
+
+def _sign(pipeline: str, run: str) -> str:
+    return f"{pipeline}/_closing/{run}"
 
 
 def _folder(pipeline: str) -> str:
