@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from cli.location import always, make_run
 from rekindle.errors import Fenced, RunClosed, StoreFailed
@@ -18,6 +21,7 @@ from rekindle.failover.waste import Act, Terms
 from rekindle.journal.history import read
 from rekindle.journal.lease import Life, Sign
 from rekindle.journal.memory import MemoryStore
+from rekindle.journal.owner import this_process
 from rekindle.journal.store import Entry, Put, Store
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Phase
@@ -49,6 +53,11 @@ def make(store: Store, **options: Any) -> Phase | None:
 
 def fail(store: Store) -> None:
     assert make(store, breaks=always("clean", 2)) is Phase.FAILED
+
+
+def start_of(pid: int) -> int:
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return int(text[text.rindex(")") + 2 :].split()[19])
 
 
 def gc(store: Store, terms: Terms = TERMS, **rules: Any) -> Report:
@@ -287,6 +296,24 @@ def test_a_living_run_is_left_alone(store: MemoryStore) -> None:
     assert make(store, before_act=meanwhile) is Phase.SUCCEEDED
     assert len(seen) > 6 and set(seen) == {Act.LEAVE}, "also while it deletes what it released"
     assert gc(store, AT_ONCE).act is Act.SWEEP
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["left alone", "control: lost"])
+def test_a_clock_that_jumps_makes_no_driver_dead_that_is_seen_alive(
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, is_seen: bool
+) -> None:
+    """A machine slept for days: gc comes before the driver's next beat."""
+    assert make(store, dies_after=2) is None
+    store.clock = 10**6 * HOUR
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    with child:
+        owner = structs.replace(this_process(), pid=child.pid, started=0)
+        owner = structs.replace(owner, started=start_of(child.pid) if is_seen else 1)
+        sign = Sign(Life.STALE, 1e9, owner)
+        monkeypatch.setattr(looks, "sign_of_life", lambda *arguments, **options: sign)
+        act = gc(store).act
+        child.terminate()
+    assert act is (Act.LEAVE if is_seen else Act.CLOSE) and bool(results(store)) is is_seen
 
 
 def test_without_a_lease_a_living_run_is_lost(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,6 +12,7 @@ from rekindle.failover.waste import Facts, Found, Known
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of, read
 from rekindle.journal.lease import Life, heartbeat_key, refuse_loss, sign_of_life
+from rekindle.journal.owner import Owner, is_seen_alive
 from rekindle.journal.store import Store
 from rekindle.master.state import Phase, RunState, Segment
 from rekindle.model.ids import AttemptId
@@ -88,11 +90,18 @@ def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
 
 
 def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:
-    """A run that succeeded has a living driver until it has deleted what it released."""
-    if sign_of_life(store, folder, position, stale_seconds).life is Life.LIVING:
+    """A run that succeeded has a living driver until it has deleted what it released. A driver that is seen here lives,
+    however long its last sign is ago: a clock may have jumped."""
+    sign = sign_of_life(store, folder, position, stale_seconds)
+    if sign.life is Life.LIVING or (sign.life is Life.STALE and _is_seen(sign.owner)):
         return Found.LIVING
     ended = {Phase.SUCCEEDED: Found.SUCCEEDED, Phase.CLOSING: Found.CLOSING}
     return ended.get(state.phase, Found.UNFINISHED)
+
+
+def _is_seen(owner: Owner | None) -> bool:
+    """As another process of this host: one of its own old runs is no driver to it."""
+    return owner is not None and owner.pid != os.getpid() and is_seen_alive(owner)
 
 
 def _silent_ms(store: Store, folder: str, position: Position, now_seconds: float) -> int:
