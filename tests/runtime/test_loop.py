@@ -18,9 +18,10 @@ from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import Fault, MemoryStore
 from rekindle.journal.store import Put, Store
 from rekindle.master.apply import fold
-from rekindle.master.commands import DeleteAttempt, StartAttempt
+from rekindle.master.commands import Command, DeleteAttempt, StartAttempt
 from rekindle.master.events import AttemptDeleted, Event
 from rekindle.master.state import Phase, RunState
+from rekindle.master.stimuli import DeletionFailed
 from rekindle.runtime import loop as loop_module
 from rekindle.runtime import opening
 from rekindle.runtime import snapshots as snapshots_module
@@ -99,6 +100,29 @@ def test_an_answer_that_stays_unknown_dispatches_nothing_and_stops_the_engine() 
         execute(store, INTENT, engine)
     assert engine.is_closed
     assert [command.attempt.step for command in started(engine)] == ["a"]
+
+
+class Undeleting(InstantEngine):
+    """A storage that refuses to delete, or never answers."""
+
+    def __init__(self, store: Store, answers: bool) -> None:
+        super().__init__(store)
+        self._answers = answers
+
+    def send(self, command: Command) -> None:
+        if not isinstance(command, DeleteAttempt):
+            super().send(command)
+        elif self._answers:
+            self._happened.append(DeletionFailed(command.attempt, "403 Forbidden"))
+
+
+@pytest.mark.filterwarnings("ignore:files of")
+@pytest.mark.parametrize("answers", [True, False], ids=["refuses", "never answers"])
+def test_a_storage_that_does_not_delete_holds_no_run_up(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "DELETING_MS_MAX", 0)
+    store = MemoryStore()
+    state = execute(store, INTENT, Undeleting(store, answers))
+    assert state.phase is Phase.SUCCEEDED and len(state.undeleted) == 3, "gc knows them"
 
 
 class Usurped(InstantEngine):
