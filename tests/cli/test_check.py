@@ -42,5 +42,5 @@ def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert said[1].startswith("not determinate: first, drawn.")
     assert tell([OTHER, FAILED]) == ExitCode.FAILED
     capsys.readouterr()
-    assert tell([SAME, EMPTY]) == ExitCode.DONE and not EMPTY.is_same
-    assert capsys.readouterr().out.startswith("not tried: joined. With more rows of each source it may be: --rows 1")
+    assert tell([SAME, EMPTY], 50) == ExitCode.DONE and not EMPTY.is_same
+    assert capsys.readouterr().out == "not tried: joined. With more rows of each source it may be: --rows 500\n"

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from cli.calling import Said, call
 from cli.location import always, make_run
 from cli.pages import Walk
 from gc_scale import on_disk
+from rekindle.cli import results
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import load_config
@@ -21,6 +23,7 @@ from rekindle.journal.store import Store
 from rekindle.master.commands import Command
 from rekindle.runtime.janitor import pins
 from rekindle.runtime.janitor.broom import Broom
+from rekindle.runtime.janitor.looks import Look
 from rekindle.runtime.opening import Intent, execute
 from rekindle.testing.drawing import draw
 from runtime.filing import Filing
@@ -140,6 +143,34 @@ def test_a_pin_between_the_last_look_of_gc_and_its_record_is_refused(
     assert codes == [3 if has_sign else 0]
     assert (folder / "daily" / "_pins" / "run-1").exists() is not has_sign
     assert not list((folder / "daily" / "_closing").glob("*"))
+
+
+def test_the_sign_of_gc_is_looked_for_before_the_journal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gc that had looked for pins goes on to its end after whoever pins looked at the journal."""
+    store, look, looks = LocalDisk(folder), results._look, []
+    pins.begin_closing(store, "daily", "run-1")
+
+    def looked(*arguments: Any) -> Look:
+        looks.append(look(*arguments))
+        if len(looks) == 2:
+            monkeypatch.setattr(pins, "find_pin", lambda store, pipeline, run: None)
+            monkeypatch.setattr(pins, "all_pins", lambda store, pipeline: {})
+            assert guarded(group, ["gc", *NOW, "--location", str(folder)]) == 0
+        return looks[-1]
+
+    monkeypatch.setattr(results, "_look", looked)
+    assert guarded(group, ["results", "pin", "daily/1", "--location", str(folder)]) == ExitCode.REFUSED
+    assert pins.find_pin(store, "daily", "run-1") is None
+
+
+def test_who_is_refused_takes_no_other_pin_away(typed: Type, folder: Path) -> None:
+    store = LocalDisk(folder)
+    assert typed("results", "pin", "daily/1", "--why", "audit").code == 0
+    pins.begin_closing(store, "daily", "run-1")
+    again = typed("results", "pin", "daily/1")
+    assert again.code == ExitCode.REFUSED and "a gc is about to close run run-1" in again.err
+    held = pins.find_pin(store, "daily", "run-1")
+    assert held is not None and held.why == "audit"
 
 
 def test_a_pin_comes_too_late_for_a_run_that_a_living_gc_deletes(

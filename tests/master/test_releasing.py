@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from master.driving import AT_ONCE, Driven
+from rekindle.errors import StoreFailed
 from rekindle.failover.budget import Choice
 from rekindle.master import stimuli as st
 from rekindle.master.apply import fold
@@ -232,6 +235,20 @@ def test_a_pin_that_is_taken_back_is_noticed_with_the_next_decision() -> None:
             events = decide_asking(run.state, stimulus, run.now, 0.0, lambda: next(pins))
             run.maybe = fold(run.state, events)
     assert not run.state.is_pinned and not run.state.steps["b"].committed
+
+
+def test_a_store_that_does_not_say_whether_a_run_is_pinned_ends_it_only_where_something_would_go() -> None:
+    run = Driven("a[2] =blocking=> b[2] =blocking=> c[2]")
+    run.give(st.CommitsSeen(run.attempt("a"), Partitions.first(2)))
+
+    def ask() -> bool:
+        raise StoreFailed("no answer")
+
+    commits = st.CommitsSeen(run.attempt("b"), Partitions.first(2))
+    with pytest.raises(StoreFailed):
+        decide_asking(run.state, commits, 9, 0.0, ask)
+    pinned = fold(run.state, (PinNoticed(True),))
+    assert decide_asking(pinned, commits, 9, 0.0, ask) == decide(pinned, commits, 9, 0.0)
 
 
 def test_a_run_that_succeeded_does_not_wait_for_what_cannot_be_deleted() -> None:

@@ -352,3 +352,16 @@ def test_a_task_that_could_not_read_its_input_has_lost_the_plan_also_if_the_loss
     assert run.open() == {"a": "3"}
     run.finish("a")
     assert run.open() == {"x": "1-3"} and run.state.steps["x"].generation == 0
+
+
+def test_the_end_of_an_attempt_of_an_older_generation_takes_no_exchange_of_the_newer_one() -> None:
+    run = Driven("a[4]@run_end =caching all?=> x[4]?\na =caching=> y[4]")
+    run.finish("a")
+    run.commit("x", "0")
+    older = run.attempt("x")
+    run.commit("x", "1", version=1)
+    assert run.state.steps["x"].generation == 1
+    run.commit("x", "0-2", attempt=run.attempt("x"))
+    lost = Parts({"a": Partitions((3,))})
+    run.give(st.AttemptEnded(older, was_cancelled=True, lost=lost, has_lost_plan=True))
+    assert all(run.state.steps["x"].held.values()) and str(run.state.steps["x"].committed) == "0-2"

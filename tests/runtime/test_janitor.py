@@ -211,8 +211,11 @@ def test_a_step_that_was_moved_and_linked_stays(tmp_path: Path) -> None:
     orders = tmp_path / "location" / FOLDER / "results" / "orders"
     orders.rename(tmp_path / "moved")
     orders.symlink_to(tmp_path / "moved")
-    gc(store, AT_ONCE, may_close=False)
-    assert orders.is_symlink() and make(store, application="app-2") is Phase.SUCCEEDED
+    (orders.parent / "round").symlink_to(orders.parent / "round")
+    (orders.parent / "away").symlink_to(tmp_path / "not mounted")
+    assert gc(store, AT_ONCE, may_close=False).trouble == ""
+    assert all((orders.parent / name).is_symlink() for name in ("orders", "round", "away"))
+    assert make(store, application="app-2") is Phase.SUCCEEDED
 
 
 def leave_waste(store: Store) -> tuple[set[str], set[str]]:

@@ -31,7 +31,7 @@ def command(pipeline: str, parameters: dict[str, str], choices: Choices, rows: i
         for trial in loaded.pipeline.try_steps(session, rows=rows, **parameters):
             trials.append(trial)
             click.echo(f"{click.style(trial.step, bold=True)}  {said_of(trial)}")
-    return tell(trials)
+    return tell(trials, rows)
 
 
 def said_of(trial: Trial) -> str:
@@ -46,7 +46,7 @@ def said_of(trial: Trial) -> str:
     return f"{click.style(what, fg='yellow')}, {trial.trust}, such as {trial.example}"
 
 
-def tell(trials: list[Trial]) -> int:
+def tell(trials: list[Trial], rows: int = ROWS) -> int:
     """What follows from it."""
     broken = [trial for trial in trials if trial.is_word_broken]
     differing = [trial.step for trial in trials if trial.different]
@@ -57,7 +57,7 @@ def tell(trials: list[Trial]) -> int:
         click.echo(f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it.")
         click.echo("Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it.")
     if empty := [trial.step for trial in trials if trial.is_empty]:
-        click.echo(f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {ROWS * 10}")
+        click.echo(f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {rows * 10}")
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -97,10 +97,12 @@ def pin(settings: Settings, run: str, why: str) -> int:
     wanted = Pin(_user(), time.time_ns() // 1_000_000, why)
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
-        _refuse_closed(named, _look(store, named, config))
+        # gc takes its sign away when the journal says that the run is closed: so the sign first.
         pins.refuse_closing(store, named.pipeline, named.run)
+        _refuse_closed(named, _look(store, named, config))
     except Refused:
-        pins.remove_pin(store, named.pipeline, named.run)
+        if found == wanted:
+            pins.remove_pin(store, named.pipeline, named.run)
         raise
     say([f"run {named} is {found}"])
     return ExitCode.DONE

@@ -108,15 +108,15 @@ class LocalDisk:
             yield page
 
     def _below(self, folder: str, above: str) -> Iterator[Entry]:
-        """Links are not followed: what they lead to is not ours. One to a folder is not shown either: whoever moved a
-        folder elsewhere needs it."""
+        """Links are not followed: what they lead to is not ours. Only one to a file is shown: whoever moved a folder
+        elsewhere needs the one to it, also while that cannot be reached."""
         try:
             with os.scandir(f"{self.root}/{folder}") as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         yield from self._below(f"{folder}/{entry.name}", f"{above}{entry.name}/")
                         continue
-                    if entry.is_dir():
+                    if entry.is_symlink() and not _leads_to_file(entry):
                         continue
                     with contextlib.suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
@@ -258,3 +258,10 @@ def _read_all(descriptor: int) -> bytes:
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
     return b"".join(parts)
+
+
+def _leads_to_file(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_file()
+    except OSError:
+        return False

@@ -47,8 +47,9 @@ def attempt_ended(draft: Draft, report: AttemptEnded) -> None:
         outcome = Outcome.FAILED if report.failures else Outcome.SUCCEEDED
     draft.add(AttemptClosed(report.attempt, outcome, draft.now_ms))
     _lose(draft, _read(draft, report.lost, attempt.reads), FailureDomain.STORAGE)
-    if report.has_lost_plan:
-        _lose(draft, Parts({}, draft.step(report.attempt.step).held), FailureDomain.APPLICATION)
+    step = draft.step(report.attempt.step)
+    if report.has_lost_plan and report.attempt.generation == step.generation:
+        _lose(draft, Parts({}, step.held), FailureDomain.APPLICATION)
     if outcome is Outcome.FAILED:
         handle(draft, report.attempt.step, report.failures)
 

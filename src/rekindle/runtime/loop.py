@@ -62,7 +62,12 @@ def decide_asking(
     events = decide(state, stimulus, now_ms, jitter)
     if state is None or is_pinned is None or not (lets_go(events) or (state.is_pinned and events)):
         return events
-    is_kept = is_pinned()
+    try:
+        is_kept = is_pinned()
+    except StoreFailed:
+        if lets_go(events):
+            raise
+        return events  # Whoever keeps it may have let go; the next decision asks again.
     return events if is_kept == state.is_pinned else decide(state, stimulus, now_ms, jitter, is_kept)
 
 

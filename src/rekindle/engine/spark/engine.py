@@ -137,6 +137,7 @@ class SparkEngine:
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
         self._generations: dict[tuple[str, int], Generation] = {}
         self._replaced: list[tuple[tuple[str, int], Generation]] = []
+        self._planning = threading.Lock()
         self._shapes: dict[str, plans.Shape] = {}
         self._listener: Any = None
         self._blocks = Blocks(spark, self._root, {name: group.kind for name, group in groups.items()})
@@ -253,12 +254,12 @@ class SparkEngine:
 
     def _let_go(self, is_meant: Callable[[tuple[str, int]], bool]) -> None:
         """All that was held for these steps and generations, also plans that others took the place of."""
-        replaced = [one for one in self._replaced if is_meant(one[0])]
-        for one in replaced:
-            self._replaced.remove(one)
-        newest = [self._generations.pop(key) for key in list(self._generations) if is_meant(key)]
-        for held in (*(held for _, held in replaced), *newest):
-            if held.has_run:
+        with self._planning:
+            known = [*self._generations.items(), *self._replaced]
+            self._generations = {key: held for key, held in self._generations.items() if not is_meant(key)}
+            self._replaced = [(key, held) for key, held in self._replaced if not is_meant(key)]
+        for key, held in known:
+            if is_meant(key) and held.has_run:
                 self._in_time(held.let_go, lambda why: None)
 
     def _start(self, command: StartAttempt) -> None:
@@ -289,12 +290,15 @@ class SparkEngine:
         if known is None or known.is_stuck or not known.reads(command):
             if absent := {one.step: one.absent for one in command.inputs if one.absent}:
                 raise InputsGone({}, absent)
-            if known is not None:
-                self._replaced.append((key, known))
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
-            self._generations[key] = Generation(held, command, is_eager=self._groups[key[0]].is_eager)
+            made = Generation(held, command, is_eager=self._groups[key[0]].is_eager)
+            with self._planning:
+                if known is not None:
+                    self._replaced.append((key, known))
+                self._generations[key] = made
             self._shapes[command.attempt.step] = held.shape
-        return self._generations[key]
+            return made
+        return known
 
     def _plan(self, command: StartAttempt) -> Held:
         session = group_session(self._spark, self._settings)
@@ -361,9 +365,9 @@ class SparkEngine:
         """Something that no run may end for: it is tried again, and then left."""
 
         def act() -> None:
-            enter_thread(self._spark, self._loader)
             for seconds in CLEANING_PAUSES_SECONDS:
                 try:
+                    enter_thread(self._spark, self._loader)
                     action()
                     return
                 except Exception as error:

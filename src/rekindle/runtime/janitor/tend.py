@@ -140,10 +140,13 @@ class Janitor:
         return self._report(run, number, verdict, (finding,))
 
     def _take(self, run: str, look: Look) -> None:
+        begun = []
+
         def check(state: RunState | None) -> None:
             if state is None or state.epoch != look.epoch:
                 raise _Overtaken("somebody had the run after gc looked at it")
             pins.begin_closing(self._real, self._pipeline, run)
+            begun.append(run)
             if not look.facts.is_pinned and pins.find_pin(self._store, self._pipeline, run) is not None:
                 raise _Overtaken("somebody pinned the run after gc looked at it")
 
@@ -151,7 +154,8 @@ class Janitor:
         try:
             close(self._real, look.folder, broom, stale_seconds=self._rules.stale_seconds, check=check)
         finally:
-            pins.end_closing(self._real, self._pipeline, run)
+            if begun:
+                pins.end_closing(self._real, self._pipeline, run)
 
     def _confirmed(self, run: str, heaps: list[Heap]) -> list[Heap]:
         """Of what no journal knew, that which it does not know after the files were seen."""

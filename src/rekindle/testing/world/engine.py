@@ -41,6 +41,7 @@ class Application:
         self.is_quiet = False  # reads now what it may have to do without
         self.lives = [0] * EXECUTORS
         self.plans: dict[tuple[str, int], Plan] = {}
+        self.replaced: list[tuple[tuple[str, int], Plan]] = []
         self.jobs: dict[AttemptId, Job] = {}
 
     # ------------------------------------------------------------------ commands
@@ -94,6 +95,8 @@ class Application:
                 return
             if not command.is_first and not self.world.layout.is_narrow(attempt.step):
                 plan.version += 1
+            if key in self.plans:
+                self.replaced.append((key, self.plans[key]))
             self.plans[key] = plan
         job = self.jobs[attempt] = Job(self, command, plan)
         for partition in command.partitions:
@@ -262,9 +265,11 @@ class Application:
         self.world.check_let_go(
             self.process, command, [job.command.attempt for job in self.jobs.values() if job.is_live]
         )
-        plan = self.plans.pop((command.step, command.generation), None)
-        for parts in plan.parts.values() if plan is not None else ():
-            parts.clear()
+        for (step, generation), plan in self._every_plan():
+            if step == command.step and generation <= command.generation:
+                for parts in plan.parts.values():
+                    parts.clear()
+        self.plans.pop((command.step, command.generation), None)
 
     def _is_stopped(self, act: Callable[..., None], what: Any) -> bool:
         """What the driver itself does waits while it is stopped, and then goes on as if nothing had happened."""
@@ -407,15 +412,19 @@ class Application:
     def lose_executor(self, executor: int) -> None:
         """Its tasks start again elsewhere, its exchange parts and blocks are gone."""
         self.lives[executor] += 1
-        for plan in self.plans.values():
+        for _, plan in self._every_plan():
             for parts in plan.parts.values():
                 for part in [part for part, (_, where) in parts.items() if where == executor]:
                     del parts[part]
         self.lose_blocks(lambda file: file.executor == executor, FailureDomain.EXECUTOR)
 
+    def _every_plan(self) -> list[tuple[tuple[str, int], Plan]]:
+        """Also those that others took the place of: a job may still run on one."""
+        return [*self.plans.items(), *self.replaced]
+
     def lose_parts(self, step: str, draw: int) -> bool:
         """One part of one exchange under the step is evicted, silently."""
-        for (name, _), plan in self.plans.items():
+        for (name, _), plan in self._every_plan():
             for parts in plan.parts.values():
                 if name == step and parts:
                     del parts[sorted(parts)[draw % len(parts)]]

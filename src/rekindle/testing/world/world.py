@@ -332,7 +332,7 @@ class World:
 
     def check_let_go(self, driver: Driver, command: cmd.ReleaseExchanges, live: list[AttemptId]) -> None:
         for attempt in live:
-            if attempt.step == command.step and attempt.generation == command.generation:
+            if attempt.step == command.step and attempt.generation <= command.generation:
                 raise Violation("let go", f"{attempt} runs, and the exchanges under it are let go")
 
     def check_write(self, key: FileKey, label: Label) -> None:
