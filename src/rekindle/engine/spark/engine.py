@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -162,7 +163,8 @@ class SparkEngine:
             case SealAttempt():
                 self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt(attempt):
-                self._in_time(lambda: self._delete(attempt), lambda why: self._tell(DeletionFailed(attempt, why)))
+                left = partial(DeletionFailed, attempt)
+                self._in_time(f"delete {attempt}", lambda: self._delete(attempt), lambda why: self._tell(left(why)))
             case ReleaseExchanges(step, generation):
                 self._let_go(lambda key: key[0] == step and key[1] <= generation)
             case PublishSink():
@@ -260,7 +262,7 @@ class SparkEngine:
             self._replaced = [(key, held) for key, held in self._replaced if not is_meant(key)]
         for key, held in known:
             if is_meant(key) and held.has_run:
-                self._in_time(held.let_go, lambda why: None)
+                self._in_time(f"let go the exchanges of {key[0]}", held.let_go, lambda why: None)
 
     def _start(self, command: StartAttempt) -> None:
         self._listen()
@@ -361,7 +363,7 @@ class SparkEngine:
         thread.start()
         return thread
 
-    def _in_time(self, action: Callable[[], None], otherwise: Callable[[str], None]) -> None:
+    def _in_time(self, what: str, action: Callable[[], None], otherwise: Callable[[str], None]) -> None:
         """Something that no run may end for: it is tried again, and then left."""
 
         def act() -> None:
@@ -375,7 +377,7 @@ class SparkEngine:
                 time.sleep(seconds)
             otherwise(why)
 
-        threading.Thread(target=act, name="rekindle-cleaning", daemon=True).start()
+        threading.Thread(target=act, name=what, daemon=True).start()
 
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge
