@@ -12,7 +12,11 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.failover.backoff import NoRestart
+from rekindle.journal.history import read
+from rekindle.journal.stores import open_store
 from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.events import RunStarted
+from rekindle.runtime.opening import codec
 
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 
@@ -64,6 +68,9 @@ def test_a_run_publishes_and_a_second_one_of_the_same_key_is_done(
     assert not first.was_done and not first.was_resumed
     assert {name: step.computed for name, step in first.steps.items()} == {"counted": 3, "scored": 3}
     assert rows(spark, tmp_path) == [(k, len(range(k, 200, 7)), max(range(k, 200, 7)), k * 2) for k in range(7)]
+    store = open_store(str(tmp_path / "runs"))
+    begun = next(iter(read(store, f"daily/{first.run}", codec()).events))
+    assert isinstance(begun, RunStarted) and begun.doubts["scored"][0].startswith("PythonUDF")
     again = made.run(spark, str(tmp_path / "runs"), least=0)
     assert again.was_done and again.run == first.run
     other = made.run(spark, str(tmp_path / "runs"), least=100)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from master.driving import Driven
 from observe.telling import RECORDINGS, name_of, records_in
 from rekindle.master.advance import work_left
 from rekindle.master.apply import fold
+from rekindle.master.events import RunStarted
 from rekindle.master.state import Phase
 from rekindle.model.ids import Vertex
 from rekindle.observe.story import Story, story_of
@@ -55,6 +57,14 @@ def test_a_failed_partition_and_its_neighbour() -> None:
     assert not any("failed" in text for text in texts(healthy))
     assert healthy.outlook == ("a[0] will not run again: the result counts (attempt 1)",)
     assert failed.outlook == ("a[1] will come from attempt 2, which is running",)
+
+
+def test_why_a_step_is_not_determinate_is_in_its_first_line() -> None:
+    run = Driven("a[3]?", sinks=("a",))
+    started = run.journal[0]
+    assert isinstance(started, RunStarted)
+    run.journal[0] = replace(started, doubts={"a": ("First at daily.py:9",)})
+    assert "unknown (First at daily.py:9)" in texts(story(run, "a"))[0]
 
 
 def test_what_was_started_and_has_no_result_was_not_finished() -> None:

@@ -52,7 +52,8 @@ class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 class RunStarted(_Event, frozen=True, tag=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
     constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
-    `sinks` are published when all is committed; `targets` says in words where each goes."""
+    `sinks` are published when all is committed; `targets` says in words where each goes; `doubts` what makes a step
+    not determinate."""
 
     run: str
     pipeline: str
@@ -66,6 +67,7 @@ class RunStarted(_Event, frozen=True, tag=True):
     at_ms: int
     settings: dict[str, str] = {}
     targets: dict[str, str] = {}
+    doubts: dict[str, tuple[str, ...]] = {}
 
 
 class EpochOpened(_Event, frozen=True, tag=True):

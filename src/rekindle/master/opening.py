@@ -58,6 +58,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             at_ms=now_ms,
             settings=stimulus.settings,
             targets=stimulus.targets,
+            doubts=stimulus.doubts,
         ),
         EpochOpened(1, stimulus.application, stimulus.owner, now_ms, once=stimulus.once),
     )

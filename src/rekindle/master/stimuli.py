@@ -36,6 +36,7 @@ class StartRun(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
     targets: dict[str, str] = {}
     once: tuple[str, ...] = ()
+    doubts: dict[str, tuple[str, ...]] = {}
 
 
 class TakeOver(msgspec.Struct, frozen=True):

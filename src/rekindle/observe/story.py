@@ -18,6 +18,7 @@ from rekindle.master import events as ev
 from rekindle.master.advance import work_left
 from rekindle.master.beside_poison import blocked, poisoned
 from rekindle.master.state import Phase, RunState
+from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import record_ms
 from rekindle.observe.show_words import brief, clock, joined, one_line, reasons_of
@@ -151,9 +152,11 @@ class _About:
     def _started(self, event: ev.RunStarted) -> str:
         spec = next(step for step in event.graph.steps if step.name == self.step)
         reads = f", reads {', '.join(sorted(self._inputs))}" if self._inputs else ""
+        doubts = event.doubts.get(self.step, ()) if spec.determinism is not Determinism.DETERMINATE else ()
+        why = f" ({', '.join(doubts)})" if doubts else ""
         return (
             f"run {event.run} started; {self.step}: {count_text(spec.partitions, 'partition')}, "
-            f"{spec.kind.value}, {spec.determinism.value}{reads}"
+            f"{spec.kind.value}, {spec.determinism.value}{why}{reads}"
         )
 
     def _changed(self, event: ev.ChangeAccepted | ev.CodeReplaced) -> str:

@@ -60,6 +60,7 @@ class Intent:
     republish: bool = False
     targets: Mapping[str, str] = field(default_factory=dict)
     once: tuple[str, ...] = ()
+    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
         dict(constants.settings),
         dict(intent.targets),
         intent.once,
+        dict(intent.doubts),
     )
 
 

@@ -232,6 +232,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         wish.options.republish,
         prepared.targets,
         prepared.once,
+        prepared.doubts,
     )
     return Ready(known, prepared, intent)
 
