@@ -127,15 +127,16 @@ def find_identity(store: Store, pipeline: str) -> str:
 
 def identify(store: Store, pipeline: str, pause: Pause = time.sleep) -> str:
     """The same for all who ask. Emptied of its runs, the location gets another one only if this went with them."""
-    found = find_identity(store, pipeline)
-    for seconds in () if found else PAUSES_SECONDS:
+    return find_identity(store, pipeline) or _make_identity(store, pipeline, pause)
+
+
+def _make_identity(store: Store, pipeline: str, pause: Pause) -> str:
+    for seconds in PAUSES_SECONDS:
         store.put_if_absent(f"{pipeline}/{IDENTITY}", secrets.token_hex(4).encode())
         found = find_identity(store, pipeline)
         if found:
-            break
+            return found
         pause(seconds)
-    if found:
-        return found
     raise AppendUnknown(f"{store.name} gave no certain answer for the identity of {pipeline}", "try again")
 
 

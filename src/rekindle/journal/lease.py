@@ -63,7 +63,11 @@ class Sign(msgspec.Struct, frozen=True):
 
 
 def heartbeat_key(run: str, epoch: int) -> str:
-    return f"{run.rstrip('/')}/heartbeat/{epoch:010d}"
+    return f"{_beats_of(run)}{epoch:010d}"
+
+
+def _beats_of(run: str) -> str:
+    return f"{run.rstrip('/')}/heartbeat/"
 
 
 def sign_of_life(
@@ -92,9 +96,8 @@ def sign_of_life(
 def refuse_loss(store: Store, run: str, position: Position) -> None:
     """Raise `JournalRefused` where the newest heartbeat knows acknowledged records that are not there any more. Its
     master may have been one whose opening record is lost, too: its attempts must never be numbered again."""
-    folder = heartbeat_key(run, 0).removesuffix(f"{0:010d}")
-    names = store.list_after(folder, f"{position.epoch - 1:010d}") if position.epoch else store.list_after(folder)
-    beat = _read(store, folder + names[-1]) if names else None
+    names = store.list_after(_beats_of(run))
+    beat = _read(store, _beats_of(run) + names[-1]) if names else None
     if beat is None or (beat.sequence <= position.kept and beat.epoch <= position.epoch):
         return
     if store.get(folder_of(run) + name_of(position.sequence + 1)) is not None:

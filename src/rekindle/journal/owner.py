@@ -38,10 +38,7 @@ def this_process() -> Owner:
 
 def is_seen_dead(owner: Owner) -> bool:
     """Whether the owner certainly runs no more, as seen from this host."""
-    here = this_process()
-    if not (owner.boot and owner.namespace and owner.started):
-        return False
-    if (owner.host, owner.boot, owner.namespace) != (here.host, here.boot, here.namespace):
+    if not (owner.boot and owner.namespace and owner.started and _is_here(owner)):
         return False
     found = _start_and_state(owner.pid)
     if found is None:
@@ -51,9 +48,14 @@ def is_seen_dead(owner: Owner) -> bool:
 
 def is_seen_alive(owner: Owner) -> bool:
     """Whether the owner certainly runs, as seen from this host."""
-    here, found = this_process(), _start_and_state(owner.pid)
-    is_here = (owner.host, owner.boot, owner.namespace) == (here.host, here.boot, here.namespace)
-    return is_here and found is not None and found[0] == owner.started and found[1] not in "ZX"
+    found = _start_and_state(owner.pid)
+    return _is_here(owner) and found is not None and found[0] == owner.started and found[1] not in "ZX"
+
+
+def _is_here(owner: Owner) -> bool:
+    """Its number means the same process to us."""
+    here = this_process()
+    return (owner.host, owner.boot, owner.namespace) == (here.host, here.boot, here.namespace)
 
 
 def _answers(pid: int) -> bool:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -163,8 +162,11 @@ class SparkEngine:
             case SealAttempt():
                 self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt(attempt):
-                left = partial(DeletionFailed, attempt)
-                self._in_time(f"delete {attempt}", lambda: self._delete(attempt), lambda why: self._tell(left(why)))
+                self._in_time(
+                    f"delete {attempt}",
+                    lambda: self._delete(attempt),
+                    lambda why: self._tell(DeletionFailed(attempt, why)),
+                )
             case ReleaseExchanges(step, generation):
                 self._let_go(lambda key: key[0] == step and key[1] <= generation)
             case PublishSink():
