@@ -308,7 +308,22 @@ def test_a_frame_of_another_session_is_planned_in_the_groups_own(spark: SparkSes
     made = group.build(session, {})
     assert made.sparkSession is session
     held = hold(made, session, Layout(("id",), 2))
-    assert results.stand_in(session, held.schema, held.layout).columns == ["id"]
+    assert results.stand_in(session, "end", held.schema, held.layout).columns == ["id"]
+
+
+def test_a_range_is_cut_as_when_the_run_started_whatever_the_cores_are(spark: SparkSession) -> None:
+    session = group_session(spark, {"spark.sql.leafNodeDefaultParallelism": "5"})
+    assert session.range(100).rdd.getNumPartitions() == 5
+    assert session.range(0, 100, 1, 3).rdd.getNumPartitions() == 3
+    assert spark.range(100).rdd.getNumPartitions() == spark.sparkContext.defaultParallelism
+
+
+def test_how_adaptive_execution_divides_rows_is_pinned_with_the_run(spark: SparkSession) -> None:
+    """Another driver compares an exchange task by task: it must have the same tasks."""
+    switched_off = clone(spark, {"spark.sql.adaptive.enabled": "false"})
+    pinned = prepare.pinned_settings(switched_off)
+    assert pinned["spark.sql.adaptive.enabled"] == "false"
+    assert group_session(spark, pinned).conf.get("spark.sql.adaptive.enabled") == "false"
 
 
 GIGABYTE = 1 << 30

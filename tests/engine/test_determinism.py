@@ -530,5 +530,5 @@ def test_the_order_of_a_map_counts_only_where_a_digest_says_that_it_is_the_same(
     frame = session.sql("select map_keys(p) from t")
     assert verdict_of(frame).level is DETERMINATE
     schema = session.table("t")._jdf.schema()
-    kept = results.stand_in(session, schema, Layout((), 1))
+    kept = results.stand_in(session, "kept", schema, Layout((), 1))
     assert verdict_of(kept.selectExpr("map_keys(p)")).because == ("MapKeys in the order of a map",)

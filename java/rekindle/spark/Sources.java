@@ -13,17 +13,22 @@ import java.util.Set;
 import java.util.TreeSet;
 
 import org.apache.spark.internal.config.ConfigEntry;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
 import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -86,6 +91,47 @@ public final class Sources {
       }
     }
     return false;
+  }
+
+  /** Whether a parsed query reads files by their path (`select … from parquet.`/path``), and nothing in it acts. */
+  public static boolean readsPaths(LogicalPlan parsed) {
+    boolean reads = false;
+    for (LogicalPlan node : nodes(parsed)) {
+      if (node instanceof Command || node instanceof ParsedStatement || node.getClass().getSimpleName().startsWith("Insert")) {
+        return false;
+      }
+      reads |= node instanceof UnresolvedRelation relation && relation.multipartIdentifier().size() == 2 && relation.multipartIdentifier().last().contains("/");
+    }
+    return reads;
+  }
+
+  /** The temporary views of a session, one per line: name, tab, a number that is another one when the view is replaced. */
+  public static String temporaryViews(SparkSession session) {
+    SessionCatalog catalog = session.sessionState().catalog();
+    List<String> lines = new ArrayList<>();
+    for (String name : CollectionConverters.asJava(catalog.getTempViewNames())) {
+      catalog.getRawTempView(name).foreach(view -> lines.add(name + "\t" + System.identityHashCode(view)));
+    }
+    return String.join("\n", lines);
+  }
+
+  /** The names of the temporary views that a plan reads, one per line. */
+  public static String views(LogicalPlan plan) {
+    Set<String> names = new TreeSet<>();
+    for (LogicalPlan node : nodes(plan)) {
+      if (node instanceof View view && view.isTempView()) {
+        names.add(view.desc().identifier().table());
+      }
+    }
+    return String.join("\n", names);
+  }
+
+  /** Every setting of a session that somebody set, one `key=value` per line. */
+  public static String allSettings(SparkSession session) {
+    List<String> lines = new ArrayList<>();
+    CollectionConverters.asJava(session.sessionState().conf().getAllConfs()).forEach((key, value) -> lines.add(key + "=" + value));
+    Collections.sort(lines);
+    return String.join("\n", lines);
   }
 
   /** The expressions that a plan's JSON leaves out, as a list of theirs: those of `Expand` lie in lists of lists. */

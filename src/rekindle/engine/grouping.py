@@ -6,6 +6,9 @@ is a source that cannot be pinned. Everything else is pipelined into its reader.
 
 A pipelined step is computed once for each place that reads it. That is allowed if it is determinate and narrow; if it
 is not, two readers would see two versions, or pay twice: it is promoted to a kept one, and says why.
+
+A step that a cut would change for its reader is not kept, whatever it costs to lose it (see spark/cuts.py): it is
+pipelined, and says why. If its readers could then see two versions of it, the pipeline is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from enum import Enum
 
 from rekindle.engine.check import AUTO, BLOCKING, IN_BLOCKS, PIPELINED
 from rekindle.engine.declared import Declared, Role
+from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, KeepUntil
 
 
@@ -30,7 +34,8 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What Spark's plan of a step says, with all that is fused below it, over stand-ins of the kept results."""
+    """What Spark's plan of a step says, with all that is fused below it, over stand-ins of the kept results.
+    `not_kept` is why a reader would see something else if the step were kept."""
 
     exchanges: int = 0
     has_python: bool = False
@@ -39,15 +44,18 @@ class Look:
     because: tuple[str, ...] = ()
     is_pinned: bool = True
     is_input_itself: bool = False
+    not_kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The fate of one step, and why. `of` is the step whose result a sink publishes."""
+    """The fate of one step, and why. `of` is the step whose result a sink publishes; `is_given_up`: it would be kept if
+    its readers could not tell."""
 
     fate: Fate
     why: str
     of: str = ""
+    is_given_up: bool = False
 
 
 Decisions = dict[str, Decision]
@@ -72,6 +80,8 @@ def alone(one: Declared, look: Look, readers: Sequence[str]) -> Decision:
     """What a step is by itself, before anybody asks how many places compute it."""
     if one.result == PIPELINED:
         return Decision(Fate.FUSED, "result='pipelined'")
+    if look.not_kept:
+        return Decision(Fate.FUSED, look.not_kept, is_given_up=True)
     reason = _reason_to_keep(one, look, readers)
     return Decision(Fate.KEPT, reason) if reason else Decision(Fate.FUSED, "")
 
@@ -120,7 +130,7 @@ def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look,
     if steps[name].result in IN_BLOCKS:
         return
     is_taken = any(other.of == name for other in decisions.values())
-    if is_taken or not (decisions[name].fate is Fate.KEPT or is_auto_step):
+    if is_taken or not (decisions[name].fate is Fate.KEPT or is_auto_step) or decisions[name].is_given_up:
         return
     if decisions[name].fate is not Fate.KEPT:
         decisions[name] = Decision(Fate.KEPT, f"it goes to sink {sink.name}")
@@ -152,10 +162,18 @@ def _among_readers(one: Declared, look: Look, places: list[str]) -> Decision:
     if not places:
         return Decision(Fate.LEFT_OUT, "nothing reads it")
     names = " and ".join(dict.fromkeys(places))
+    cause = f": {', '.join(look.because)}" if look.because else ""
+    if look.not_kept:
+        if len(places) > 1 and not look.determinism.is_repeatable:
+            raise GraphRefused(
+                f"{one.place}: {one.name} cannot be kept ({look.not_kept}), and {names} would compute it separately "
+                f"and see different rows{cause}",
+                hint=f"let one step read {one.name}, or move what observes it into {one.name} itself",
+            )
+        return Decision(Fate.FUSED, f"pipelined into {names}, not kept: {look.not_kept}", is_given_up=True)
     if len(places) == 1:
         return Decision(Fate.FUSED, f"pipelined into {names}")
     if not look.determinism.is_repeatable:
-        cause = f": {', '.join(look.because)}" if look.because else ""
         return Decision(
             Fate.KEPT, f"promoted: {names} read it and it is not determinate{cause}; they must see one version"
         )

@@ -13,27 +13,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.check import CACHING, MEMORY
+from rekindle.engine.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.grouping import Fate, Look, alone, decide, members_of
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import line_of
-from rekindle.engine.spark import plans, results
+from rekindle.engine.spark import cuts, plans, results
 from rekindle.engine.spark.describe import describe
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
-from rekindle.engine.spark.session import clone, group_session, in_session
+from rekindle.engine.spark.session import clone, group_session, in_session, jvm
 from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
 from rekindle.errors import GraphRefused, RekindleError
-from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
+from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 BYTES_PER_PARTITION, PARTITIONS_MIN = 32 << 20, 8
@@ -66,8 +66,10 @@ def compile_pipeline(
     parameters: Mapping[str, Any],
     constants: Known,
     settings: Mapping[str, str] | None = None,
+    given_up: Mapping[str, str] | None = None,
 ) -> Compiled:
-    """`declared` is checked, producers first. Starts no Spark job, except what a source needs to know its schema."""
+    """`declared` is checked, producers first. Starts no Spark job, except what is needed to read schemas. `given_up`
+    are steps that may not be kept, with the reason: a reader would see something else."""
     session = clone(group_session(spark, settings or {}), DESCRIBING)
     sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
     pins = {name: pin(frame) for name, frame in sources.items()}
@@ -75,18 +77,23 @@ def compile_pipeline(
     is_set = SHUFFLE_PARTITIONS in (settings or {})
     partitions = usual if is_set else partitions_for(list(pins.values()), usual)
     session.conf.set(SHUFFLE_PARTITIONS, str(partitions))
-    looks = _look_at_all(session, declared, parameters, constants, _Read(sources, pins), partitions)
+    read = _Read(sources, pins, given_up or {})
+    looks = _look_at_all(session, declared, parameters, constants, read, partitions)
     decisions = decide(declared, looks)
     steps = {one.name: one for one in declared}
     kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
     members = {one.name: members_of(one.name, declared, decisions) for one in kept}
     build = _Built(sources, parameters, constants)
+    published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
     groups = {
-        one.name: _group(one, [steps[name] for name in members[one.name]], looks, build, partitions) for one in kept
+        one.name: replace(
+            _group(one, [steps[name] for name in members[one.name]], looks, build, partitions),
+            is_published=one.name in published,
+        )
+        for one in kept
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
-    published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
     return Compiled(
         groups,
         members,
@@ -118,20 +125,81 @@ def _look_at_all(
     frames: dict[str, DataFrame] = {}
     looks: dict[str, Look] = {}
     fused: set[str] = set()
+    views = _Views(session)
     for one in declared:
         frame = read.sources.get(one.name)
         if frame is None:
             frame = _built(one, session, frames, parameters, constants)
+            views.check(one, frame, [frames[name] for name in one.inputs])
         below = [looks[name] for name in one.inputs if name in fused]
-        looks[one.name] = look = _look(one, frame, frames, below, read.pins.get(one.name))
         readers = [other.name for other in declared if one.name in other.inputs]
+        stored = cuts.storable(frame, is_published=one.role is Role.SINK)
+        looks[one.name] = look = replace(
+            _look(one, stored, below, read.pins.get(one.name)),
+            not_kept=_why_not_kept(one, frame, readers, read.given_up),
+            is_input_itself=len(one.inputs) == 1 and frame is frames[one.inputs[0]],
+        )
         if alone(one, look, readers).fate is Fate.FUSED:
             fused.add(one.name)
         else:
-            layout = choose(frame, one.keys, one.partitions or partitions)
-            frame = results.stand_in(session, frame._jdf.schema(), layout)
+            layout = choose(stored, one.keys, one.partitions or partitions)
+            frame = results.stand_in(session, one.name, stored._jdf.schema(), layout, cuts.outline_of(frame))
         frames[one.name] = frame
     return looks
+
+
+class _Views:
+    """The temporary views that steps make. Each group has a session of its own: a view is not seen by other steps."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._seen = self._now()
+        self._makers: dict[str, str] = {}
+
+    def check(self, one: Declared, frame: DataFrame, inputs: Sequence[DataFrame]) -> None:
+        """Refuse a step that reads what another one made. `one` was just built."""
+        now = self._now()
+        self._makers |= {line.partition("\t")[0]: one.name for line in now - self._seen}
+        self._seen = now
+        for view in self._read(frame).difference(*map(self._read, inputs)):
+            maker = self._makers.get(view, one.name)
+            if maker != one.name:
+                raise GraphRefused(
+                    f"{one.place}: {one.name} reads the view {view}, which {maker} makes: a step does not see the "
+                    "views of another one",
+                    hint=f"name {maker} as a parameter of {one.name}, or make the view in {one.name}",
+                )
+
+    def _read(self, frame: DataFrame) -> set[str]:
+        java = jvm(self._session).rekindle.spark.Sources
+        return set(str(java.views(frame._jdf.queryExecution().analyzed())).splitlines())
+
+    def _now(self) -> set[str]:
+        java = jvm(self._session).rekindle.spark.Sources
+        return set(str(java.temporaryViews(self._session._jsparkSession)).splitlines())
+
+
+def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
+    """Why a step may not be kept; empty if it may. What the user asked to keep, and what has to be, is refused."""
+    reason = cuts.unstorable(frame.schema)
+    if reason and one.result != PIPELINED and (is_asked_for(one) or not readers):
+        raise GraphRefused(
+            f"{one.place}: {one.name} cannot be kept: {reason}",
+            hint="store a number or a day-time interval in its place"
+            + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
+        )
+    if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
+        raise GraphRefused(
+            f"{one.place}: {one.name} has several columns of one name ({', '.join(names)}), and no file can hold them",
+            hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
+        )
+    return reason or given_up.get(one.name, "")
+
+
+def is_asked_for(one: Declared) -> bool:
+    """Whether the user asked that a result be kept, so that it cannot be given up silently."""
+    is_kind = one.result in (BLOCKING, *IN_BLOCKS)
+    return is_kind or one.has_layout or one.is_eager or one.role is Role.SINK or one.keep is KeepUntil.FOREVER
 
 
 def _built(
@@ -151,24 +219,25 @@ def _built(
             f"{line_of(error, one.function)}: {one.name} could not be built: {first_line(error)}",
             hint=empty or "correct it and run again; nothing was started",
         ) from error
-    _refuse_unknown_keys(one, frame.columns)
+    _refuse_unknown_keys(one, frame.columns, is_exact=cuts.is_case_sensitive(session))
     return frame
 
 
-def _refuse_unknown_keys(one: Declared, columns: list[str]) -> None:
-    names = [column.lower() for column in columns]
+def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -> None:
+    def folded(name: str) -> str:
+        return name if is_exact else name.lower()
+
+    names = [folded(column) for column in columns]
     for key in one.keys:
-        if names.count(key.lower()) != 1:
-            what = "has no such column" if key.lower() not in names else "has several columns of that name"
+        if names.count(folded(key)) != 1:
+            what = "has no such column" if folded(key) not in names else "has several columns of that name"
             raise GraphRefused(
                 f"{one.place}: {one.name} is partitioned by {key}, but {what}",
                 hint=did_you_mean(key, columns) or f"its columns are {', '.join(columns)}",
             )
 
 
-def _look(
-    one: Declared, frame: DataFrame, frames: Mapping[str, DataFrame], below: Sequence[Look], read: Pin | None
-) -> Look:
+def _look(one: Declared, frame: DataFrame, below: Sequence[Look], read: Pin | None) -> Look:
     execution = frame._jdf.queryExecution()
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
@@ -180,7 +249,6 @@ def _look(
         determinism=_determinism(one, verdict.level, below),
         because=verdict.because,
         is_pinned=read is None or one.declared_deterministic is True or read.is_pinned,
-        is_input_itself=len(one.inputs) == 1 and frame is frames[one.inputs[0]],
     )
 
 
@@ -228,10 +296,12 @@ def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Deter
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The sources as they were read: once, so that every group reads the same files. And what each read."""
+    """The sources as they were read: once, so that every group reads the same files. And what each read. `given_up` are
+    steps that may not be kept."""
 
     sources: Mapping[str, DataFrame]
     pins: Mapping[str, Pin]
+    given_up: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

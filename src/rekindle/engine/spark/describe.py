@@ -3,8 +3,11 @@
 A step is built in every driver, and before it is known whether anything of it must run. One that starts a Spark job
 while it is built is stopped before the job does anything: every job of this thread belongs to a group that Spark was
 told to cancel in advance, so the error comes up through the user's own code and has its line. A job whose error the
-user's code swallowed is found by counting. A source may look at its input (Spark reads schemas with a job of its own),
-and an eager step may do what it likes.
+user's code swallowed is found by counting. Spark may read schemas with jobs of its own (user_session.py), a source may
+look at its input, and an eager step may do what it likes.
+
+A step that changes a setting of its session is refused: the session ends with the step's group, so that steps after it
+would not see the setting, as they do in a plain program.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from rekindle.engine.constants import Known, known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark.failures import text_of
-from rekindle.engine.spark.session import is_connect
+from rekindle.engine.spark.session import is_connect, jvm
 from rekindle.errors import GraphRefused, StepStartsJob
 
 NO_JOBS = "rekindle-only-describes"
@@ -35,8 +38,10 @@ def describe(
 ) -> DataFrame:
     """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE
+    before = _settings(session)
     with known(constants), contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext):
         made = one.call(frames, session, given)
+    _refuse_settings(one, before, _settings(session))
     if made is None and one.role is Role.SINK and len(one.inputs) == 1:
         return frames[one.inputs[0]]
     if not isinstance(made, DataFrame) or is_connect(made):
@@ -47,6 +52,20 @@ def describe(
             hint="read it as a batch: spark.read in place of spark.readStream",
         )
     return made
+
+
+def _settings(session: SparkSession) -> set[str]:
+    return set(str(jvm(session).rekindle.spark.Sources.allSettings(session._jsparkSession)).splitlines())
+
+
+def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
+    changed = sorted({line.partition("=")[0] for line in before ^ after})
+    if changed:
+        raise GraphRefused(
+            f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; steps after it "
+            "would not see that",
+            hint="change the setting before the run starts: spark.conf.set(…) before pipeline.run, or --conf",
+        )
 
 
 def _not_a_frame(one: Declared, made: object) -> GraphRefused:
@@ -84,7 +103,8 @@ def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
 def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
     return StepStartsJob(
         f"{line}: {one.name} starts a Spark job while it is built; a step only describes what is to be computed",
-        hint="leave the action out and return the DataFrame, or declare it: @pipeline.step(eager=True)",
+        hint="return the DataFrame without an action (count, collect, write, …), or declare the step with eager=True. "
+        "If it only reads files: use the `spark` that the step is given as a parameter",
     )
 
 

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
 from rekindle.engine.places import LEVELS, directory_of
-from rekindle.engine.spark import digests, plans, results, tasks
+from rekindle.engine.spark import cuts, digests, plans, results, tasks
 from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.blocks import Blocks, InputsGone
 from rekindle.engine.spark.failures import first_line
@@ -60,7 +60,8 @@ class GroupSpec:
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
     fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
     attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
-    `replicas` is on how many executors each of its blocks lies, if its kind has blocks."""
+    `replicas` is on how many executors each of its blocks lies, if its kind has blocks. `is_published`: a sink's target
+    gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py)."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -78,6 +79,12 @@ class GroupSpec:
     is_digested: bool = False
     kind: ResultKind = ResultKind.BLOCKING
     replicas: int = 1
+    is_published: bool = False
+    outline: Any = None
+
+    def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        """What is computed and stored."""
+        return cuts.storable(self.build(session, inputs), is_published=self.is_published)
 
     @property
     def lies(self) -> Layout:
@@ -109,10 +116,12 @@ def read_committed(
     read was left out, and has the schema that the code gives it now."""
     if not segments:
         assert group.planned is not None, f"{group.step} was never planned"
-        return results.stand_in(session, group.planned.schema, group.lies)
+        return results.stand_in(session, group.step, group.planned.schema, group.lies, group.outline)
     files = [(path, length) for _, path, length in committed_files(segments)]
     schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
-    return results.read(session, root, files, schema, group.lies, is_by_file=is_by_file, is_source=is_source)
+    return results.read(
+        session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
+    )
 
 
 class SparkEngine:
@@ -309,7 +318,7 @@ class SparkEngine:
         group = self._groups[command.attempt.step]
         by_file = group.lies.is_by_file
         inputs = {one.step: self.read(one, session, is_by_file=by_file) for one in command.inputs}
-        frame = group.build(session, inputs)
+        frame = group.frame(session, inputs)
         refuse_change(group, frame)
         return hold(frame, session, group.lies, like=group.planned)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.code import is_task_bound
-from rekindle.engine.spark import plans, results
+from rekindle.engine.spark import cuts, plans, results
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.layout import Held, choose, hold
 from rekindle.engine.spark.session import attach, group_session
@@ -24,11 +25,13 @@ from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The graph of kept steps, the groups with their layouts, and for each group what its plan over stand-ins told."""
+    """The graph of kept steps, the groups with their layouts, and for each group what its plan over stand-ins told, and
+    what it observes of the kept steps that it reads."""
 
     graph: Graph
     groups: dict[str, GroupSpec]
     held: dict[str, Held]
+    observed: dict[str, list[cuts.Observation]]
 
     def splits(self, step: str) -> str:
         """A digest of how the one scan that numbers a result is cut; empty where nothing is numbered by it."""
@@ -44,16 +47,30 @@ def analyse(
     """Kept steps, in the order given (producers first), and how they read each other."""
     attach(spark)
     held: dict[str, Held] = {}
+    outlines: dict[str, Any] = {}
+    observed: dict[str, list[cuts.Observation]] = {}
     for name, group in groups.items():
         session = group_session(spark, settings or {})
-        inputs = {one: results.stand_in(session, held[one].schema, held[one].layout) for one in group.inputs}
-        frame = group.build(session, inputs)
+        inputs = {
+            one: results.stand_in(session, one, held[one].schema, held[one].layout, outlines[one])
+            for one in group.inputs
+        }
+        built = group.build(session, inputs)
+        outlines[name] = cuts.outline_of(built)
+        observed[name] = cuts.observations(built, is_published=group.is_published)
+        frame = cuts.storable(built, is_published=group.is_published)
         numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
         count = numbered[0] if len(numbered) == 1 else 0
         layout = choose(frame, group.keys, group.partitions, reads_numbered=count, reads_kept=bool(group.inputs))
         held[name] = hold(frame, session, layout)
     resolved = {
-        name: replace(group, keys=held[name].layout.keys, partitions=held[name].partitions, layout=held[name].layout)
+        name: replace(
+            group,
+            keys=held[name].layout.keys,
+            partitions=held[name].partitions,
+            layout=held[name].layout,
+            outline=outlines[name],
+        )
         for name, group in groups.items()
     }
     steps = {name: _step(group, held[name]) for name, group in resolved.items()}
@@ -69,7 +86,7 @@ def analyse(
         name: replace(group, is_digested=_is_digested(group, held[name], steps[name]))
         for name, group in resolved.items()
     }
-    return Analysis(graph, digested, held)
+    return Analysis(graph, digested, held, observed)
 
 
 def _is_digested(group: GroupSpec, held: Held, step: Step) -> bool:

@@ -12,10 +12,12 @@ from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.engine.lines import with_lines
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.spark import inventory, session, sinks, sources
-from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled, compile_pipeline
+from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled
+from rekindle.engine.spark.cut_check import compile_and_analyse
 from rekindle.engine.spark.engine import SparkEngine, committed_files
-from rekindle.engine.spark.graph import Analysis, analyse
+from rekindle.engine.spark.graph import Analysis
 from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
+from rekindle.engine.spark.layout import Held
 from rekindle.engine.spark.publication import Claimant, Publication
 from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
 from rekindle.engine.targets import Answer, Directory, Files, PointerStore, Table, Target, same_place
@@ -41,8 +43,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
-    compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
-    analysis = analyse(spark, compiled.groups, compiled.settings)
+    compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.base_of(spark, target) for step, target in compiled.sinks.items()}
     taken = _check_targets(spark, compiled, bases, analysis, wanted)
     publisher = Publisher(spark, wanted, compiled.sinks, taken)
@@ -60,8 +61,9 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         members=compiled.members,
         why=compiled.why,
         doubts={
-            name: with_lines(held.verdict.because, [steps[one].function for one in compiled.members[name]])
+            name: (*_bound(held), *with_lines(held.verdict.because, [steps[one].function for one in members]))
             for name, held in analysis.held.items()
+            for members in [compiled.members[name]]
         },
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
@@ -71,6 +73,13 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
         bases=tuple(bases.values()),
     )
+
+
+def _bound(held: Held) -> tuple[str, ...]:
+    """Why a result whose rows may well be the same again counts as indeterminate all the same."""
+    if not held.layout.is_bound:
+        return ()
+    return ("its partitions are those of one Spark application: another one would divide the rows differently",)
 
 
 def _check_targets(

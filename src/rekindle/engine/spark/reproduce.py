@@ -22,10 +22,9 @@ from rekindle.engine.adapter import Wanted
 from rekindle.engine.declared import Role
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
 from rekindle.engine.spark import blocks, plans, results, session
-from rekindle.engine.spark.compile import compile_pipeline
+from rekindle.engine.spark.cut_check import compile_and_analyse
 from rekindle.engine.spark.engine import GroupSpec, read_committed
 from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
-from rekindle.engine.spark.graph import analyse
 from rekindle.engine.spark.identity import fingerprints
 from rekindle.engine.spark.layout import Held, hold
 from rekindle.engine.spark.prepare import kept_of
@@ -49,8 +48,7 @@ def workbench(spark: SparkSession, wanted: Wanted) -> Workbench:
 def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
     """The pipeline compiled and analysed as for a run of these settings. Starts no Spark job."""
     session.attach(spark)
-    compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings)
-    analysis = analyse(spark, compiled.groups, wanted.settings)
+    compiled, analysis = compile_and_analyse(spark, wanted)
     sources = {one.name for one in wanted.steps if one.role is Role.SOURCE}
     groups = {name: replace(group, planned=analysis.held[name]) for name, group in analysis.groups.items()}
     read = {root: [name for name in inside if name in sources] for root, inside in compiled.members.items()}
@@ -104,7 +102,7 @@ class Vertices:
         group = self.groups[step]
         apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
         inputs = {one.step: self._read(one, apart, group) for one in reads}
-        return hold(group.build(apart, inputs), apart, group.lies, like=group.planned), inputs
+        return hold(group.frame(apart, inputs), apart, group.lies, like=group.planned), inputs
 
     def _read(self, one: Input, apart: SparkSession, reader: GroupSpec) -> DataFrame:
         group = self.groups[one.step]

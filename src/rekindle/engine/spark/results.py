@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine import manifest
+from rekindle.engine.spark import cuts
 from rekindle.engine.spark.blocks import Storing
 from rekindle.engine.spark.layout import Held, Layout
 from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
@@ -149,10 +150,12 @@ def read(
     schema: Any,
     layout: Layout,
     *,
+    outline: Any = None,
     is_by_file: bool = False,
     is_source: bool = False,
 ) -> DataFrame:
     """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
+    `outline` is what readers observe of the step beside its rows (see cuts.py); without it they are rows and no more.
     `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
     what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
     java = jvm(session)
@@ -170,12 +173,13 @@ def read(
         scala_map(session, STRICT),
         (clone(session, ONE_FILE_EACH) if is_by_file else session)._jsparkSession,
     )
-    return DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
+    rows = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
+    return rows if outline is None else cuts.restored(rows, outline)
 
 
-def stand_in(session: SparkSession, schema: Any, layout: Layout) -> DataFrame:
+def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
     """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
-    return read(session, "file:/nowhere", (), schema, layout)
+    return read(session, f"{cuts.NOWHERE}{step}", (), schema, layout, outline=outline)
 
 
 def _buckets(spark: SparkSession, layout: Layout) -> Any:

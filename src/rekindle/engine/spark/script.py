@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.pickled import Unreadable, home_of, read
 from rekindle.engine.port import Engine
+from rekindle.engine.spark import cuts
 from rekindle.engine.spark.engine import SparkEngine
 from rekindle.engine.spark.session import attach, in_session, jvm
 from rekindle.errors import GraphRefused
@@ -53,6 +54,11 @@ def given(frame: Any, name: str, place: str) -> Given:
             f"{place}: {name} is a stream, which has no last partition", hint="keep a batch, such as one day of it"
         )
     attach(frame.sparkSession)
+    if cuts.names_files_of_kept(frame):
+        raise GraphRefused(
+            f"{place}: {name} asks for the names of the files of a kept result: they are Rekindle's own files",
+            hint="take input_file_name() before the first run.keep, as a column",
+        )
     return Given(frame, _functions(frame, name, place))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.user_session import UserSession
 from rekindle.errors import Refused
 
 CONNECT = "pyspark.sql.connect"
@@ -35,6 +36,16 @@ GROUP_SETTINGS: dict[str, str] = {
 
 CUT_FILES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
 JOIN_BY_SIZE = ("spark.sql.autoBroadcastJoinThreshold",)
+# How many tasks the lower stages of a plan have: an exchange that another driver makes again is compared task by task.
+ADAPTIVE = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.adaptive.coalescePartitions.enabled",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+    "spark.sql.adaptive.localShuffleReader.enabled",
+    "spark.sql.adaptive.skewJoin.enabled",
+)
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 FOLLOW_CORES = ("spark.sql.files.minPartitionNum", "spark.sql.leafNodeDefaultParallelism")
 
@@ -91,7 +102,7 @@ def jvm(spark: SparkSession) -> Any:
 
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session that shares catalog and context with `spark` and nothing that decides a plan."""
-    copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    copy = UserSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for key, value in settings.items():
         copy.conf.set(key, value)
     return copy
@@ -106,12 +117,12 @@ def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSess
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
-    """What cuts a source into partitions, would follow the number of cores, or decides by the size of a source whether
-    a join leaves rows in them: fixed when a run starts, so that another cluster cuts it the same way."""
+    """What cuts a source or an exchange into partitions, would follow the number of cores, or decides by the size of a
+    source whether a join leaves rows in them: fixed when a run starts, so that another cluster cuts it the same way."""
     refuse_connect(spark)
     cores = str(spark.sparkContext.defaultParallelism)
     return {name: spark.conf.get(name, cores) or cores for name in FOLLOW_CORES} | {
-        name: str(spark.conf.get(name)) for name in CUT_FILES + JOIN_BY_SIZE
+        name: str(spark.conf.get(name)) for name in CUT_FILES + JOIN_BY_SIZE + ADAPTIVE
     }
 
 

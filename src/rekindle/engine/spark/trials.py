@@ -97,7 +97,7 @@ class _Tried:
 
     def _judged(self, given: Mapping[str, Sample]) -> tuple[Determinism, tuple[str, ...]]:
         """By its plan over stand-ins, as a run would judge it; the user's word counts before."""
-        stands = {name: _stand_in(self.first, one.schema) for name, one in given.items()}
+        stands = {name: _stand_in(self.first, name, one.schema) for name, one in given.items()}
         verdict = verdict_of(self._made(self.first, stands))
         doubts = with_lines(verdict.because, [self.one.function])
         match self.one.declared_deterministic:
@@ -122,9 +122,9 @@ def _shuffled(session: SparkSession, sample: Sample) -> DataFrame:
     return session.createDataFrame(rows, sample.schema).repartition(PIECES)
 
 
-def _stand_in(session: SparkSession, schema: StructType) -> DataFrame:
+def _stand_in(session: SparkSession, step: str, schema: StructType) -> DataFrame:
     java = jvm(session).org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    return results.stand_in(session, java, Layout((), 1))
+    return results.stand_in(session, step, java, Layout((), 1))
 
 
 def text_of_value(value: Any) -> str:

@@ -1,0 +1,73 @@
+"""Compile and analyse a pipeline until no cut changes what a reader sees.
+
+A pipeline is compiled, and each group is planned over stand-ins of the kept steps that it reads. Where a group observes
+what a cut cannot keep, the cut is given up: the step is pipelined into its reader, and everything is compiled again. A
+step that the user asked to keep is not given up: the pipeline is refused with the reader's line. So is a step that gets
+the rows of another one through a view or a variable: after a resume they would be those of a stand-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.adapter import Wanted
+from rekindle.engine.declared import Declared
+from rekindle.engine.spark.compile import Compiled, compile_pipeline, is_asked_for
+from rekindle.engine.spark.cuts import Observation
+from rekindle.engine.spark.graph import Analysis, analyse
+from rekindle.errors import GraphRefused
+
+
+def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, Analysis]:
+    """The groups of a pipeline and their graph. Starts no Spark job, except what is needed to read schemas."""
+    steps = {one.name: one for one in wanted.steps}
+    given_up: dict[str, str] = {}
+    while True:
+        compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up)
+        analysis = analyse(spark, compiled.groups, compiled.settings)
+        more = dict(_to_give_up(analysis, compiled, steps))
+        if not more:
+            return compiled, analysis
+        given_up |= more
+
+
+def _to_give_up(analysis: Analysis, compiled: Compiled, steps: Mapping[str, Declared]) -> Iterator[tuple[str, str]]:
+    for name, found in analysis.observed.items():
+        reader = steps[name]
+        for one in found:
+            if one.step not in compiled.groups[name].inputs:
+                raise _hidden(reader, one.step, compiled.members[name])
+            why = _why(one, str(analysis.groups[one.step].outline.lost()), reader)
+            if why and is_asked_for(steps[one.step]):
+                raise _refused(reader, steps[one.step], why)
+            if why:
+                yield one.step, why
+
+
+def _why(one: Observation, lost: str, reader: Declared) -> str:
+    """Why the reader would see something else; empty if it would not."""
+    if one.has_file_names:
+        return f"{reader.name} asks for the names of the files that its rows come from"
+    if lost and (one.has_order or one.has_partitions):
+        what = "order" if one.has_order else "partitions"
+        return f"{reader.name} observes the {what} of its rows, and {lost}"
+    return ""
+
+
+def _refused(reader: Declared, kept: Declared, why: str) -> GraphRefused:
+    return GraphRefused(
+        f"{reader.place}: {reader.name} reads {kept.name}, which is to be kept ({kept.place}), and would see something "
+        f"else than without that: {why}",
+        hint=f"leave out what asks for {kept.name} to be kept, so that it is pipelined into {reader.name}; or do in "
+        f"{kept.name} what {reader.name} observes",
+    )
+
+
+def _hidden(reader: Declared, step: str, members: tuple[str, ...]) -> GraphRefused:
+    inside = f" (or {', '.join(members[:-1])}, pipelined into it)" if len(members) > 1 else ""
+    return GraphRefused(
+        f"{reader.place}: {reader.name}{inside} gets rows of {step} through a view or a variable, not as a parameter",
+        hint=f"name {step} as a parameter of the function that reads it",
+    )

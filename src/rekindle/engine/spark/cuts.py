@@ -1,0 +1,110 @@
+"""A cut changes nothing: what a reader can observe of a kept step beside the rows, and how the step keeps it.
+
+| a reader can observe | what becomes of it |
+| --- | --- |
+| names and qualifiers of columns, two columns of one name | kept: stored under names that differ, restored when read |
+| order of a sort, partitions of a repartition or coalesce | kept: the operator stands above the stored rows again |
+| the same over columns that the step does not return | kept by fusing the step into a reader that observes it |
+| names of files (`input_file_name()`, `_metadata`) | kept by fusing |
+| columns that no file can hold (calendar intervals) | kept by fusing |
+| settings that a step sets, views and variables of another step | refused when the run is planned, with the line |
+
+A step that the user asked to keep is never fused: the run is refused with the line. The operators are read from Spark's
+analysed plan (java/KeptFrame), what a plan observes too (java/Observed): an operator that is not known observes all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
+
+from rekindle.engine.spark.session import jvm
+
+# Where a stand-in says that its files are: the step's name follows.
+NOWHERE = "file:/nowhere/"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one plan observes of one kept step that it reads."""
+
+    step: str
+    has_order: bool
+    has_partitions: bool
+    has_file_names: bool
+
+
+def outline_of(frame: DataFrame) -> Any:
+    """What a reader can observe of a step's frame, as java/KeptFrame."""
+    return jvm(frame.sparkSession).rekindle.spark.KeptFrame.of(frame._jdf.queryExecution())
+
+
+def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
+    """The frame as it is computed for storing: without operators that restore what nothing observes, and with column
+    names that differ."""
+    session = frame.sparkSession
+    stored = jvm(session).rekindle.spark.KeptFrame.stored
+    return _or_itself(frame, stored(session._jsparkSession, frame._jdf.queryExecution(), is_published))
+
+
+def restored(frame: DataFrame, outline: Any) -> DataFrame:
+    """A scan of stored rows as readers of the step see it."""
+    session = frame.sparkSession
+    return _or_itself(frame, outline.over(session._jsparkSession, frame._jdf.queryExecution()))
+
+
+def observations(frame: DataFrame, *, is_published: bool) -> list[Observation]:
+    """What a step's plan over stand-ins observes of the kept steps that it reads, through whatever way it got them."""
+    return [
+        Observation(place.removeprefix(NOWHERE), *(word == "true" for word in words))
+        for place, *words in _reads(frame, is_published=is_published)
+        if place.startswith(NOWHERE)
+    ]
+
+
+def names_files_of_kept(frame: DataFrame) -> bool:
+    """Whether a frame of a script reads the names of files that Rekindle wrote."""
+    return any(words[-1] == "true" for words in _reads(frame, is_published=False))
+
+
+def _reads(frame: DataFrame, *, is_published: bool) -> list[list[str]]:
+    told = jvm(frame.sparkSession).rekindle.spark.Observed.of(frame._jdf.queryExecution(), is_published)
+    return [line.split("\t") for line in str(told).splitlines()]
+
+
+def _or_itself(frame: DataFrame, made: Any) -> DataFrame:
+    return frame if made is None else DataFrame(made, frame.sparkSession)
+
+
+def is_case_sensitive(session: SparkSession) -> bool:
+    return str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+
+def doubled_names(frame: DataFrame) -> list[str]:
+    """Column names that a file cannot hold beside each other."""
+    is_exact = is_case_sensitive(frame.sparkSession)
+    folded = [name if is_exact else name.lower() for name in frame.columns]
+    return [name for name, one in zip(frame.columns, folded, strict=True) if folded.count(one) > 1]
+
+
+def unstorable(schema: StructType) -> str:
+    """Which columns no file can hold; empty if there is none."""
+    found = [field.name for field in schema.fields if _has_interval(field.dataType)]
+    return f"no file can hold an interval: column {', '.join(found)}" if found else ""
+
+
+def _has_interval(kind: DataType) -> bool:
+    match kind:
+        case CalendarIntervalType():
+            return True
+        case ArrayType():
+            return _has_interval(kind.elementType)
+        case MapType():
+            return _has_interval(kind.keyType) or _has_interval(kind.valueType)
+        case StructType():
+            return any(_has_interval(field.dataType) for field in kind.fields)
+        case _:
+            return False

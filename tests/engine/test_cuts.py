@@ -1,0 +1,328 @@
+"""A cut changes nothing: each program gives the rows of bare Spark, in its order where Spark promises one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.engine.spark import cuts
+from rekindle.errors import GraphRefused
+
+ROWS = 20_000
+Function = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("lake") / "orders")
+    columns = "id", "(id * 7919) % 20011 as amount", "id % 50 as k"
+    spark.range(ROWS).selectExpr(*columns).repartition(6).write.parquet(folder)
+    return folder
+
+
+def pipeline_of(lake: str, out: Path, steps: list[Function], **options: Any) -> rk.Pipeline:
+    """The steps in a row over the source; `options` are those of the first one."""
+    pipeline = rk.Pipeline("cut")
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(lake)
+
+    before = "orders"
+    for number, function in enumerate(steps):
+        name = f"step{number}"
+        pipeline.add_step(function, inputs=[before], name=name, **(options if number == 0 else {}))
+        before = name
+
+    def final(rows: DataFrame) -> DataFrame:
+        return rows
+
+    pipeline.add_sink(final, rk.files(str(out)), inputs=[before])
+    return pipeline
+
+
+def bare(spark: SparkSession, lake: str, steps: list[Function]) -> list[tuple[Any, ...]]:
+    frame = spark.read.parquet(lake)
+    for function in steps:
+        frame = function(frame)
+    return [tuple(row) for row in frame.collect()]
+
+
+def ours(spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], **options: Any) -> list[Any]:
+    pipeline = pipeline_of(lake, tmp_path / "out", steps, **options)
+    pipeline.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(sweep=None))
+    return [tuple(row) for row in rk.read_newest(spark, str(tmp_path / "out")).collect()]
+
+
+def why(spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], **options: Any) -> dict[str, str]:
+    plan = pipeline_of(lake, tmp_path / "out", steps, **options).plan(spark, str(tmp_path / "runs"))
+    return {stage.step: stage.note for stage in plan.stages}
+
+
+def ranked(orders: DataFrame) -> DataFrame:
+    return orders.orderBy(F.desc("amount"), "id")
+
+
+def ranked_by_hidden(orders: DataFrame) -> DataFrame:
+    return orders.orderBy(F.desc("amount"), "id").select("id", "k")
+
+
+def top(rows: DataFrame) -> DataFrame:
+    return rows.limit(10)
+
+
+def small(rows: DataFrame) -> DataFrame:
+    return rows.where("k < 25")
+
+
+def skipped(rows: DataFrame) -> DataFrame:
+    return rows.offset(ROWS - 5)
+
+
+def numbered(rows: DataFrame) -> DataFrame:
+    """Ids follow the order; which numbers they are follows the partitions, so only their rank is looked at."""
+    ids = rows.withColumn("n", F.monotonically_increasing_id())
+    return ids.select("id", F.expr("rank() over (order by n)").alias("n"))
+
+
+def first_of_each(rows: DataFrame) -> DataFrame:
+    """What one partition begins with, and how many there are."""
+
+    def first(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        seen = [batch for batch in batches if len(batch)]
+        if seen:
+            yield pd.DataFrame({"id": [seen[0]["id"].iloc[0]], "n": [sum(map(len, seen))]})
+
+    return rows.mapInPandas(first, "id long, n long")
+
+
+def in_one(orders: DataFrame) -> DataFrame:
+    return orders.repartition(1)
+
+
+def by_key(orders: DataFrame) -> DataFrame:
+    return orders.repartition(5, "k")
+
+
+def sorted_within(orders: DataFrame) -> DataFrame:
+    return orders.repartition(5, "k").sortWithinPartitions(F.desc("id"))
+
+
+def gathered(orders: DataFrame) -> DataFrame:
+    return called_python(orders).coalesce(2)
+
+
+def partitions_seen(rows: DataFrame) -> DataFrame:
+    """In how many partitions rows come, for rows that are in all of them."""
+    return rows.select(F.spark_partition_id().alias("p")).distinct().agg(F.count("p").alias("n"))
+
+
+def aliased(orders: DataFrame) -> DataFrame:
+    return orders.groupBy("k").count().alias("o")
+
+
+def uses_alias(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("o.k") > 3).select("o.k", F.col("o.count").alias("n"))
+
+
+def joined(orders: DataFrame) -> DataFrame:
+    one, other = orders.groupBy("k").count().alias("x"), orders.groupBy("k").agg(F.max("id").alias("id")).alias("y")
+    return one.join(other, F.col("x.k") == F.col("y.k"))
+
+
+def uses_qualifiers(rows: DataFrame) -> DataFrame:
+    return rows.select(F.col("x.k").alias("a"), F.col("y.k").alias("b"), "count", "id").where("a = b")
+
+
+def leaves_doubled_out(rows: DataFrame) -> DataFrame:
+    return rows.select("count", "id")
+
+
+def with_metadata(orders: DataFrame) -> DataFrame:
+    return orders.groupBy("k").count().withMetadata("k", {"unit": "piece"})
+
+
+def uses_metadata(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("unit", F.lit(rows.schema["k"].metadata.get("unit", "none")))
+
+
+def with_interval(orders: DataFrame) -> DataFrame:
+    return orders.groupBy("k").count().withColumn("i", F.make_interval(days=F.col("k").cast("int")))
+
+
+def uses_interval(rows: DataFrame) -> DataFrame:
+    return rows.select("k", (F.lit("2020-01-01").cast("timestamp_ntz") + F.col("i")).cast("string").alias("t"))
+
+
+def called_python(orders: DataFrame) -> DataFrame:
+    return orders.withColumn("x", F.udf(lambda k: k + 1, "long")("k"))
+
+
+def named_files(rows: DataFrame) -> DataFrame:
+    return rows.select("id", F.element_at(F.split(F.input_file_name(), "/"), -2).alias("folder"))
+
+
+def metadata_of_files(rows: DataFrame) -> DataFrame:
+    return rows.select("id", F.col("_metadata.file_size").alias("n"))
+
+
+IN_ORDER = [
+    pytest.param([ranked, top], id="a sort, then a limit"),
+    pytest.param([ranked, small, top], id="a sort, then a filter, then a limit"),
+    pytest.param([ranked, skipped], id="a sort, then an offset"),
+    pytest.param([ranked, numbered, lambda rows: rows.orderBy("n").limit(50)], id="a sort, then ids in its order"),
+    pytest.param([ranked_by_hidden, top], id="a sort by a column that is not returned, then a limit"),
+    pytest.param([ranked, lambda rows: rows.select("id"), top], id="a sort, its column dropped by the next, a limit"),
+]
+ALIKE = [
+    pytest.param([in_one, first_of_each], id="one partition, then code that sees partitions"),
+    pytest.param([by_key, lambda rows: first_of_each(rows).select("n")], id="five partitions by a key"),
+    pytest.param([sorted_within, first_of_each], id="rows sorted within partitions"),
+    pytest.param([gathered, partitions_seen], id="partitions put together by coalesce"),
+    pytest.param([aliased, uses_alias], id="an alias of the step before"),
+    pytest.param([joined, uses_qualifiers], id="two columns of one name, told apart by their aliases"),
+    pytest.param([joined, leaves_doubled_out], id="two columns of one name, and neither is used"),
+    pytest.param([with_metadata, uses_metadata], id="metadata of a column"),
+    pytest.param([with_interval, uses_interval], id="a column that no file can hold"),
+    pytest.param([called_python, named_files], id="names of the files of the source"),
+    pytest.param([called_python, metadata_of_files], id="metadata of the files of the source"),
+]
+
+
+@pytest.mark.parametrize("steps", IN_ORDER)
+def test_the_same_rows_in_the_same_order(spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function]) -> None:
+    assert ours(spark, lake, tmp_path, steps) == bare(spark, lake, steps)
+
+
+@pytest.mark.parametrize("steps", ALIKE)
+def test_the_same_rows(spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function]) -> None:
+    assert sorted(ours(spark, lake, tmp_path, steps)) == sorted(bare(spark, lake, steps))
+
+
+def test_the_control_without_what_is_restored_other_rows_come(
+    spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "restored", lambda frame, outline: frame)
+    assert sorted(ours(spark, lake, tmp_path, [ranked, top])) != sorted(bare(spark, lake, [ranked, top]))
+
+
+@pytest.mark.parametrize("kind", ["blocking", "caching", "memory"])
+def test_every_kind_of_result_keeps_order_and_names(spark: SparkSession, lake: str, tmp_path: Path, kind: Any) -> None:
+    steps = [lambda orders: joined(orders).orderBy(F.desc("id")), lambda rows: uses_qualifiers(rows.limit(7))]
+    assert sorted(ours(spark, lake, tmp_path, steps, result=kind)) == sorted(bare(spark, lake, steps))
+
+
+def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    counted = why(spark, lake, tmp_path, [ranked, lambda rows: rows.groupBy("k").count()])
+    assert "it ends an exchange" in counted["step0"]
+    given_up = why(spark, lake, tmp_path, [ranked_by_hidden, top])
+    assert "not kept: step1 observes the order of its rows" in given_up["step0"]
+    assert "amount, a column that it does not return" in given_up["step0"]
+    spared = why(spark, lake, tmp_path, [ranked_by_hidden, lambda rows: rows.groupBy("k").count()])
+    assert "it ends an exchange" in spared["step0"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "options", "said"),
+    [
+        ([called_python, named_files], {"result": "blocking"}, "asks for the names of the files"),
+        ([ranked_by_hidden, top], {"result": "blocking"}, "observes the order of its rows"),
+        ([with_interval, uses_interval], {"partition_by": "k"}, "no file can hold an interval: column i"),
+        ([joined], {}, "several columns of one name (k, k)"),
+    ],
+    ids=["names of files", "hidden order", "interval", "doubled names in a sink"],
+)
+def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
+    spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GraphRefused, match=r"test_cuts\.py:\d+") as caught:
+        ours(spark, lake, tmp_path, steps, **options)
+    assert said in str(caught.value)
+
+
+def test_settings_that_a_step_changes_are_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    def sets(orders: DataFrame) -> DataFrame:
+        orders.sparkSession.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        return orders
+
+    with pytest.raises(GraphRefused, match=r"changes the Spark setting spark\.sql\.session\.timeZone"):
+        ours(spark, lake, tmp_path, [sets])
+
+
+def test_a_view_of_another_step_is_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    def makes(orders: DataFrame) -> DataFrame:
+        orders.groupBy("k").count().createOrReplaceTempView("counted_orders")
+        return orders
+
+    def reads(rows: DataFrame) -> DataFrame:
+        return rows.sparkSession.table("counted_orders")
+
+    with pytest.raises(GraphRefused, match="reads the view counted_orders, which step0 makes"):
+        ours(spark, lake, tmp_path, [makes, reads])
+
+
+def test_rows_of_a_step_that_come_through_a_variable_are_refused(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    """After a resume they would be those of a stand-in: none."""
+    seen: list[DataFrame] = []
+
+    def counted(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("k").count()
+
+    def remembers(rows: DataFrame) -> DataFrame:
+        seen.append(rows)
+        return rows.groupBy().count()
+
+    def uses(rows: DataFrame) -> DataFrame:
+        return seen[-1].crossJoin(rows.withColumnRenamed("count", "n"))
+
+    with pytest.raises(GraphRefused, match="gets rows of step0 through a view or a variable"):
+        ours(spark, lake, tmp_path, [counted, remembers, uses])
+
+
+def test_a_step_may_read_files_whose_schema_spark_must_learn(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    def reads(orders: DataFrame) -> DataFrame:
+        session = orders.sparkSession
+        lookup = session.read.parquet(lake).select("id", F.col("k").alias("k2"))
+        more = session.sql(f"select id as id3, amount as a3 from parquet.`{lake}` where id < 100")
+        return orders.join(lookup, "id").join(more, F.col("id") == F.col("id3")).groupBy("k", "k2").count()
+
+    assert sorted(ours(spark, lake, tmp_path, [reads])) == sorted(bare(spark, lake, [reads]))
+
+
+def test_an_action_beside_a_read_is_refused_before_it_does_anything(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "side_effect"
+
+    def acts(orders: DataFrame) -> DataFrame:
+        lookup = orders.sparkSession.read.parquet(lake)
+        lookup.write.parquet(str(out))
+        return lookup
+
+    with pytest.raises(GraphRefused, match="starts a Spark job while it is built"):
+        ours(spark, lake, tmp_path, [acts])
+    assert not list(out.rglob("*.parquet"))
+
+
+def test_a_script_gets_back_the_frame_that_it_gave(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    frame = joined(spark.read.parquet(lake)).orderBy(F.desc("id"))
+    with rk.run("cut", spark, str(tmp_path), tell=lambda line: None) as run:
+        kept = run.keep(frame, "ranked")
+        assert kept.collect() == frame.collect()
+        assert kept.columns == frame.columns == ["k", "count", "k", "id"]
+        assert kept.first() == frame.first()
+        assert kept.tail(3) == frame.tail(3)
+        assert kept.select("x.k", "y.id").limit(4).collect() == frame.select("x.k", "y.id").limit(4).collect()
+        with pytest.raises(GraphRefused, match="they are Rekindle's own files"):
+            run.keep(kept.select(F.input_file_name()), "named")
