@@ -6,6 +6,8 @@
 - What `--new` starts gets its name here: a restarted child goes on with it. `--force` is a word about the master of
   before: only the first child says it.
 - Ending the parent ends the child first.
+- The child imports Rekindle from where the parent did: the current folder is not on its path (`-P`), and what the
+  parent was told about the environment (`-I`, `-E`, `-s`) holds for it too.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def keep_going(
 
 
 def _drive(words: Sequence[str]) -> int:
-    child = subprocess.Popen([sys.executable, "-c", CHILD, *words])
+    child = subprocess.Popen([*interpreter(), "-c", CHILD, *words])
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -102,6 +104,13 @@ def _drive(words: Sequence[str]) -> int:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def interpreter() -> list[str]:
+    """The command for a Python like this one that never imports from the current folder, as the `rekindle` script does
+    not."""
+    flags = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
+    return [sys.executable, "-P", *(flag for flag, is_set in flags.items() if is_set)]
 
 
 def _how(code: int) -> str:
