@@ -59,8 +59,8 @@ class NoSpark:
     def stop(self, session: Any) -> None:
         raise AssertionError("it was not started here")
 
-    def logged_to(self, conf: dict[str, str], log: str) -> dict[str, str]:
-        return conf
+    def logged_to_file(self, conf: dict[str, str]) -> tuple[dict[str, str], str]:
+        return conf, ""
 
     def properties(self, session: Any) -> dict[str, str]:
         return {}
