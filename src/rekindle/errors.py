@@ -24,6 +24,10 @@ RekindleError                       code  next command or hint is part of every 
 from __future__ import annotations
 
 
+class Notice(UserWarning):
+    """Something that a user should know and that stops nothing. The command line prints it as one line."""
+
+
 class RekindleError(Exception):
     """Base of every error a user can meet. `hint` is what to type or do next; `advice` what helps in general, for the
     failure catalogue and where nothing better is known."""

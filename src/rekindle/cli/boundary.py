@@ -13,9 +13,12 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -26,6 +29,7 @@ from rekindle.errors import (
     AppendUnknown,
     ConfigRefused,
     Fenced,
+    Notice,
     Refused,
     RekindleError,
     RunFailed,
@@ -50,7 +54,8 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command; the exit code. A command returns one, or None for done."""
     try:
         color = False if is_plain() else None
-        found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)
+        with _notices_as_lines():
+            found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)
         sys.stdout.flush()
         return found if isinstance(found, int) else ExitCode.DONE
     except RekindleError as error:
@@ -69,6 +74,29 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         _say("error", f"{type(error).__name__}: {_first_line(error)}", "red")
         _say("full trace", write_trace("".join(traceback.format_exception(error))))
         return ExitCode.FAILED
+
+
+@contextmanager
+def _notices_as_lines() -> Iterator[None]:
+    """What Rekindle warns of is a line on stderr; what others warn of looks as Python prints it."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, Notice):
+                _say("warning", str(message), "yellow")
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def tell(error: RekindleError) -> None:
