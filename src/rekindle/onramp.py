@@ -79,6 +79,8 @@ def run(
             "no location is set: where does this script keep its results?",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
+    if config.is_file_above:
+        tell(f"settings: {config.file}, found above the current folder")
     return ScriptRun(name, location or config.location, options or as_settings_say(config), tell, parameters)
 
 

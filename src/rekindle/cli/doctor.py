@@ -79,7 +79,8 @@ def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[st
         if one.next:
             yield from wrapped(f"next: {one.next}", wide, "       ", first="     ")
     yield ""
-    yield f"settings{f' (file {config.file})' if config.file else ' (no rekindle.toml)'}"
+    above = ", found above the current folder" if config.is_file_above else ""
+    yield f"settings{f' (file {config.file}{above})' if config.file else ' (no rekindle.toml)'}"
     head = (Column("SETTING"), Column("VALUE"), Column("FROM"))
     rows = [(key, value, Cell(origin, None if origin == "default" else "cyan")) for key, value, origin in config.rows()]
     yield from table(head, rows, wide)

@@ -34,8 +34,11 @@ class Settings:
         return load_config(flags=self.flags, spark=spark, file=self.file)
 
     def located(self, spark: Mapping[str, str] | None = None) -> Config:
-        """The same, refused where no location is set."""
+        """The same, refused where no location is set. A file above the current folder is named: somebody may not know
+        that it is there."""
         config = self.config(spark)
+        if config.is_file_above:
+            click.echo(f"settings: {config.file}, found above the current folder", err=True)
         if not config.location:
             raise ConfigRefused(
                 "no location is set: where do the runs keep their journals and results?",
