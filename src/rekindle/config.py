@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import tomllib
@@ -31,8 +32,18 @@ FILE_VARIABLE = "REKINDLE_CONFIG"
 PREFIX = "REKINDLE_"
 SPARK_PREFIX = "spark.rekindle."
 STORAGE = "storage."
+HIDDEN = "(hidden)"
 # Options of the store that may be shown; every other one is taken for a secret.
 OPEN_OPTIONS = frozenset({"endpoint", "region", "bucket", "allow_http", "virtual_hosted_style_request", "account_name"})
+
+# Names under which secrets are given, to Spark or as parameters; values that hold one, such as Java options.
+SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|(?<![a-z])(pass|pwd|sas)(?![a-z])|secret|token|credential|signature|\.key(?![a-z])"
+    r"|(access|account|api|private|shared|encryption|master)[._-]?key",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"(password|passphrase|secret|token|access.?key)\w*=", re.IGNORECASE)
+PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
 
 T = TypeVar("T", str, int, float, bool)
 Value = str | int | float | bool
@@ -155,9 +166,9 @@ class Config:
         for one in fields(self):
             if "setting" in one.metadata:
                 key = one.metadata["setting"].key
-                yield key, _text(getattr(self, one.name)), self.origins.get(key, "default")
+                yield key, without_passwords(_text(getattr(self, one.name))), self.origins.get(key, "default")
         for name, value in self.storage.items():
-            shown = value if name in OPEN_OPTIONS else "(hidden)"
+            shown = without_passwords(value) if may_show(name) else HIDDEN
             yield STORAGE + name, shown, self.origins.get(STORAGE + name, "default")
 
 
@@ -205,6 +216,21 @@ def load_config(
         origins[given.key] = given.origin
     is_above = path is not None and not named and path.parent != folder
     return Config(**values, storage=storage, origins=origins, file=str(path or ""), is_file_above=is_above)
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether what is given under this name, or this value, looks like a secret."""
+    return bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+
+
+def may_show(option: str) -> bool:
+    """Whether the value of an option of the store may be printed."""
+    return option in OPEN_OPTIONS
+
+
+def without_passwords(text: str) -> str:
+    """`http://me:(hidden)@host`: passwords inside of URLs are hidden."""
+    return PASSWORD.sub(rf"\1:{HIDDEN}@", text)
 
 
 def is_plain(environ: Mapping[str, str] | None = None) -> bool:

@@ -27,7 +27,7 @@ from rekindle.engine.check import BLOCKING, NAME, check, check_target
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
-from rekindle.errors import ConfigRefused, GraphRefused, Refused
+from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
@@ -93,7 +93,7 @@ class ScriptRun:
         self.name = name
         self._location = location
         self._options = options
-        self._tell = tell
+        self._tell_user = tell
         self._key = texts_of(parameters)
         self._results: list[KeptResult] = []
         self._places: dict[str, str] = {}
@@ -209,6 +209,9 @@ class ScriptRun:
                 f"{place}: {name} is kept twice in this run, first at {self._places[name]}",
                 hint=f'run.keep(df, "{name}_2"), or remove one of them',
             )
+
+    def _tell(self, line: str) -> None:
+        self._tell_user(visible(line))
 
     def _say(self, what: ScriptPlan | ScriptSummary) -> None:
         for line in what.lines():

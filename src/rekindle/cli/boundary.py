@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 import tempfile
@@ -22,7 +23,8 @@ from typing import TextIO
 
 import click
 
-from rekindle.cli.text import folded
+from rekindle.cli import hidden
+from rekindle.cli.text import folded, printable, say, styled
 from rekindle.config import is_plain, load_config
 from rekindle.errors import (
     AppendRejected,
@@ -52,6 +54,7 @@ class ExitCode(IntEnum):
 
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command; the exit code. A command returns one, or None for done."""
+    hidden.forget()
     try:
         color = False if is_plain() else None
         with _notices_as_lines():
@@ -62,10 +65,12 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         tell(error)
         return exit_code(error)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        say([shown.getvalue().rstrip("\n")], err=True)
         return ExitCode.REFUSED
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say(["interrupted"], err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
@@ -120,10 +125,10 @@ def exit_code(error: RekindleError) -> ExitCode:
 
 def _say(word: str, text: str, color: str | None = None, width: int | None = None) -> None:
     head = f"{word}:"
-    lines = f"{head} {text}".split("\n")
+    lines = f"{head} {printable(text)}".split("\n")
     shown = "\n".join(part for line in lines for part in folded(line, None if COMMAND in line else width))
-    styled = click.style(head, fg=color, bold=True) + shown.removeprefix(head)
-    click.echo(styled, err=True, color=False if is_plain() else None)
+    head_styled = styled(head, color, bold=True)
+    say([head_styled + shown.removeprefix(head)], err=True, color=False if is_plain() else None)
 
 
 def _first_line(error: Exception) -> str:
@@ -141,5 +146,5 @@ def write_trace(text: str) -> str:
     with tempfile.NamedTemporaryFile(
         "w", prefix="rekindle-trace-", suffix=".txt", dir=folder, delete=False, encoding="utf-8"
     ) as file:
-        file.write(text)
+        file.write(hidden.without_secrets(text))
     return file.name

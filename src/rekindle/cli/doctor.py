@@ -21,7 +21,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.checks import Check, Verdict
 from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, table, width, wrapped
+from rekindle.cli.text import Cell, Column, say, styled, table, width, wrapped
 from rekindle.config import Config, java_home
 from rekindle.errors import RekindleError
 from rekindle.journal.probe import probe
@@ -72,7 +72,7 @@ def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], remo
 
 def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[str]:
     for one in checks:
-        mark = click.style(f"{one.verdict.value:<4}", fg=COLORS[one.verdict], bold=True)
+        mark = styled(f"{one.verdict.value:<4}", COLORS[one.verdict], bold=True)
         first, *more = wrapped(f"{one.name}: {one.found}", None if wide is None else wide - 5)
         yield f"{mark} {first}"
         yield from (f"     {line}" for line in more)

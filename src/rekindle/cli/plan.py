@@ -15,7 +15,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, options_of, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.text import folded
+from rekindle.cli.text import folded, printable, say
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
@@ -51,7 +51,7 @@ def command(
         options = replace(options_of(config, choices), new=new)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:
-        click.echo(plan.to_json())
+        say([plan.to_json()])
     else:
         show(plan, console(), is_verbose=verbose)
     return ExitCode.WORK if plan.has_work else ExitCode.DONE
@@ -72,7 +72,7 @@ def console() -> Console:
 
 def tell(to: Console, line: str, style: str = "") -> None:
     """A sentence: wrapped at spaces on a terminal, as long as it is elsewhere."""
-    parts = folded(line, to.width if to.is_terminal else None)
+    parts = folded(printable(line), to.width if to.is_terminal else None)
     to.print("\n".join(parts), style=style, markup=False, soft_wrap=True)
 
 
@@ -103,8 +103,8 @@ def _table(plan: Plan, *, is_wide: bool) -> Table:
 
 
 def _cells(stage: Stage, *, is_wide: bool) -> tuple[str, ...]:
-    cells = (stage.step, stage.action.value, stage.numbers)
+    cells: tuple[str, ...] = (stage.step, stage.action.value, stage.numbers)
     trust = stage.trust if stage.computed and stage.determinism is not Determinism.DETERMINATE else ""
-    if is_wide:
-        return (*cells, escape(stage.reason), escape(" · ".join(filter(None, (stage.stands, trust)))))
-    return (*cells, escape(" · ".join(filter(None, (stage.reason, stage.stands, trust)))))
+    rest = (stage.reason, " · ".join(filter(None, (stage.stands, trust))))
+    cells += rest if is_wide else (" · ".join(filter(None, rest)),)
+    return tuple(escape(printable(cell)) for cell in cells)

@@ -54,7 +54,7 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         config = settings.located(session.properties())
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         tell(console(), str(chosen))
-        starting = Starting(pipeline, loaded, session, config, chosen.parameters, choices)
+        starting = Starting(pipeline, loaded, session, settings, config, chosen.parameters, choices)
         execute(starting, run=chosen.named.run)
     return ExitCode.DONE
 

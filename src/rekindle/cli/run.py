@@ -46,7 +46,9 @@ def command(
         return supervise(sys.argv[1:], settings.config())
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
-        starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
+        starting = Starting(
+            pipeline, loaded, session, settings, settings.located(session.properties()), parameters, choices
+        )
         try:
             execute(starting, is_new=new, run=name)
         except StillOwned:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rekindle.cli import hidden
 from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused
@@ -130,5 +131,7 @@ def _conf(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _property(given: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not equals or not key:
-        raise ConfigRefused(f"--conf {given} has no value", "--conf spark.sql.shuffle.partitions=64")
+        raise ConfigRefused(f"--conf {key or '=…'} has no value", "--conf spark.sql.shuffle.partitions=64")
+    hidden.refuse_hidden("--conf", key, value)
+    hidden.remember(conf=[(key, value)])
     return key, value

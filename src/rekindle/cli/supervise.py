@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,9 +22,9 @@ import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-import click
-
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.hidden import typed_again
+from rekindle.cli.text import say
 from rekindle.config import Config, is_submitted
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
@@ -35,6 +36,8 @@ from rekindle.runtime.running import fresh_name
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"
 NAME_OPTION = "--as"
+# Said about this start alone: the same command without these goes on with the run.
+ONCE = ("--new", "--force")
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
@@ -55,7 +58,8 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
         )
     first, again = words_of(arguments)
     turns = itertools.chain([first], itertools.repeat(again))
-    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy())
+    next_time = shlex.join(["rekindle", *typed_again([word for word in arguments if word not in ONCE])])
+    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy(), next_time=next_time)
 
 
 def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -69,6 +73,7 @@ def keep_going(
     drive: Drive,
     backoff: Backoff,
     *,
+    next_time: str,
     now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     pause: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = lambda: random.uniform(-1, 1),
@@ -78,9 +83,9 @@ def keep_going(
     while (code := drive()) not in ENDINGS:
         memory, verdict = on_failure(backoff, memory, DIED, now_ms(), jitter())
         if isinstance(verdict, GiveUp):
-            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", "rekindle resume")
+            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", next_time)
         wait_ms = max(0, verdict.at_ms - now_ms())
-        click.echo(f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}", err=True)
+        say([f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}"], err=True)
         pause(wait_ms / 1000)
     return code
 

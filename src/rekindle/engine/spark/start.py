@@ -26,7 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark_log import TO_FILE
-from rekindle.errors import Refused
+from rekindle.errors import Refused, visible
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
@@ -64,7 +64,7 @@ def _launch(settings: Mapping[str, str], log: str) -> None:
         try:
             gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"stderr": file})
         except PySparkRuntimeError:
-            sys.stderr.write(Path(log).read_text(errors="replace"))
+            sys.stderr.write(visible(Path(log).read_text(errors="replace")))
             raise
     SparkContext._ensure_initialized(gateway=gateway)
 
