@@ -33,7 +33,7 @@ from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.runtime import keeping
 from rekindle.runtime.options import RunOptions, as_settings_say
-from rekindle.runtime.parameters import Parameter, texts_of
+from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.runtime.running import Wish
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
@@ -79,6 +79,7 @@ def run(
             "no location is set: where does this script keep its results?",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
+    warn_of_secrets(parameters)
     if config.is_file_above:
         tell(f"settings: {config.file}, found above the current folder")
     return ScriptRun(name, location or config.location, options or as_settings_say(config), tell, parameters)

@@ -116,6 +116,14 @@ def test_other_commands_name_the_location_they_were_given(
     assert said.splitlines()[-1] == f"next: rekindle run --storage 'token=(hidden)' --location {tmp_path} PIPELINE"
 
 
+def test_a_parameter_that_looks_like_a_secret_is_warned_of_and_accepted(user: Typed) -> None:
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert user.err == ""
+    assert user.types("run", "-p", "day=monday", "-p", "password=hunter2") == ExitCode.REFUSED, "no step asks for it"
+    assert user.err.startswith("warning: parameter password looks like a secret: parameters are stored in plain text")
+    assert "hunter2" not in user.err
+
+
 @pytest.mark.parametrize(
     "name",
     [
