@@ -13,7 +13,7 @@ from rich.console import Console
 from cli.calling import call
 from cli.location import always, make_run
 from rekindle.cli.boundary import guarded
-from rekindle.cli.plan import show, tell
+from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
 from rekindle.errors import Refused, RunFailed, visible
 from rekindle.journal.keys import enlist
@@ -101,7 +101,10 @@ def test_a_run_and_its_plan(is_terminal: bool, tmp_path: Path, monkeypatch: pyte
         to = Console(file=file, force_terminal=is_terminal, width=200, highlight=False, color_system=None)
         tell(to, f"run {HOSTILE}")
         stage = Stage(HOSTILE, Action.COMPUTE, 1, Partitions((0,)), changes=(HOSTILE,), doubts=(HOSTILE,), note=HOSTILE)
-        show(Plan("daily", "run-1", Start.NEW, (stage,), parameters={"day": HOSTILE}), to, is_verbose=True)
+        plan = Plan("daily", "run-1", Start.NEW, (stage,), parameters={"day": HOSTILE})
+        show(plan, to)
+        for line in reasons(plan, is_verbose=True):
+            tell(to, line)
         with Display(to) as display:
             display._say(f"failed: {HOSTILE}")
     text = (tmp_path / "screen").read_text()

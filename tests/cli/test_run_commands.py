@@ -192,6 +192,25 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     assert user.types("run", "--force") == ExitCode.DONE
 
 
+def test_a_run_keeps_its_strategy_and_another_one_is_refused(user: Typed) -> None:
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    assert user.types("run") == ExitCode.RESUMABLE
+    for words in (["plan"], ["run"], ["resume"], ["plan", "--set", "failover.strategy=full"]):
+        given = [] if "--set" in words else ["--strategy", "full"]
+        assert user.types(*words, *given) == ExitCode.REFUSED
+        assert "was started with the strategy region, and keeps it" in user.err
+        assert "rekindle run --new --strategy full" in user.err
+    assert user.types("plan", "--strategy", "region") == ExitCode.WORK, "its own is no other"
+    assert user.types("plan", "--strategy", "full", "--new") == ExitCode.WORK
+
+
+def test_a_plan_says_why_a_step_is_kept(user: Typed) -> None:
+    assert user.types("plan") == ExitCode.WORK
+    assert "  counted is kept: because\n" in user.out and "  clean is kept" not in user.out
+    assert user.types("plan", "-v") == ExitCode.WORK
+    assert "  counted: because" in user.out and "  clean: because" in user.out
+
+
 def test_strategy_and_changes_reach_the_run(user: Typed) -> None:
     assert user.types("run", "--strategy", "full", "--accept-change", "clean") == ExitCode.REFUSED
     assert "clean is pipelined into counted" in user.err
