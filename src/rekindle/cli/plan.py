@@ -32,9 +32,7 @@ WIDE = 100
 @with_choices
 @click.option("--new", is_flag=True, help="Plan a new run although one of these parameters exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Say of each step why it is kept or fused, and what is proved."
-)
+@click.option("-v", "--verbose", is_flag=True, help="Say of each step why it is kept or fused, and what is proved.")
 @pipeline_argument
 def command(
     pipeline: str,
