@@ -34,6 +34,9 @@ A setting has one key. Where several places give it a value, the later one in th
 4. Spark's properties, `{SPARK_PREFIX}<key>`
 5. flags: `--location`, `--storage KEY=VALUE`, and `--set KEY=VALUE` for every setting
 
+A `rekindle.toml` that was found, and not named, must belong to you or to root, and not everybody may be able to write
+it; another one is refused, and `--config FILE` says that you trust it. One above the current folder is named on stderr.
+
 `rekindle doctor` prints every setting as resolved, and where its value came from. A key that does not exist, or a value
 without meaning, is refused with its place (RK101). A run records its limits when it starts: a later change does not
 reach it.

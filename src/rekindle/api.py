@@ -35,7 +35,7 @@ from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import Verified
 from rekindle.runtime import looking, reproducing, running, verifying
 from rekindle.runtime.options import RunOptions
-from rekindle.runtime.parameters import Parameter, texts_of
+from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.runtime.running import Wish, stores_of
 from rekindle.runtime.verifying import Place
 
@@ -153,6 +153,7 @@ class Pipeline:
     ) -> RunSummary:
         """Run or resume until everything is published. `location` is a path, or a URL that Spark can write to. `spark`
         is a session, or a function that gives one: it is called only if there is something to do."""
+        warn_of_secrets(parameters)
         return running.run(self._wish(spark, location, options, parameters), spark_adapter)
 
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:

@@ -5,6 +5,8 @@
   `REKINDLE_FAILOVER_STRATEGY`, for Spark `spark.rekindle.failover.strategy`, as a flag `--set failover.strategy=full`.
 - The file is the one that `--config` or `REKINDLE_CONFIG` names, else the nearest `rekindle.toml` from the current
   folder upwards. A relative location in it is relative to it.
+- A file that was found, and not named, decides where data and credentials go: it must belong to this user or to root,
+  and not everybody may be able to write it. Its group may: projects are shared that way.
 - A key that does not exist, or a value without meaning, is refused with its place. A variable `REKINDLE_…` that looks
   like no setting is somebody else's and is left alone.
 - The fields of `Config` are the table of settings; docs/reference/configuration.md is made from it.
@@ -13,6 +15,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -27,8 +32,18 @@ FILE_VARIABLE = "REKINDLE_CONFIG"
 PREFIX = "REKINDLE_"
 SPARK_PREFIX = "spark.rekindle."
 STORAGE = "storage."
+HIDDEN = "(hidden)"
 # Options of the store that may be shown; every other one is taken for a secret.
 OPEN_OPTIONS = frozenset({"endpoint", "region", "bucket", "allow_http", "virtual_hosted_style_request", "account_name"})
+
+# Names under which secrets are given, to Spark or as parameters; values that hold one, such as Java options.
+SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|(?<![a-z])(pass|pwd|sas)(?![a-z])|secret|token|credential|signature|\.key(?![a-z])"
+    r"|(access|account|api|private|shared|encryption|master)[._-]?key",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"(password|passphrase|secret|token|access.?key)\w*=", re.IGNORECASE)
+PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
 
 T = TypeVar("T", str, int, float, bool)
 Value = str | int | float | bool
@@ -63,7 +78,8 @@ def _setting(key: str, default: T, meaning: str, *, least: float | None = None, 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings as resolved. `origins` tells for each key that is not a default where its value came from."""
+    """The settings as resolved. `origins` tells for each key that is not a default where its value came from; `file` is
+    the settings file, `is_file_above` if nobody named it and it lies above the current folder."""
 
     location: str = _setting(
         "location", "", "where runs keep journals and results: a path, or a URL Spark can write to"
@@ -143,15 +159,16 @@ class Config:
     storage: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
+    is_file_above: bool = False
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """(key, value, where it came from) of every setting; values that may be secrets are hidden."""
         for one in fields(self):
             if "setting" in one.metadata:
                 key = one.metadata["setting"].key
-                yield key, _text(getattr(self, one.name)), self.origins.get(key, "default")
+                yield key, without_passwords(_text(getattr(self, one.name))), self.origins.get(key, "default")
         for name, value in self.storage.items():
-            shown = value if name in OPEN_OPTIONS else "(hidden)"
+            shown = without_passwords(value) if may_show(name) else HIDDEN
             yield STORAGE + name, shown, self.origins.get(STORAGE + name, "default")
 
 
@@ -180,9 +197,10 @@ def load_config(
 ) -> Config:
     """The settings for a process. `flags` have setting keys; `spark` may hold all of Spark's properties."""
     environ = os.environ if environ is None else environ
-    path = _find_file(file or environ.get(FILE_VARIABLE, ""), folder or Path.cwd())
+    named, folder = file or environ.get(FILE_VARIABLE, ""), folder or Path.cwd()
+    path = _find_file(named, folder)
     layers = (
-        *(_from_file(path) if path else ()),
+        *(_from_file(path, is_named=bool(named)) if path else ()),
         *_from_environment(environ),
         *_from_spark(spark or {}),
         *(_Given(key, value, f"--set {key}", "flag") for key, value in (flags or {}).items()),
@@ -196,7 +214,23 @@ def load_config(
         else:
             values[_NAMES[_known(given).key]] = _checked(_known(given), given)
         origins[given.key] = given.origin
-    return Config(**values, storage=storage, origins=origins, file=str(path or ""))
+    is_above = path is not None and not named and path.parent != folder
+    return Config(**values, storage=storage, origins=origins, file=str(path or ""), is_file_above=is_above)
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether what is given under this name, or this value, looks like a secret."""
+    return bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+
+
+def may_show(option: str) -> bool:
+    """Whether the value of an option of the store may be printed."""
+    return option in OPEN_OPTIONS
+
+
+def without_passwords(text: str) -> str:
+    """`http://me:(hidden)@host`: passwords inside of URLs are hidden."""
+    return PASSWORD.sub(rf"\1:{HIDDEN}@", text)
 
 
 def is_plain(environ: Mapping[str, str] | None = None) -> bool:
@@ -234,15 +268,36 @@ def _find_file(named: str, folder: Path) -> Path | None:
     return next((path for level in (folder, *folder.parents) if (path := level / FILE).is_file()), None)
 
 
-def _from_file(path: Path) -> Iterator[_Given]:
+def _from_file(path: Path, *, is_named: bool) -> Iterator[_Given]:
     try:
-        table = tomllib.loads(path.read_text())
+        with path.open("rb") as file:
+            if not is_named:
+                _refuse_foreign(path, path.lstat(), os.fstat(file.fileno()))
+            table = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigRefused(f"{path} cannot be read: {error}", f"correct {path}") from error
     for key, value in _flat(table):
         if key == "location" and isinstance(value, str) and "://" not in value and not value.startswith("file:"):
             value = str(path.parent / value)
         yield _Given(key, value, f"{path}: {key}", str(path))
+
+
+def _refuse_foreign(path: Path, link: os.stat_result, file: os.stat_result) -> None:
+    """Raise `ConfigRefused` where somebody else may have written what was found. `link` is the file itself, unless a
+    link led to it."""
+    user = os.geteuid()
+    foreign = [found.st_uid for found in (link, file) if found.st_uid not in (user, 0)]
+    if foreign:
+        why = f"it belongs to user {foreign[0]}, and you are user {user}"
+    elif file.st_mode & stat.S_IWOTH:
+        why = "everybody on this machine may change it"
+    else:
+        return
+    raise ConfigRefused(
+        f"{path} was found and is not used: {why}",
+        f"if you trust what it says: --config {shlex.quote(str(path))} (or {FILE_VARIABLE}={shlex.quote(str(path))}); "
+        "else work in another folder",
+    )
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

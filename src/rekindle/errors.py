@@ -23,6 +23,31 @@ RekindleError                       code  next command or hint is part of every 
 
 from __future__ import annotations
 
+import re
+
+# What a terminal, a browser or a reader takes for a command instead of a letter: control characters but for line ends
+# and tabs, marks that turn the direction of writing, characters that nobody sees, and halves of characters.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with the escape (`\\u001b`) of every character that does something instead of being seen. Texts of
+    exceptions, parameters and names are somebody else's, and may hold values of rows: they pass through here before
+    they are printed. JSON stays the same JSON."""
+    return _UNSEEN.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+class Notice(UserWarning):
+    """Something that a user should know and that stops nothing. The command line prints it as one line."""
+
 
 class RekindleError(Exception):
     """Base of every error a user can meet. `hint` is what to type or do next; `advice` what helps in general, for the
@@ -35,6 +60,10 @@ class RekindleError(Exception):
         super().__init__(message if not hint else f"{message}\n  next: {hint}")
         self.message = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        """As a script that ends with it prints it."""
+        return visible(super().__str__())
 
 
 class Refused(RekindleError):

@@ -27,13 +27,13 @@ from rekindle.engine.check import BLOCKING, NAME, check, check_target
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
-from rekindle.errors import ConfigRefused, GraphRefused, Refused
+from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
 from rekindle.journal.stores import open_store
 from rekindle.master.state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.runtime import keeping
 from rekindle.runtime.options import RunOptions, as_settings_say
-from rekindle.runtime.parameters import Parameter, texts_of
+from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.runtime.running import Wish
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
@@ -79,6 +79,9 @@ def run(
             "no location is set: where does this script keep its results?",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
+    warn_of_secrets(parameters)
+    if config.is_file_above:
+        tell(f"settings: {config.file}, found above the current folder")
     return ScriptRun(name, location or config.location, options or as_settings_say(config), tell, parameters)
 
 
@@ -91,7 +94,7 @@ class ScriptRun:
         self.name = name
         self._location = location
         self._options = options
-        self._tell = tell
+        self._tell_user = tell
         self._key = texts_of(parameters)
         self._results: list[KeptResult] = []
         self._places: dict[str, str] = {}
@@ -207,6 +210,9 @@ class ScriptRun:
                 f"{place}: {name} is kept twice in this run, first at {self._places[name]}",
                 hint=f'run.keep(df, "{name}_2"), or remove one of them',
             )
+
+    def _tell(self, line: str) -> None:
+        self._tell_user(visible(line))
 
     def _say(self, what: ScriptPlan | ScriptSummary) -> None:
         for line in what.lines():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from cli.calling import call
 from rekindle.config import SETTINGS, Config, columns, is_plain, load_config
 from rekindle.errors import ConfigRefused
 from rekindle.failover.backoff import Exponential, FailureRate, FixedDelay, NoRestart
@@ -143,3 +145,62 @@ def test_every_backoff_can_be_set() -> None:
 def test_what_the_environment_says_about_the_terminal() -> None:
     assert is_plain({"NO_COLOR": "1"}) and not is_plain({})
     assert (columns({"COLUMNS": "40"}), columns({"COLUMNS": "x"}), columns({})) == (40, None, None)
+
+
+def somebody_elses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file belong to another user: really, where this process may do so."""
+    if os.geteuid() == 0:
+        os.chown(path, 54321, -1, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+
+
+@pytest.mark.parametrize("level", ["here", "above"])
+def test_a_file_of_another_user_is_not_used_unless_it_is_named(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "project"
+    below.mkdir()
+    file = (below if level == "here" else tmp_path) / "rekindle.toml"
+    file.write_text('location = "s3a://theirs"\n[storage]\nendpoint = "http://theirs"\n')
+    somebody_elses(file, monkeypatch)
+    with pytest.raises(ConfigRefused, match="belongs to user") as refused:
+        load_config(environ={"REKINDLE_STORAGE_SECRET_ACCESS_KEY": "hush"}, folder=below)
+    assert f"--config {file}" in refused.value.hint and "hush" not in str(refused.value)
+    assert load_config(environ={}, file=str(file), folder=below).location == "s3a://theirs"
+    assert load_config(environ={"REKINDLE_CONFIG": str(file)}, folder=below).location == "s3a://theirs"
+
+
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "settings.toml").write_text('location = "x"')
+    link = tmp_path / "rekindle.toml"
+    link.symlink_to(tmp_path / "mine" / "settings.toml")
+    assert load_config(environ={}, folder=tmp_path).location == str(tmp_path / "x")
+    somebody_elses(link, monkeypatch)
+    with pytest.raises(ConfigRefused, match="belongs to user"):
+        load_config(environ={}, folder=tmp_path)
+
+
+def test_a_file_that_everybody_may_change_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "rekindle.toml").write_text('location = "x"')
+    (tmp_path / "rekindle.toml").chmod(0o664)
+    assert load_config(environ={}, folder=tmp_path).location == str(tmp_path / "x"), "a group shares a project"
+    (tmp_path / "rekindle.toml").chmod(0o666)
+    with pytest.raises(ConfigRefused, match="everybody on this machine may change it"):
+        load_config(environ={}, folder=tmp_path)
+
+
+def test_a_file_above_the_current_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = tmp_path / "project"
+    below.mkdir()
+    file = tmp_path / "rekindle.toml"
+    file.write_text('location = "runs"')
+    monkeypatch.chdir(below)
+    assert call(capsys, "runs").err == f"settings: {file}, found above the current folder\n"
+    assert f"settings (file {file}, found above the current folder)" in call(capsys, "doctor").out
+    assert call(capsys, "runs", "--config", str(file)).err == ""
+    monkeypatch.chdir(tmp_path)
+    assert call(capsys, "runs").err == ""

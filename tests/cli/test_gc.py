@@ -117,7 +117,7 @@ def test_a_pin_is_seen_holds_and_is_taken_away(typed: Type, folder: Path) -> Non
     assert "pinned by" in typed("results", "ls").out and ": audit" in typed("results", "ls").out
     assert "1 (it is pinned)" in typed("gc", *NOW).out
     refused = typed("results", "release", "daily/1")
-    assert refused.code == 3 and "rekindle results unpin daily/1" in refused.err
+    assert refused.code == 3 and f"rekindle results unpin --location {folder} daily/1" in refused.err
     assert typed("results", "unpin", "daily/1").out == "run daily/1 is pinned no more\n"
     assert typed("results", "unpin", "daily/1").out == "run daily/1 was not pinned\n"
     assert "1 run closed" in typed("gc", *NOW).out

@@ -94,7 +94,7 @@ def test_the_newest_run_is_meant_if_none_is_named(look: Look) -> None:
     assert "run daily/4 is closed" in look("show").err
 
 
-def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look) -> None:
+def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look, location: Path) -> None:
     out = look("show", "daily/1").out
     for text in (
         "gave up: poison: clean[2] failed 3 times in the same way: daily.py:12: ValueError: no such customer",
@@ -102,14 +102,17 @@ def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look) -> Non
         "clean: 1 partition, attempt 3: 2 failed",
         "1 poisoned",
         "sink daily: not published",
-        "7 partitions of 11 kept. next: rekindle resume FILE.py daily/1",
+        f"7 partitions of 11 kept. next: rekindle resume --location {location} FILE.py daily/1",
     ):
         assert text in out
 
 
-def test_an_interrupted_run_says_so_and_can_be_resumed(look: Look) -> None:
+def test_an_interrupted_run_says_so_and_can_be_resumed(look: Look, location: Path) -> None:
     out = look("show", "3").out
-    assert out.startswith("run 3 of daily  interrupted") and "next: rekindle resume FILE.py daily/3" in out
+    assert (
+        out.startswith("run 3 of daily  interrupted")
+        and f"next: rekindle resume --location {location} FILE.py daily/3" in out
+    )
 
 
 def test_show_as_json_and_as_a_page(look: Look, tmp_path: Path) -> None:
@@ -164,7 +167,9 @@ def test_what_is_refused(look: Look, arguments: tuple[str, ...], code: str, mess
 
 def test_an_empty_location_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = ("--location", str(tmp_path))
-    assert call(capsys, "runs", *here).out == f"no run at {tmp_path} yet\nnext: rekindle run PIPELINE\n"
+    assert call(capsys, "runs", *here).out == (
+        f"no run at {tmp_path} yet\nnext: rekindle run --location {tmp_path} PIPELINE\n"
+    )
     assert call(capsys, "show", *here).err.startswith(f"error RK102: there is no run at {tmp_path}\n")
     said = call(capsys, "runs")
     assert said.code == 3 and said.err.startswith("error RK101: no location is set")

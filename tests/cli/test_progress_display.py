@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from master.driving import Driven
-from rekindle.cli.plan import show, tell
+from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
 from rekindle.master import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -86,7 +86,10 @@ def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
     first = st.TakeOver("new", "me", run.graph, {})
     plan = plan_of(run.state, play(run.state, first, run.now, st.AttemptSealed), Told())
     out = StringIO()
-    show(plan, Console(file=out, width=width, highlight=False), is_verbose=True)
+    to = Console(file=out, width=width, highlight=False)
+    show(plan, to)
+    for line in reasons(plan, is_verbose=True):
+        tell(to, line)
     words = " ".join(out.getvalue().split())
     assert "orders reuse 4/4" in words and "enriched compute 4/4" in words
     assert "not yet run" in words and "restart set 4 of 8 partitions" in words

@@ -59,8 +59,8 @@ class NoSpark:
     def stop(self, session: Any) -> None:
         raise AssertionError("it was not started here")
 
-    def logged_to(self, conf: dict[str, str], log: str) -> dict[str, str]:
-        return conf
+    def logged_to_file(self, conf: dict[str, str]) -> tuple[dict[str, str], str]:
+        return conf, ""
 
     def properties(self, session: Any) -> dict[str, str]:
         return {}
@@ -190,6 +190,25 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     assert user.types("plan") == ExitCode.WORK
     assert "the run is alive" in user.out.replace("\n", " ")
     assert user.types("run", "--force") == ExitCode.DONE
+
+
+def test_a_run_keeps_its_strategy_and_another_one_is_refused(user: Typed) -> None:
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    assert user.types("run") == ExitCode.RESUMABLE
+    for words in (["plan"], ["run"], ["resume"], ["plan", "--set", "failover.strategy=full"]):
+        given = [] if "--set" in words else ["--strategy", "full"]
+        assert user.types(*words, *given) == ExitCode.REFUSED
+        assert "was started with the strategy region, and keeps it" in user.err
+        assert "rekindle run --new --strategy full" in user.err
+    assert user.types("plan", "--strategy", "region") == ExitCode.WORK, "its own is no other"
+    assert user.types("plan", "--strategy", "full", "--new") == ExitCode.WORK
+
+
+def test_a_plan_says_why_a_step_is_kept(user: Typed) -> None:
+    assert user.types("plan") == ExitCode.WORK
+    assert "  counted is kept: because\n" in user.out and "  clean is kept" not in user.out
+    assert user.types("plan", "-v") == ExitCode.WORK
+    assert "  counted: because" in user.out and "  clean: because" in user.out
 
 
 def test_strategy_and_changes_reach_the_run(user: Typed) -> None:

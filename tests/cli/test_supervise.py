@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,7 @@ def going(codes: list[int], attempts_max: int = 3) -> tuple[int, list[float]]:
     answer = supervise.keep_going(
         lambda: codes.pop(0),
         FixedDelay(attempts_max, 2_000),
+        next_time="rekindle run --supervise daily.py",
         now_ms=lambda: next(clock),
         pause=pauses.append,
         jitter=lambda: 0.0,
@@ -40,7 +44,7 @@ def test_a_driver_that_was_killed_is_restarted() -> None:
 def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
     with pytest.raises(RunFailed, match=r"signal SIGKILL.*3 restarts were tried") as caught:
         going([-9] * 5)
-    assert caught.value.is_resumable
+    assert caught.value.is_resumable and caught.value.hint == "rekindle run --supervise daily.py"
 
 
 def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +69,22 @@ def test_under_spark_submit_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_real_child_that_kills_itself_is_seen_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervise, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert supervise._drive([]) == -signal.SIGKILL
+
+
+def test_the_child_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """A folder that somebody else may write into holds a module with the name of a dependency of ours. The parent has
+    the path of the installed script, which leaves that folder out."""
+    for name in ("msgspec", "click", "rich", "rekindle"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was_here')!r}, 'w').close()\n")
+    words = [sys.executable, "-P", "-c", supervise.CHILD, "run", "--supervise", "nowhere.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == ExitCode.REFUSED and "there is no file nowhere.py" in done.stderr, done.stderr
+    assert not (tmp_path / "was_here").exists()
+
+
+def test_the_child_is_isolated_as_its_parent_is() -> None:
+    code = "from rekindle.cli.supervise import interpreter; print(*interpreter()[1:])"
+    for flags in ([], ["-E"], ["-s"], ["-I"]):
+        done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True)
+        told = done.stdout.split()
+        assert told[0] == "-P" and set(flags) <= set(told)

@@ -15,6 +15,8 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import codec
 
 RUN = "daily/run-1"
+# What a partition that breaks says.
+TEXT = "daily.py:12: ValueError: no such customer"
 Breaks = Callable[[AttemptId, Partitions], Partitions]
 
 
@@ -62,7 +64,7 @@ class Instant:
         broken = self._breaks(attempt, partitions) & partitions
         if done := partitions - broken:
             self._happened.append(st.CommitsSeen(attempt, done, b"files", None, command.exchange_version))
-        cause = Cause(FailureKind.EXCEPTION, "daily.py:12: ValueError: no such customer")
+        cause = Cause(FailureKind.EXCEPTION, TEXT)
         failures = (Failure(attempt.step, broken, cause, "ValueError"),) if broken else ()
         self._happened.append(st.AttemptEnded(attempt, failures))
 

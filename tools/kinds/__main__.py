@@ -30,7 +30,7 @@ SIZE = Size(worker_cores=1, executor_cores=1, executor_memory_mb=768, applicatio
 FILES = 4
 # A task goes to the first free core, so that both executors have some of each result.
 EVERYWHERE = {"spark.locality.wait": "0s", "spark.shuffle.reduceLocality.enabled": "false"}
-MINUTES_MAX = 10.0
+MINUTES_MAX = 6.0
 DRIVER_S_MAX = 1_500.0
 TEST_JAR = Path(__file__).parent.parent.parent / "tests" / "java" / "rekindle-test.jar"
 KILLED = -9

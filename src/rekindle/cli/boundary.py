@@ -9,23 +9,29 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from rekindle.cli.text import folded
+from rekindle.cli import hidden
+from rekindle.cli.text import folded, printable, say, styled
 from rekindle.config import is_plain, load_config
 from rekindle.errors import (
     AppendRejected,
     AppendUnknown,
     ConfigRefused,
     Fenced,
+    Notice,
     Refused,
     RekindleError,
     RunFailed,
@@ -48,19 +54,23 @@ class ExitCode(IntEnum):
 
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command; the exit code. A command returns one, or None for done."""
+    hidden.forget()
     try:
         color = False if is_plain() else None
-        found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)
+        with _notices_as_lines():
+            found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)
         sys.stdout.flush()
         return found if isinstance(found, int) else ExitCode.DONE
     except RekindleError as error:
         tell(error)
         return exit_code(error)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        say([shown.getvalue().rstrip("\n")], err=True)
         return ExitCode.REFUSED
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say(["interrupted"], err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
@@ -69,6 +79,29 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         _say("error", f"{type(error).__name__}: {_first_line(error)}", "red")
         _say("full trace", write_trace("".join(traceback.format_exception(error))))
         return ExitCode.FAILED
+
+
+@contextmanager
+def _notices_as_lines() -> Iterator[None]:
+    """What Rekindle warns of is a line on stderr; what others warn of looks as Python prints it."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, Notice):
+                _say("warning", str(message), "yellow")
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def tell(error: RekindleError) -> None:
@@ -92,10 +125,10 @@ def exit_code(error: RekindleError) -> ExitCode:
 
 def _say(word: str, text: str, color: str | None = None, width: int | None = None) -> None:
     head = f"{word}:"
-    lines = f"{head} {text}".split("\n")
+    lines = f"{head} {printable(text)}".split("\n")
     shown = "\n".join(part for line in lines for part in folded(line, None if COMMAND in line else width))
-    styled = click.style(head, fg=color, bold=True) + shown.removeprefix(head)
-    click.echo(styled, err=True, color=False if is_plain() else None)
+    head_styled = styled(head, color, bold=True)
+    say([head_styled + shown.removeprefix(head)], err=True, color=False if is_plain() else None)
 
 
 def _first_line(error: Exception) -> str:
@@ -113,5 +146,5 @@ def write_trace(text: str) -> str:
     with tempfile.NamedTemporaryFile(
         "w", prefix="rekindle-trace-", suffix=".txt", dir=folder, delete=False, encoding="utf-8"
     ) as file:
-        file.write(text)
+        file.write(hidden.without_secrets(text))
     return file.name

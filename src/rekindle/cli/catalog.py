@@ -49,8 +49,8 @@ def runs_of(store: Store, pipeline: str) -> list[Named]:
 
 
 def newest_of(store: Store, pipeline: str) -> Named | None:
-    places = numbers(store, pipeline)
-    return _numbered(store, pipeline, places[-1]) if places else None
+    found = (_numbered(store, pipeline, place) for place in reversed(numbers(store, pipeline)))
+    return next((one for one in found if one is not None), None)
 
 
 def find_run(store: Store, word: str | None) -> Named:

@@ -8,6 +8,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import pipeline_argument, with_parameters
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
+from rekindle.cli.text import say, styled
 from rekindle.engine.trial import Trial
 from rekindle.observe.words import count_text
 
@@ -30,20 +31,20 @@ def command(pipeline: str, parameters: dict[str, str], choices: Choices, rows: i
         trials = []
         for trial in loaded.pipeline.try_steps(session, rows=rows, **parameters):
             trials.append(trial)
-            click.echo(f"{click.style(trial.step, bold=True)}  {said_of(trial)}")
+            say([f"{styled(trial.step, bold=True)}  {said_of(trial)}"])
     return tell(trials, rows)
 
 
 def said_of(trial: Trial) -> str:
     """One line for each step."""
     if trial.failure:
-        return click.style(f"could not be tried: {trial.failure}", fg="red")
+        return styled(f"could not be tried: {trial.failure}", "red")
     if trial.is_empty:
-        return f"{click.style('nothing to compare', fg='yellow')}: no row of the sample reaches its end, {trial.trust}"
+        return f"{styled('nothing to compare', 'yellow')}: no row of the sample reaches its end, {trial.trust}"
     if trial.is_same:
-        return f"{click.style('the same', fg='green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
+        return f"{styled('the same', 'green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
     what = f"{trial.different:,} of {count_text(trial.rows, 'row')} did not come again"
-    return f"{click.style(what, fg='yellow')}, {trial.trust}, such as {trial.example}"
+    return f"{styled(what, 'yellow')}, {trial.trust}, such as {trial.example}"
 
 
 def tell(trials: list[Trial], rows: int = ROWS) -> int:
@@ -52,12 +53,12 @@ def tell(trials: list[Trial], rows: int = ROWS) -> int:
     differing = [trial.step for trial in trials if trial.different]
     failed = [trial.step for trial in trials if trial.failure]
     for trial in broken:
-        click.echo(f"{trial.place}: {trial.step} is declared deterministic and is not: remove deterministic=True")
+        say([f"{trial.place}: {trial.step} is declared deterministic and is not: remove deterministic=True"])
     if differing:
-        click.echo(f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it.")
-        click.echo("Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it.")
+        say([f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it."])
+        say(["Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it."])
     if empty := [trial.step for trial in trials if trial.is_empty]:
-        click.echo(f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {rows * 10}")
+        say([f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {rows * 10}"])
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -21,6 +21,7 @@ from rekindle.cli.demo_scene import (
     PIPELINE_NAME,
     SLOW_STEP,
 )
+from rekindle.cli.text import printable
 from rekindle.errors import RunFailed
 from rekindle.observe.words import time_text
 from rekindle.testing.cluster import LocalCluster
@@ -68,7 +69,7 @@ class Teller:
         self._to.print(f"[cyan]$ {escape(line)}[/cyan]", soft_wrap=True)
 
     def printed(self, line: str) -> None:
-        self._to.print(f"[dim]{self.MARGIN}[/dim]{escape(line)}", soft_wrap=True)
+        self._to.print(f"[dim]{self.MARGIN}[/dim]{escape(printable(line))}", soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

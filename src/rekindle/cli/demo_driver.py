@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.cli.supervise import interpreter
 from rekindle.testing.processes import Process, end, wait_gone
 
 CLI = "from rekindle.cli.main import main; main()"
@@ -95,7 +96,7 @@ class Terminal:
     def types(self, *words: str) -> Command:
         """Start `rekindle …`."""
         self.say(shlex.join(["rekindle", *words]))
-        return self._start([sys.executable, "-c", CLI, *words])
+        return self._start([*interpreter(), "-c", CLI, *words])
 
     def types_python(self, script: str) -> Command:
         """Start a script."""

@@ -21,7 +21,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.checks import Check, Verdict
 from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, table, width, wrapped
+from rekindle.cli.text import Cell, Column, say, styled, table, width, wrapped
 from rekindle.config import Config, java_home
 from rekindle.errors import RekindleError
 from rekindle.journal.probe import probe
@@ -72,14 +72,15 @@ def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], remo
 
 def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[str]:
     for one in checks:
-        mark = click.style(f"{one.verdict.value:<4}", fg=COLORS[one.verdict], bold=True)
+        mark = styled(f"{one.verdict.value:<4}", COLORS[one.verdict], bold=True)
         first, *more = wrapped(f"{one.name}: {one.found}", None if wide is None else wide - 5)
         yield f"{mark} {first}"
         yield from (f"     {line}" for line in more)
         if one.next:
             yield from wrapped(f"next: {one.next}", wide, "       ", first="     ")
     yield ""
-    yield f"settings{f' (file {config.file})' if config.file else ' (no rekindle.toml)'}"
+    above = ", found above the current folder" if config.is_file_above else ""
+    yield f"settings{f' (file {config.file}{above})' if config.file else ' (no rekindle.toml)'}"
     head = (Column("SETTING"), Column("VALUE"), Column("FROM"))
     rows = [(key, value, Cell(origin, None if origin == "default" else "cyan")) for key, value, origin in config.rows()]
     yield from table(head, rows, wide)

@@ -8,7 +8,7 @@ import click
 
 from rekindle.cli.opened import Opened, open_run
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import say, width, wrapped
+from rekindle.cli.text import say, styled, width, wrapped
 from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
 from rekindle.runtime.vertices import vertex_of
@@ -37,7 +37,7 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
 
 def _lines(story: Story, opened: Opened, wide: int | None) -> Iterator[str]:
     for title in wrapped(f"{story.subject} in run {opened.named} ({story.run})", wide):
-        yield click.style(title, bold=True)
+        yield styled(title, bold=True)
     for line in story.lines:
         yield from wrapped(f"{clock(line.at_ms)}  {line.text}", wide, "    ", first="  ")
     yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -57,7 +58,8 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     if is_json:
         say([msgspec.json.format(msgspec.json.encode(reports), indent=2).decode()])
     else:
-        say(_lines(reports, now_ms, is_dry=is_dry, is_all=is_all))
+        again = shlex.join(["rekindle", "gc", *settings.words(), *([pipeline] if pipeline else [])])
+        say(_lines(reports, now_ms, again, is_dry=is_dry, is_all=is_all))
     return _ended(store, reports)
 
 
@@ -72,17 +74,17 @@ def named_pipelines(store: Store, pipeline: str | None) -> list[str]:
     return [pipeline]
 
 
-def _lines(reports: list[Report], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
+def _lines(reports: list[Report], now_ms: int, again: str, *, is_dry: bool, is_all: bool) -> Iterator[str]:
     rows = [_row(report, finding, now_ms) for report in reports for finding in report.findings]
     shown = rows if is_all else rows[:LINES_MAX]
     if shown:
         yield from table(HEAD, shown, width())
     if len(shown) < len(rows):
-        yield f"{len(rows) - len(shown):,} more: rekindle gc --dry-run --all"
+        yield f"{len(rows) - len(shown):,} more: {again} --dry-run --all"
     for report in reports:
         if report.trouble:
             yield f"{report.pipeline}/{report.number} left alone: {report.because} ({report.trouble})"
-    yield _total(reports, is_dry=is_dry)
+    yield _total(reports, again if is_dry else "")
     yield from _kept(reports)
 
 
@@ -107,7 +109,8 @@ def what_text(finding: Finding) -> str:
     return count_text(finding.folders, "directory", "directories")
 
 
-def _total(reports: Iterable[Report], *, is_dry: bool) -> str:
+def _total(reports: Iterable[Report], again: str) -> str:
+    """All together. `again` is the command that would delete it, where nothing was deleted."""
     findings = [finding for report in reports for finding in report.findings]
     files, size = sum(one.files for one in findings), sum(one.bytes for one in findings)
     closed = sum(one.what == CLOSED_FOR_GOOD for one in findings)
@@ -115,7 +118,7 @@ def _total(reports: Iterable[Report], *, is_dry: bool) -> str:
         return "nothing to delete"
     runs = f"; {count_text(closed, 'run')} closed" if closed else ""
     told = f"{count_text(files, 'file')}, {bytes_text(size)}{runs}"
-    return f"would go: {told}. Nothing was deleted: rekindle gc" if is_dry else f"deleted: {told}"
+    return f"would go: {told}. Nothing was deleted: {again}" if again else f"deleted: {told}"
 
 
 def _kept(reports: Iterable[Report]) -> Iterator[str]:

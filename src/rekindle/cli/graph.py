@@ -9,7 +9,7 @@ import click
 
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
-from rekindle.cli.text import say
+from rekindle.cli.text import say, styled
 from rekindle.observe.picture_page import graph_page
 from rekindle.observe.picture_svg import legend, svg, text
 from rekindle.observe.show import RunView
@@ -32,11 +32,11 @@ def command(settings: Settings, run: str | None, output: str | None) -> None:
         raise click.UsageError(f"{output} ends neither in .svg nor in .html")
     made = svg(view.picture()) if output.endswith(".svg") else graph_page(view)
     Path(output).write_text(made, encoding="utf-8")
-    click.echo(f"written: {output}", err=True)
+    say([f"written: {output}"], err=True)
 
 
 def _lines(view: RunView) -> Iterator[str]:
-    yield click.style(f"run {view.order} of {view.pipeline}, {view.phase}", bold=True)
+    yield styled(f"run {view.order} of {view.pipeline}, {view.phase}", bold=True)
     yield from text(view.picture())
     yield legend([share for step in view.steps for share in step.shares])
     if any(step.again for step in view.steps):

@@ -9,14 +9,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
-from rekindle.config import STORAGE, Config, load_config
+from rekindle.cli import hidden
+from rekindle.cli.text import say
+from rekindle.config import STORAGE, Config, load_config, without_passwords
 from rekindle.errors import ConfigRefused, ParameterRefused
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,11 +33,30 @@ class Settings:
     file: str = ""
 
     def config(self, spark: Mapping[str, str] | None = None) -> Config:
-        return load_config(flags=self.flags, spark=spark, file=self.file)
+        config = load_config(flags=self.flags, spark=spark, file=self.file)
+        hidden.remember(config)
+        return config
+
+    def words(self, *, without: Container[str] = ()) -> list[str]:
+        """The flags as they can be typed again: everything but secrets, which are hidden, and the keys in `without`."""
+        found = ["--config", self.file] if self.file else []
+        for key, value in self.flags.items():
+            if key in without:
+                continue
+            if key == "location":
+                found += ["--location", without_passwords(value)]
+            elif key.startswith(STORAGE):
+                found += ["--storage", hidden.storage_word(key.removeprefix(STORAGE), value)]
+            else:
+                found += ["--set", f"{key}={value}"]
+        return found
 
     def located(self, spark: Mapping[str, str] | None = None) -> Config:
-        """The same, refused where no location is set."""
+        """The same, refused where no location is set. A file above the current folder is named: somebody may not know
+        that it is there."""
         config = self.config(spark)
+        if config.is_file_above:
+            say([f"settings: {config.file}, found above the current folder"], err=True)
         if not config.location:
             raise ConfigRefused(
                 "no location is set: where do the runs keep their journals and results?",
@@ -59,6 +80,8 @@ def with_settings(command: Command) -> Command:
         flags = dict(_pairs("--set", set_))
         flags |= {STORAGE + name: value for name, value in _pairs("--storage", storage)}
         flags |= {"location": location} if location is not None else {}
+        for key, value in flags.items():
+            hidden.refuse_hidden("--storage" if key.startswith(STORAGE) else "--set", key.removeprefix(STORAGE), value)
         return command(*arguments, settings=Settings(flags, config or ""), **others)
 
     decorators = (

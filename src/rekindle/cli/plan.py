@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import click
@@ -13,14 +14,15 @@ from rich.table import Table
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
-from rekindle.cli.run_options import Choices, options_of, with_choices
+from rekindle.cli.run_options import Choices, options_of, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.text import folded
+from rekindle.cli.text import folded, printable, say
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
 
 COLORS = {Action.COMPUTE: "yellow", Action.REUSE: "green", Action.FUSED: "dim", Action.PUBLISH: "cyan"}
+KEPT = (Action.COMPUTE, Action.REUSE)
 WIDE = 100
 
 
@@ -30,7 +32,7 @@ WIDE = 100
 @with_choices
 @click.option("--new", is_flag=True, help="Plan a new run although one of these parameters exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Also tell why each step is kept or fused, and what can be proved.")
+@click.option("-v", "--verbose", is_flag=True, help="Say of each step why it is kept or fused, and what is proved.")
 @pipeline_argument
 def command(
     pipeline: str,
@@ -48,12 +50,17 @@ def command(
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())
+        if not new:
+            refuse_other_strategy(settings, config, loaded.pipeline.name, key=parameters)
         options = replace(options_of(config, choices), new=new)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:
-        click.echo(plan.to_json())
+        say([plan.to_json()])
     else:
-        show(plan, console(), is_verbose=verbose)
+        to = console()
+        show(plan, to)
+        for line in reasons(plan, is_verbose=verbose):
+            tell(to, line, style="dim")
     return ExitCode.WORK if plan.has_work else ExitCode.DONE
 
 
@@ -72,21 +79,26 @@ def console() -> Console:
 
 def tell(to: Console, line: str, style: str = "") -> None:
     """A sentence: wrapped at spaces on a terminal, as long as it is elsewhere."""
-    parts = folded(line, to.width if to.is_terminal else None)
+    parts = folded(printable(line), to.width if to.is_terminal else None)
     to.print("\n".join(parts), style=style, markup=False, soft_wrap=True)
 
 
-def show(plan: Plan, to: Console, *, is_verbose: bool = False) -> None:
+def show(plan: Plan, to: Console) -> None:
     """The plan as a table between its headline and what follows from it."""
     tell(to, plan.headline, style="bold")
     if plan.has_work:
         to.print(_table(plan, is_wide=to.width >= WIDE))
         for line in plan.closing():
             tell(to, line)
-    if is_verbose:
-        for stage in plan.stages:
-            said = "; ".join(filter(None, (stage.note, stage.trust)))
-            tell(to, f"  {stage.step}: {said}", style="dim")
+
+
+def reasons(plan: Plan, *, is_verbose: bool) -> Iterator[str]:
+    """Why each step is kept that is; `is_verbose` tells it of all steps, and what can be proved of them."""
+    for stage in plan.stages:
+        if is_verbose:
+            yield f"  {stage.step}: {'; '.join(filter(None, (stage.note, stage.trust)))}"
+        elif stage.action in KEPT and stage.note and plan.has_work:
+            yield f"  {stage.step} is kept: {stage.note}"
 
 
 def _table(plan: Plan, *, is_wide: bool) -> Table:
@@ -103,8 +115,8 @@ def _table(plan: Plan, *, is_wide: bool) -> Table:
 
 
 def _cells(stage: Stage, *, is_wide: bool) -> tuple[str, ...]:
-    cells = (stage.step, stage.action.value, stage.numbers)
+    cells: tuple[str, ...] = (stage.step, stage.action.value, stage.numbers)
     trust = stage.trust if stage.computed and stage.determinism is not Determinism.DETERMINATE else ""
-    if is_wide:
-        return (*cells, escape(stage.reason), escape(" · ".join(filter(None, (stage.stands, trust)))))
-    return (*cells, escape(" · ".join(filter(None, (stage.reason, stage.stands, trust)))))
+    rest = (stage.reason, " · ".join(filter(None, (stage.stands, trust))))
+    cells += rest if is_wide else (" · ".join(filter(None, rest)),)
+    return tuple(escape(printable(cell)) for cell in cells)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from rekindle.cli.text import wrapped
+from rekindle.cli.text import printable, wrapped
 from rekindle.master.events import Event
 from rekindle.master.state import RunState
 from rekindle.observe.progress import Progress, Row
@@ -94,7 +94,7 @@ class Display:
         table.add_column()
         for row in self.progress.rows():
             bar = ProgressBar(total=row.total, completed=row.done, width=columns)
-            table.add_row(row.step, bar, f"{row.done}/{row.total}", escape(_notes(row)))
+            table.add_row(escape(printable(row.step)), bar, f"{row.done}/{row.total}", escape(_notes(row)))
         return Group(table, self._left().removeprefix(", "))
 
     def _left(self) -> str:

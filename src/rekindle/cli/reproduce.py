@@ -9,6 +9,7 @@ from rekindle.cli.catalog import Named, find_run, newest_of
 from rekindle.cli.options import Settings, pipeline_argument, with_settings
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
+from rekindle.cli.text import say, styled
 from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
@@ -62,19 +63,19 @@ def _named(store: Store, pipeline: str, word: str | None) -> Named:
 
 
 def _try(opened: Reproduced, named: Named, rows: int) -> int:
-    click.echo(f"{click.style(opened.vertex, bold=True)} of run {named}")
+    say([f"{styled(opened.vertex, bold=True)} of run {named}"])
     for line in opened.said:
-        click.echo(f"  {line}")
+        say([f"  {line}"])
     for name, frame in opened.inputs.items():
-        click.echo(f"input {name}, the first {count_text(rows, 'row')} at most:")
-        click.echo(opened.show(frame, rows))
+        say([f"input {name}, the first {count_text(rows, 'row')} at most:"])
+        say([opened.show(frame, rows)])
     tried = opened.attempt(rows)
     if not tried.failure:
-        click.echo(f"{opened.vertex} does not fail here: {count_text(tried.count, 'row')}, the first {rows:,} at most:")
-        click.echo(tried.table)
+        say([f"{opened.vertex} does not fail here: {count_text(tried.count, 'row')}, the first {rows:,} at most:"])
+        say([tried.table])
         return ExitCode.DONE
-    click.echo(f"{click.style(f'{opened.vertex} fails:', fg='red', bold=True)} {tried.failure}")
+    say([f"{styled(f'{opened.vertex} fails:', 'red', bold=True)} {tried.failure}"])
     for line in tried.frames:
-        click.echo(line)
-    click.echo(f"full trace: {write_trace(tried.trace)}")
+        say([line])
+    say([f"full trace: {write_trace(tried.trace)}"])
     return ExitCode.FAILED

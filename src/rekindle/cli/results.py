@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import time
 
 import click
@@ -82,7 +83,7 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
     sizes = [one.holding.bytes or 0 for one in kept]
     say([f"{count_text(len(kept), 'result')} of {count_text(len(shown), 'run')}, {bytes_text(sum(sizes))}"])
     if len(shown) < len(named):
-        say([f"{len(named) - len(shown):,} older: rekindle results ls --all"])
+        say([f"{len(named) - len(shown):,} older: {_again(settings, 'ls', '--all')}"])
 
 
 @command.command("pin")
@@ -119,7 +120,7 @@ def unpin(settings: Settings, run: str) -> int:
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is pinned no more" if found else f"run {named} was not pinned"])
     if found and _look(store, named, config).facts.found is Found.SUCCEEDED:
-        say([f"what it kept for the pin stays until: rekindle results release {named}"])
+        say([f"what it kept for the pin stays until: {_again(settings, 'release', str(named))}"])
     return ExitCode.DONE
 
 
@@ -137,7 +138,7 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
     named = find_run(store, run)
     held = pins.find_pin(store, named.pipeline, named.run)
     if held is not None:
-        raise Refused(f"run {named} is {held}", f"rekindle results unpin {named}")
+        raise Refused(f"run {named} is {held}", _again(settings, "unpin", str(named)))
     look = _look(store, named, config)
     _refuse_closed(named, look)
     if look.facts.found is Found.LIVING:
@@ -153,6 +154,10 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
         size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
         say([f"{verb}: {what_text(finding)} {named}, {size}"])
     return ExitCode.DONE
+
+
+def _again(settings: Settings, *words: str) -> str:
+    return shlex.join(["rekindle", "results", words[0], *settings.words(), *words[1:]])
 
 
 def _user() -> str:

@@ -12,7 +12,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run, runs_of
 from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
 from rekindle.cli.plan import console, tell
-from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
 from rekindle.errors import NotFound, RekindleError, StoreFailed
@@ -53,8 +53,9 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         loaded = session.load()
         config = settings.located(session.properties())
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
+        refuse_other_strategy(settings, config, loaded.pipeline.name, run=chosen.named.run)
         tell(console(), str(chosen))
-        starting = Starting(pipeline, loaded, session, config, chosen.parameters, choices)
+        starting = Starting(pipeline, loaded, session, settings, config, chosen.parameters, choices)
         execute(starting, run=chosen.named.run)
     return ExitCode.DONE
 

@@ -8,7 +8,7 @@ import click
 
 from rekindle.cli.boundary import ExitCode, tell
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
-from rekindle.cli.run_options import Choices, with_choices
+from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import SparkDied, Starting, execute
 from rekindle.cli.run_watch import watch_living
@@ -46,7 +46,11 @@ def command(
         return supervise(sys.argv[1:], settings.config())
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
-        starting = Starting(pipeline, loaded, session, settings.located(session.properties()), parameters, choices)
+        starting = Starting(
+            pipeline, loaded, session, settings, settings.located(session.properties()), parameters, choices
+        )
+        if not new:
+            refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)
         try:
             execute(starting, is_new=new, run=name)
         except StillOwned:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
+from rekindle.cli import hidden
 from rekindle.cli.options import Settings
 from rekindle.config import Config
-from rekindle.errors import ConfigRefused
+from rekindle.errors import ConfigRefused, Refused, RekindleError
+from rekindle.journal.keys import find_claim
+from rekindle.journal.stores import open_store
+from rekindle.runtime.opening import peek
 from rekindle.runtime.options import RunOptions, as_settings_say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,6 +47,28 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         republish=choices.republish,
         take_target=choices.take_target,
     )
+
+
+def refuse_other_strategy(
+    settings: Settings, config: Config, pipeline: str, *, run: str = "", key: Mapping[str, str] | None = None
+) -> None:
+    """Raise `Refused` where a strategy is given for a run that was started with another one: a run keeps its own. The
+    run is named, or holds the key. What else may be wrong with it, its start says."""
+    given = settings.flags.get(STRATEGY)
+    if given is None:
+        return
+    try:
+        store = open_store(config.location, config.storage)
+        held = find_claim(store, pipeline, key or {}) if not run else None
+        name = run or (held.run if held else "")
+        known = peek(store, pipeline, name) if name else None
+    except RekindleError:
+        return
+    if known is not None and known.config.strategy.value != given:
+        raise Refused(
+            f"run {name} was started with the strategy {known.config.strategy.value}, and keeps it",
+            f"leave --strategy {given} out, or start another run with it: rekindle run --new --strategy {given}",
+        )
 
 
 def with_choices(command: Command) -> Command:
@@ -117,7 +143,7 @@ _OPTIONS = (
     click.option(
         "--strategy",
         type=click.Choice(("region", "individual", "full")),
-        help="Which vertices restart after a failure.",
+        help="Which vertices restart after a failure; for a new run, which keeps it.",
     ),
     *_SPARK_OPTIONS,
 )
@@ -130,5 +156,7 @@ def _conf(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _property(given: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not equals or not key:
-        raise ConfigRefused(f"--conf {given} has no value", "--conf spark.sql.shuffle.partitions=64")
+        raise ConfigRefused(f"--conf {key or '=…'} has no value", "--conf spark.sql.shuffle.partitions=64")
+    hidden.refuse_hidden("--conf", key, value)
+    hidden.remember(conf=[(key, value)])
     return key, value

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ class _Start(Protocol):
     def start(
         self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool, log: str
     ) -> tuple[Any, bool]: ...
-    def logged_to(self, conf: Mapping[str, str], log: str) -> dict[str, str]: ...
+    def logged_to_file(self, conf: Mapping[str, str]) -> tuple[dict[str, str], str]: ...
     def is_alive(self, session: Any) -> bool: ...
     def stop(self, session: Any) -> None: ...
     def properties(self, session: Any) -> dict[str, str]: ...
@@ -86,18 +85,19 @@ class LazySession:
 
     def keep_log(self) -> str:
         """Where Spark's log is, which then stays; empty where Spark writes it as it was told by others."""
+        if self._log is None or not self._log.exists() or not self._log.stat().st_size:
+            return ""
         self._is_log_kept = True
-        return str(self._log) if self._log is not None and self._log.exists() else ""
+        return str(self._log)
 
     def _conf(self, start: _Start) -> dict[str, str]:
         """Spark's log goes to a file: what a user must know of it, they are told. Not where somebody else set it up."""
         conf = dict(self._choices.conf)
         if is_submitted() or has_spark_folder():
             return conf
-        log = Path(tempfile.gettempdir()) / f"rekindle-spark-{os.getpid()}.log"
-        logged = start.logged_to(conf, str(log))
-        self._log = log if logged != conf else None
-        return logged
+        conf, log = start.logged_to_file(conf)
+        self._log = Path(log) if log else None
+        return conf
 
     def __enter__(self) -> LazySession:
         return self
@@ -106,7 +106,7 @@ class LazySession:
         if self._is_ours:
             _engine().stop(self._session)
         if self._log is not None and not self._is_log_kept:
-            self._log.unlink(missing_ok=True)
+            shutil.rmtree(self._log.parent, ignore_errors=True)
 
 
 def session_here(named: str, choices: Choices) -> LazySession:

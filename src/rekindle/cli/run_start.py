@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rekindle.cli import hidden
 from rekindle.cli.load import Loaded
+from rekindle.cli.options import Settings
 from rekindle.cli.plan import console, show, tell
 from rekindle.cli.progress import Display
-from rekindle.cli.run_options import Choices, options_of
+from rekindle.cli.run_options import STRATEGY, Choices, options_of
 from rekindle.cli.run_session import LazySession
-from rekindle.config import Config
+from rekindle.config import HIDDEN, Config
 from rekindle.errors import PublishedDiffers, Refused, RekindleError, RunFailed
 from rekindle.master.events import Event, FailureHandled
 from rekindle.master.holes import refuse_holes
@@ -34,6 +36,7 @@ class Starting:
     named: str
     loaded: Loaded
     session: LazySession
+    settings: Settings
     config: Config
     parameters: Mapping[str, str]
     choices: Choices
@@ -81,10 +84,12 @@ def _looks(state: RunState, starting: Starting, number: str) -> Iterator[str]:
         if not failure.cause.root.kind.blames_partition:
             continue
         vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
-        again = ["rekindle", "reproduce", *_location(starting), "--run", number, starting.named, vertex]
+        found = [*starting.settings.words(without=(STRATEGY,)), *hidden.property_words(starting.choices.conf)]
+        again = ["rekindle", "reproduce", *found, "--run", number, starting.named, vertex]
         yield f"see it fail here: {shlex.join(again)}"
         if _may_be_left_out(state, failure):
-            without = ["rekindle", "resume", *_words(starting), starting.named, number, "--without", vertex]
+            words = [*_words(starting, without=(STRATEGY,)), starting.named, number, "--without", vertex]
+            without = ["rekindle", "resume", *words]
             yield f"publish without it: {shlex.join(without)}"
         return
 
@@ -106,23 +111,21 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
     if error.is_resumable:
         first = "" if isinstance(error, SparkDied | PublishedDiffers) else "correct it, then: "
         word = ["--republish"] if isinstance(error, PublishedDiffers) else []
-        hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), *word, starting.named, number])}"
+        words = _words(starting, without=(STRATEGY,))
+        hint = f"{first}{shlex.join(['rekindle', 'resume', *words, *word, starting.named, number])}"
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
         again = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
         hint = error.hint.replace(NEW_RUN, again)
+    if HIDDEN in hint:
+        message = f"{message}\n{hidden.GIVE_AGAIN}"
     return type(error)(message, hint, is_resumable=error.is_resumable)
 
 
-def _words(starting: Starting) -> list[str]:
+def _words(starting: Starting, *, without: Container[str] = ()) -> list[str]:
     """The flags of this start that the next one needs too."""
     choices = starting.choices
-    found = _location(starting)
+    found = starting.settings.words(without=without)
     found += [word for sink in choices.take_target for word in ("--take-target", sink)]
     found += ["--master", choices.master] if choices.master else []
-    return found + [word for key, value in choices.conf for word in ("--conf", f"{key}={value}")]
-
-
-def _location(starting: Starting) -> list[str]:
-    config = starting.config
-    return ["--location", config.location] if config.origins.get("location") == "flag" else []
+    return found + hidden.property_words(choices.conf)

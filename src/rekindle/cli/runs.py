@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 import click
@@ -53,12 +54,12 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
         say([msgspec.json.format(msgspec.json.encode(briefs), indent=2).decode()])
         return
     if not briefs:
-        say([f"no run at {store.name} yet", "next: rekindle run PIPELINE"])
+        say([f"no run at {store.name} yet", f"next: {shlex.join(['rekindle', 'run', *settings.words(), 'PIPELINE'])}"])
         return
     now_ms = time.time_ns() // 1_000_000
     say(table(HEAD, [_row(brief, now_ms) for brief in briefs], width()))
     if len(shown) < len(named):
-        say([f"{len(named) - len(shown):,} older: rekindle runs --all"])
+        say([f"{len(named) - len(shown):,} older: {shlex.join(['rekindle', 'runs', *settings.words(), '--all'])}"])
 
 
 def _named(store: Store, pipeline: str | None) -> list[Named]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import click
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.runs import parameters_text
-from rekindle.cli.text import Cell, Column, colored_phase, say, table, width, wrapped
+from rekindle.cli.text import Cell, Column, colored_phase, say, styled, table, width, wrapped
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
@@ -45,14 +46,14 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
     view = open_run(settings, run).view
     if html is not None:
         Path(html).write_text(page(view), encoding="utf-8")
-        click.echo(f"written: {html}", err=True)
+        say([f"written: {html}"], err=True)
     if is_json:
         say([to_json(view)])
     elif html is None:
-        say(_lines(view, width()))
+        say(_lines(view, settings.words(), width()))
 
 
-def _lines(view: RunView, wide: int | None) -> Iterator[str]:
+def _lines(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[str]:
     yield from _head(view, wide)
     yield ""
     yield from table(STEPS, [_step(step) for step in view.steps], wide)
@@ -66,13 +67,13 @@ def _lines(view: RunView, wide: int | None) -> Iterator[str]:
         yield ""
         for sink in view.sinks:
             yield f"sink {sink.name}: {sink}"
-    yield from _next(view, wide)
+    yield from _next(view, words, wide)
 
 
 def _head(view: RunView, wide: int | None) -> Iterator[str]:
     phase = colored_phase(view.phase)
     name = f"run {view.order} of {view.pipeline}"
-    yield f"{click.style(name, bold=True)}  {click.style(phase.text, fg=phase.color)}"
+    yield f"{styled(name, bold=True)}  {styled(phase.text, phase.color)}"
     took = time_text(max(0, view.changed_ms - view.started_ms))
     told = [
         view.run,
@@ -122,7 +123,7 @@ def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:
         return
     yield ""
     more = f", the last {SHOWN} of {len(lines):,} (all of them: --json, --html)" if len(lines) > SHOWN else ""
-    yield click.style(title, bold=True) + more
+    yield styled(title, bold=True) + more
     for line in lines[-SHOWN:]:
         yield from wrapped(line, wide, "    ", first="  ")
 
@@ -142,9 +143,10 @@ def _restart(one: RestartView) -> str:
     return f"{clock(one.at_ms)}  {one.step}: {count_text(one.count, 'partition')}, {one.what}: {joined(one.because)}"
 
 
-def _next(view: RunView, wide: int | None) -> Iterator[str]:
+def _next(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[str]:
     """What is kept, and what to type."""
     yield ""
     is_left = view.is_resumable and view.phase != "running"
-    what_next = f". next: rekindle resume FILE.py {view.pipeline}/{view.order}" if is_left else ""
+    again = shlex.join(["rekindle", "resume", *words, "FILE.py", f"{view.pipeline}/{view.order}"])
+    what_next = f". next: {again}" if is_left else ""
     yield from wrapped(f"{view.kept}{what_next}", wide)

@@ -6,12 +6,15 @@
 - What `--new` starts gets its name here: a restarted child goes on with it. `--force` is a word about the master of
   before: only the first child says it.
 - Ending the parent ends the child first.
+- The child imports Rekindle from where the parent did: the current folder is not on its path (`-P`), and what the
+  parent was told about the environment (`-I`, `-E`, `-s`) holds for it too.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,9 +22,9 @@ import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-import click
-
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.hidden import typed_again
+from rekindle.cli.text import say
 from rekindle.config import Config, is_submitted
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
@@ -33,6 +36,8 @@ from rekindle.runtime.running import fresh_name
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"
 NAME_OPTION = "--as"
+# Said about this start alone: the same command without these goes on with the run.
+ONCE = ("--new", "--force")
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
@@ -53,7 +58,8 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
         )
     first, again = words_of(arguments)
     turns = itertools.chain([first], itertools.repeat(again))
-    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy())
+    next_time = shlex.join(["rekindle", *typed_again([word for word in arguments if word not in ONCE])])
+    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy(), next_time=next_time)
 
 
 def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -67,6 +73,7 @@ def keep_going(
     drive: Drive,
     backoff: Backoff,
     *,
+    next_time: str,
     now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     pause: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = lambda: random.uniform(-1, 1),
@@ -76,15 +83,15 @@ def keep_going(
     while (code := drive()) not in ENDINGS:
         memory, verdict = on_failure(backoff, memory, DIED, now_ms(), jitter())
         if isinstance(verdict, GiveUp):
-            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", "rekindle resume")
+            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", next_time)
         wait_ms = max(0, verdict.at_ms - now_ms())
-        click.echo(f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}", err=True)
+        say([f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}"], err=True)
         pause(wait_ms / 1000)
     return code
 
 
 def _drive(words: Sequence[str]) -> int:
-    child = subprocess.Popen([sys.executable, "-c", CHILD, *words])
+    child = subprocess.Popen([*interpreter(), "-c", CHILD, *words])
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -102,6 +109,13 @@ def _drive(words: Sequence[str]) -> int:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def interpreter() -> list[str]:
+    """The command for a Python like this one that never imports from the current folder, as the `rekindle` script does
+    not."""
+    flags = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
+    return [sys.executable, "-P", *(flag for flag, is_set in flags.items() if is_set)]
 
 
 def _how(code: int) -> str:

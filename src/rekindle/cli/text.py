@@ -2,10 +2,13 @@
 
 - A table that fits is a table. One that does not becomes one block per row, wrapped: nothing is ever cut off.
 - Without a terminal there is no width and no colour: lines are as long as they are.
+- Everything that is printed goes through `printable`: text of others has no control characters on a terminal, and
+  secrets are hidden. The only escapes that `say` writes are the colours of `styled`.
 """
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
 import textwrap
@@ -14,7 +17,9 @@ from typing import NamedTuple
 
 import click
 
+from rekindle.cli.hidden import without_secrets
 from rekindle.config import columns
+from rekindle.errors import visible
 
 GAP = "  "
 INDENT = "  "
@@ -28,6 +33,10 @@ PHASE_COLORS = {
     "closed": "bright_black",
     "never began": "bright_black",
 }
+
+
+# Stands for the escape character in what `styled` makes, until it is printed. Nobody else can write it.
+MARK = f"\0{secrets.token_hex(8)}"
 
 
 class Column(NamedTuple):
@@ -55,26 +64,37 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def say(lines: Iterable[str] = ("",)) -> None:
+def printable(text: str) -> str:
+    """Text of others as it may stand on a terminal."""
+    return visible(without_secrets(text))
+
+
+def styled(text: str, color: str | None = None, *, bold: bool | None = None) -> str:
+    """Text of others in a colour or in bold."""
+    return click.style(printable(text), fg=color, bold=bold).replace("\x1b", MARK)
+
+
+def say(lines: Iterable[str] = ("",), *, err: bool = False, color: bool | None = None) -> None:
     """Print lines as one write."""
-    click.echo("\n".join(lines))
+    pieces = "\n".join(lines).split(MARK)
+    click.echo("\x1b".join(map(printable, pieces)), err=err, color=color)
 
 
 def table(head: Sequence[Column], rows: Sequence[Cells], width: int | None) -> Iterator[str]:
     """The lines of a table, or of blocks if it would be wider than the terminal."""
-    made = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    made = [[_one_line(cell if isinstance(cell, Cell) else Cell(cell)) for cell in row] for row in rows]
     widths = [max(len(column.title), *(len(row[at].text) for row in made)) for at, column in enumerate(head)]
     if width is not None and sum(widths) + len(GAP) * (len(widths) - 1) > width:
         yield from _blocks(head, made, width)
         return
-    yield click.style(_line(head, [Cell(column.title) for column in head], widths), bold=True)
+    yield styled(_line(head, [Cell(column.title) for column in head], widths), bold=True)
     for row in made:
         yield _line(head, row, widths)
 
 
 def wrapped(text: str, width: int | None, indent: str = "", first: str | None = None) -> Iterator[str]:
     """A sentence, wrapped at spaces; words that are too long stay whole, so that they can be copied."""
-    first = indent if first is None else first
+    text, first = printable(text), indent if first is None else first
     if width is None:
         yield first + text
         return
@@ -99,11 +119,16 @@ def colored_phase(phase: str) -> Cell:
     return Cell(phase, PHASE_COLORS.get(phase))
 
 
+def _one_line(cell: Cell) -> Cell:
+    """A row of a table is one line, whatever stands in its cells."""
+    return Cell(printable(cell.text).replace("\n", "\\n"), cell.color)
+
+
 def _line(head: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]) -> str:
     pieces = []
     for column, cell, wide in zip(head, row, widths, strict=True):
         space = " " * (wide - len(cell.text))
-        text = click.style(cell.text, fg=cell.color) if cell.color else cell.text
+        text = styled(cell.text, cell.color) if cell.color else cell.text
         pieces.append(space + text if column.is_right else text + space)
     return GAP.join(pieces).rstrip()
 
@@ -111,6 +136,6 @@ def _line(head: Sequence[Column], row: Sequence[Cell], widths: Sequence[int]) ->
 def _blocks(head: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Iterator[str]:
     for row in rows:
         first, *rest = row
-        yield click.style(first.text, bold=True)
+        yield styled(first.text, bold=True)
         told = [f"{column.title.lower()} {cell.text}" for column, cell in zip(head[1:], rest, strict=True) if cell.text]
         yield from wrapped(" · ".join(told), width, INDENT)

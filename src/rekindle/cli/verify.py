@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import click
 
 from rekindle.api import Pipeline, verify_files
+from rekindle.cli import hidden
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import LazySession, session_here
-from rekindle.cli.text import say
+from rekindle.cli.text import say, styled
 from rekindle.config import Config
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.keys import parameters_of
@@ -60,7 +61,8 @@ def command(
         config = settings.located(session.properties())
         store = open_store(config.location, config.storage)
         named = find_run(store, run)
-        asked = Asked(named, pipeline, config, parameters_of(store, named.pipeline).get(named.run, {}))
+        words = (*settings.words(), *hidden.property_words(choices.conf))
+        asked = Asked(named, pipeline, config, words, parameters_of(store, named.pipeline).get(named.run, {}))
         if loaded is None:
             found = verify_files(Place(named.pipeline, named.run, config.location, config.storage, session), step)
         else:
@@ -75,11 +77,11 @@ class Asked:
     named: Named
     pipeline: str | None
     config: Config
+    flags: tuple[str, ...]
     parameters: Mapping[str, str]
 
     def command(self, name: str, *words: str) -> str:
-        is_said = self.config.origins.get("location") == "flag"
-        return shlex.join(["rekindle", name, *(["--location", self.config.location] if is_said else []), *words])
+        return shlex.join(["rekindle", name, *self.flags, *words])
 
     @property
     def key(self) -> list[str]:
@@ -112,7 +114,7 @@ def tell(found: Verified, asked: Asked) -> int:
     for one in found.judged:
         head, *details = one.lines()
         word = f": {one.answer.value}:"
-        say([head.replace(word, f": {click.style(one.answer.value, fg=COLORS[one.answer])}:", 1), *details])
+        say([head.replace(word, f": {styled(one.answer.value, COLORS[one.answer])}:", 1), *details])
     *_, sums = found.lines()
     say([sums, *([] if asked.pipeline else [FILES_ALONE])])
     for line in advice(found, asked):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from rekindle.errors import JournalRefused
 from rekindle.model.partitions import Partitions
 
 LABEL = "_attempt"
@@ -112,7 +113,10 @@ def bytes_of(packed: bytes, partitions: Partitions) -> int | None:
 
 
 def unpack(packed: bytes) -> list[Commit]:
+    """The files that a manifest names. All of them lie in the directory of their attempt."""
     columns = _columns(packed)
+    if "/" in columns.ending:
+        raise JournalRefused(f"a manifest names files that end in {columns.ending!r}: they would lie elsewhere")
     return [
         Commit(partition, task, "" if length < 0 else f"part-{task}_{partition:05d}{columns.ending}", length)
         for partition, task, length in zip(columns.partitions, columns.tasks, columns.bytes, strict=True)

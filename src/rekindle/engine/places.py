@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rekindle.errors import JournalRefused
 from rekindle.model.ids import AttemptId, Epoch, Generation
 
 RESULTS = "results"
@@ -12,7 +13,10 @@ _ATTEMPT = re.compile(rf"{RESULTS}/([^/]+)/g(\d+)/e(\d+)-a(\d+)/")
 
 
 def directory_of(attempt: AttemptId) -> str:
-    """Below the run: the epoch is in the name, so that no later master can be given the same one."""
+    """Below the run: the epoch is in the name, so that no later master can be given the same one. The step may come
+    from a journal: one that would lead elsewhere is refused."""
+    if "/" in attempt.step or attempt.step in ("", ".", ".."):
+        raise JournalRefused(f"{attempt.step!r} is not the name of a step: nothing is read or deleted there")
     return f"{RESULTS}/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
 
 

@@ -8,22 +8,30 @@ wherever two publish into the same target.
 
 `<pipeline>/_identity/id` is a random word, put before the first run is listed: numbers of two locations, or of one that
 was emptied and filled again, cannot be compared.
+
+A name that is read here becomes a folder, from which gc deletes. What is not the name of a run (`RUN_NAME`) is never
+given to anybody: a list leaves it out and says so, a key that holds it is refused.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
+import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
 
 import msgspec
 
-from rekindle.errors import AppendUnknown
+from rekindle.errors import AppendUnknown, JournalRefused, Notice, Refused
 from rekindle.journal.journal import PAUSES_SECONDS, Pause
 from rekindle.journal.store import Put, Store
 
 IDENTITY = "_identity/id"
+# One level of a path, which is neither hidden nor one of the folders beside the runs.
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+IDENTITY_WORD = re.compile(r"[0-9a-f]{1,64}")
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -47,11 +55,14 @@ def key_of(parameters: Mapping[str, str]) -> str:
 def find_claim(store: Store, pipeline: str, parameters: Mapping[str, str]) -> Claim | None:
     """The run that holds a key now."""
     folder = _folder(pipeline, parameters)
-    names = [name for name in store.list_after(folder) if name.isdecimal()]
-    if not names:
-        return None
-    data = store.get(folder + names[-1])
-    return None if data is None else Claim(_decode(data).run, int(names[-1]))
+    number = _newest_number(store, folder)
+    data = store.get(f"{folder}{number:08d}") if number else None
+    return None if data is None else Claim(_read_run(data, f"{folder}{number:08d}"), number)
+
+
+def _newest_number(store: Store, folder: str) -> int:
+    """The highest number that somebody claimed; 0 if nobody did."""
+    return max((int(name) for name in store.list_after(folder) if _is_number(name)), default=0)
 
 
 def claim(
@@ -65,17 +76,23 @@ def claim(
 ) -> Claim:
     """Claim a key for a run, or learn who holds it. `run` must be a unique name; one that holds the key already, from
     an earlier call, gets no second place."""
-    held = find_claim(store, pipeline, parameters)
+    refuse_name(run)
+    try:
+        held = find_claim(store, pipeline, parameters)
+        number = 1 if held is None else held.number + 1
+    except JournalRefused:
+        if not is_new:
+            raise
+        held, number = None, _newest_number(store, _folder(pipeline, parameters)) + 1
     if held is not None and (held.run == run or not is_new):
         return held
-    number = 1 if held is None else held.number + 1
     key = f"{_folder(pipeline, parameters)}{number:08d}"
     body = msgspec.json.encode(_Stored(run, key_of(parameters)))
     for seconds in PAUSES_SECONDS:
         answer = store.put_if_absent(key, body)
         found = body if answer is Put.CREATED else store.get(key)
         if answer is not Put.UNKNOWN and found is not None:
-            return Claim(_decode(found).run, number, found == body)
+            return Claim(_read_run(found, key), number, found == body)
         pause(seconds)
     raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
 
@@ -89,30 +106,36 @@ def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
         left = []
         bodies = store.get_many(folder, [f"{digest}/{number:08d}" for digest in digests])
         for digest, body in zip(digests, bodies, strict=True):
-            if body is not None:
+            if body is None:
+                continue
+            left.append(digest)
+            try:
                 stored = _decode(body)
                 found[stored.run] = msgspec.json.decode(stored.key, type=dict[str, str])
-                left.append(digest)
+            except msgspec.MsgspecError:
+                _warn(f"{folder}{digest}/{number:08d}", body)
         digests, number = left, number + 1
     return found
 
 
 def numbers(store: Store, pipeline: str) -> list[int]:
     """The places that runs have, ascending."""
-    return [int(name) for name in store.list_after(_listing(pipeline)) if name.isdecimal()]
+    return [int(name) for name in store.list_after(_listing(pipeline)) if _is_number(name)]
 
 
 def numbered(store: Store, pipeline: str, number: int) -> str | None:
     """The run that has a place."""
-    data = store.get(f"{_listing(pipeline)}{number:08d}")
-    return None if data is None else data.decode()
+    key = f"{_listing(pipeline)}{number:08d}"
+    data = store.get(key)
+    return None if data is None else _run_name(data, key)
 
 
 def listed(store: Store, pipeline: str) -> dict[int, str]:
     """Every run that ever began, by its place among them, oldest first."""
     places = numbers(store, pipeline)
     bodies = zip(places, store.get_many(_listing(pipeline), [f"{one:08d}" for one in places]), strict=True)
-    return {place: data.decode() for place, data in bodies if data is not None}
+    named = {place: _run_name(data, f"{_listing(pipeline)}{place:08d}") for place, data in bodies if data is not None}
+    return {place: run for place, run in named.items() if run is not None}
 
 
 def next_order(store: Store, pipeline: str) -> int:
@@ -122,7 +145,13 @@ def next_order(store: Store, pipeline: str) -> int:
 
 def find_identity(store: Store, pipeline: str) -> str:
     """By which the numbers of these runs are told from those of another location; empty if nothing ran here yet."""
-    return (store.get(f"{pipeline}/{IDENTITY}") or b"").decode()
+    word = (store.get(f"{pipeline}/{IDENTITY}") or b"").decode(errors="replace")
+    if word and not IDENTITY_WORD.fullmatch(word):
+        raise JournalRefused(
+            f"{store.name}/{pipeline}/{IDENTITY} holds {word[:80]!r}, which Rekindle did not write",
+            "restore that object from a backup",
+        )
+    return word
 
 
 def identify(store: Store, pipeline: str, pause: Pause = time.sleep) -> str:
@@ -142,6 +171,7 @@ def _make_identity(store: Store, pipeline: str, pause: Pause) -> str:
 
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
     """The place of a new run among all runs of its pipeline. A number that a dead process took is never used again."""
+    refuse_name(run)
     folder, number = _listing(pipeline), next_order(store, pipeline)
     for seconds in PAUSES_SECONDS:
         answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())
@@ -152,6 +182,47 @@ def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> 
             return number
         pause(seconds)
     raise AppendUnknown(f"{store.name} gave no certain answer for the number of run {run}", "try again")
+
+
+def refuse_name(run: str) -> None:
+    """Raise `Refused` unless this can be the name of a run."""
+    if not RUN_NAME.fullmatch(run):
+        raise Refused(
+            f"{run!r} cannot be the name of a run: letters, digits, `.`, `_` and `-` only, a letter or digit first",
+            'rk.RunOptions(new=True, run="orders-2026-11-13"), or leave the name out',
+        )
+
+
+def _run_name(data: bytes, key: str) -> str | None:
+    """The name of a run as it was stored; None, and a word about it, where it is none."""
+    name = data.decode(errors="replace")
+    if RUN_NAME.fullmatch(name):
+        return name
+    _warn(key, data)
+    return None
+
+
+def _read_run(data: bytes, key: str) -> str:
+    try:
+        run = _decode(data).run
+    except msgspec.MsgspecError as error:
+        raise JournalRefused(
+            f"{key} is damaged: {error}", "restore it from a backup, or start anew with --new"
+        ) from None
+    if not RUN_NAME.fullmatch(run):
+        raise JournalRefused(
+            f"{key} holds {run[:80]!r}, which is not the name of a run", "find out who wrote it; --new starts a new run"
+        )
+    return run
+
+
+def _warn(key: str, data: bytes) -> None:
+    text = data[:80].decode(errors="replace")
+    warnings.warn(f"{key} is left alone: {text!r} is not the name of a run", Notice, stacklevel=3)
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
 
 
 def _listing(pipeline: str) -> str:

@@ -5,6 +5,7 @@
 - Names that start with a dot are ours and are never listed: a writer that dies leaves at most one of them, and
   whoever writes into the folder an hour later removes it.
 - `EXISTS` is answered only after the directory was fsynced too: its writer may have died before that.
+- A key with a level `..` is refused: no name that somebody wrote into the store leads out of it.
 - Before the link every error is a certain no (`StoreFailed`). From the link on, an error is `UNKNOWN`.
 """
 
@@ -18,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from rekindle.errors import StoreFailed
+from rekindle.errors import JournalRefused, StoreFailed
 from rekindle.journal.store import PAGE, Entry, Put
 
 TEMPORARY = ".put-"
@@ -73,10 +74,10 @@ class LocalDisk:
             raise self._failed("read", key, error) from error
 
     def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
-        base = f"{self.root}/{folder.rstrip('/')}/"
+        base = f"{self.root}/{self._inside(folder).rstrip('/')}/"
         for name in names:
             try:
-                descriptor = os.open(base + name, os.O_RDONLY)
+                descriptor = os.open(base + self._inside(name), os.O_RDONLY)
             except OSError:
                 yield self.get(folder + name)
                 continue
@@ -99,7 +100,7 @@ class LocalDisk:
 
     def walk(self, folder: str) -> Iterator[list[Entry]]:
         page: list[Entry] = []
-        for entry in self._below(folder.rstrip("/"), ""):
+        for entry in self._below(self._inside(folder).rstrip("/"), ""):
             page.append(entry)
             if len(page) == PAGE:
                 yield page
@@ -229,11 +230,16 @@ class LocalDisk:
             os.close(descriptor)
 
     def _path(self, key: str) -> Path:
-        return self.root / key
+        return self.root / self._inside(key)
+
+    def _inside(self, key: str) -> str:
+        if key.startswith("/") or ".." in key.split("/"):
+            raise JournalRefused(f"{key!r} leads out of {self.name}: nothing is read, written or deleted there")
+        return key
 
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:
         try:
-            with os.scandir(self.root / folder) as entries:
+            with os.scandir(self._path(folder)) as entries:
                 return list(entries)
         except (FileNotFoundError, NotADirectoryError):
             return []

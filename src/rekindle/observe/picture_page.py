@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from rekindle.observe.picture_svg import AGAIN, COLORS, svg
 from rekindle.observe.picture_timeline import timeline
 from rekindle.observe.show import FailureView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined
-from rekindle.observe.words import time_text
+from rekindle.observe.words import escape, time_text
 
 LISTED_MAX = 200
 PHASE_COLORS = {"succeeded": COLORS["computed"], "failed": COLORS["failed"], "failing": COLORS["failed"]}

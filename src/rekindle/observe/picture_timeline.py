@@ -7,14 +7,13 @@ worst of them. A vertical line is a new driver, a small mark a failure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 import msgspec
 
 from rekindle.observe.picture_svg import AGAIN, COLORS, NAMESPACE
 from rekindle.observe.show import AttemptView, FailureView, RunView
 from rekindle.observe.show_words import clock
-from rekindle.observe.words import count_text, time_text
+from rekindle.observe.words import count_text, escape, time_text
 
 BARS_MAX = 40
 MARKS_MAX = 40

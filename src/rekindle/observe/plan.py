@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from html import escape
 from typing import Any
 
 import msgspec
 
+from rekindle.errors import visible
 from rekindle.master.events import Why
 from rekindle.model.because import sentence
 from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
-from rekindle.observe.words import UNKNOWN, bytes_text, count_text, span_text, time_text
+from rekindle.observe.words import UNKNOWN, bytes_text, count_text, escape, span_text, time_text
 
 NUMBERS_SHOWN_MAX = 40
 
@@ -321,7 +321,7 @@ class Plan:
             f"  {name:<{widths[0]}}  {action:<{widths[1]}}  {numbers:>{widths[2]}}  {reason}  {stands}".rstrip()
             for name, action, numbers, reason, stands in rows
         ]
-        return "\n".join((self.headline, *lines, *self.closing()))
+        return visible("\n".join((self.headline, *lines, *self.closing())))
 
     def to_json(self) -> str:
         values = {

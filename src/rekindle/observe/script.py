@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 
+from rekindle.errors import visible
 from rekindle.observe.summary import SAVED_MS_MIN, RunSummary
-from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.observe.words import bytes_text, count_text, escape, time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ScriptPlan:
         yield from _table((one.name, *one.cells) for one in self.found)
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return visible("\n".join(self.lines()))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -90,7 +90,7 @@ class KeptResult:
         return word + " · ".join(self.changes)
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (f"{self.name}:", *self.cells)))
+        return visible(" ".join(filter(None, (f"{self.name}:", *self.cells))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ScriptSummary:
                 yield f"  {one.name} is in {where}"
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return visible("\n".join(self.lines()))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

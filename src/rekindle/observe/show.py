@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import msgspec
 
@@ -21,7 +20,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Node, Picture, Share
 from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
-from rekindle.observe.words import count_text
+from rekindle.observe.words import count_text, escape
 
 OPEN = "running"
 INTERRUPTED = "interrupted"

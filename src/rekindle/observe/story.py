@@ -8,7 +8,6 @@ it will run again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import assert_never
 
 import msgspec
@@ -22,7 +21,7 @@ from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import record_ms
 from rekindle.observe.show_words import brief, clock, joined, one_line, reasons_of
-from rekindle.observe.words import count_text
+from rekindle.observe.words import count_text, escape
 
 
 class Line(msgspec.Struct, frozen=True):

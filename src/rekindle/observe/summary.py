@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 
+from rekindle.errors import visible
 from rekindle.master.events import (
     EpochOpened,
     Event,
@@ -24,7 +24,7 @@ from rekindle.master.state import RunState, Segment
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, Pace
 from rekindle.observe.show_words import vertices
-from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.observe.words import bytes_text, count_text, escape, time_text
 
 SAVED_MS_MIN = 1_000
 
@@ -106,7 +106,7 @@ class RunSummary:
             yield f"  published without {vertices(self.holes)}: left out on the user's word, as the target says"
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return visible("\n".join(self.lines()))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

@@ -13,11 +13,11 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from html import escape
 
+from rekindle.errors import visible
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show_words import brief
-from rekindle.observe.words import count_text
+from rekindle.observe.words import count_text, escape
 
 DETAILS_MAX = 5
 WIDTH = struct.Struct(">QQQ")
@@ -89,7 +89,7 @@ class Verified:
         yield ", ".join(f"{many[answer]} {answer.value}" for answer in Answer)
 
     def __str__(self) -> str:
-        return "\n".join((f"run {self.run} of {self.pipeline}", *self.lines()))
+        return visible("\n".join((f"run {self.run} of {self.pipeline}", *self.lines())))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

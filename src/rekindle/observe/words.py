@@ -1,9 +1,18 @@
-"""Numbers as people read them. What is not known is `?`."""
+"""Numbers as people read them. What is not known is `?`. Text of others as a page may hold it."""
 
 from __future__ import annotations
 
+import html
+
+from rekindle.errors import visible
+
 UNKNOWN = "?"
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def escape(text: str) -> str:
+    """Text for HTML and SVG: neither a tag nor a control character of it is more than letters."""
+    return html.escape(visible(text))
 
 
 def bytes_text(count: int | None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.engine.port import Engine
-from rekindle.errors import RunClosed, StillOwned
+from rekindle.errors import JournalRefused, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, read
 from rekindle.journal.lease import STALE_SECONDS, Lease, Sign, sign_of_life
@@ -88,7 +88,10 @@ def peek(store: Store, pipeline: str, run: str) -> RunState | None:
     history = read(store, name, codec(), after=after)
     if history.position.is_closed:
         raise RunClosed(f"run {run} is closed", hint="start a new run with --new")
-    return state_of(history, base)
+    state = state_of(history, base)
+    if state is not None and (state.pipeline, state.run) != (pipeline, run):
+        raise JournalRefused(f"the journal of {name} is that of {state.pipeline}/{state.run}: it was copied or forged")
+    return state
 
 
 def sign_of(store: Store, pipeline: str, run: str, stale_seconds: float = STALE_SECONDS) -> Sign:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 
-from rekindle.errors import ParameterRefused
+from rekindle.config import is_secret
+from rekindle.errors import Notice, ParameterRefused
 
 Parameter = str | int | float | bool | date | datetime | Decimal | None
 
@@ -14,6 +16,18 @@ Parameter = str | int | float | bool | date | datetime | Decimal | None
 def texts_of(parameters: Mapping[str, Parameter]) -> dict[str, str]:
     """As they stand in the run's key: equal for a date and its text, so that a shell can give it too."""
     return {name: _text(name, value) for name, value in parameters.items()}
+
+
+def warn_of_secrets(names: Iterable[str]) -> None:
+    """Say so where the name of a parameter looks like that of a secret. Nothing is refused: `token` may be a word of a
+    text, too."""
+    for name in names:
+        if is_secret(name):
+            told = (
+                f"parameter {name} looks like a secret: parameters are stored in plain text, and shown by `rekindle "
+                "runs`. Give the name under which a step finds the secret, not the secret"
+            )
+            warnings.warn(told, Notice, stacklevel=3)
 
 
 def _text(name: str, value: Parameter) -> str:

@@ -1,1 +1,2 @@
-"""Public helpers for tests: real Spark processes, and later graphs drawn as text and the simulated world."""
+"""Helpers for tests of Rekindle: graphs drawn as text, the simulated world, real Spark processes. They are not stable:
+a release may change them without a word."""

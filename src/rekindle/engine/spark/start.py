@@ -5,14 +5,16 @@
 - Python workers on this machine are those of this Python, unless somebody said otherwise.
 - What the JVM and its Python workers write to stderr goes where its log goes, if that is a file of ours: a worker's
   traceback must not come between the lines of a terminal that are drawn again and again.
+- That log, and the file that configures it, lie in a folder that is made for this process alone (0700, a name that
+  nobody can guess): whoever can write that file configures the JVM, and the log holds values of rows.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -24,12 +26,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark_log import TO_FILE
-from rekindle.errors import Refused
+from rekindle.errors import Refused, visible
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
 REMOTE = "sc://"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LOG_FOLDER = "rekindle-spark-"
 
 
 def start(
@@ -61,19 +64,28 @@ def _launch(settings: Mapping[str, str], log: str) -> None:
         try:
             gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"stderr": file})
         except PySparkRuntimeError:
-            sys.stderr.write(Path(log).read_text(errors="replace"))
+            sys.stderr.write(visible(Path(log).read_text(errors="replace")))
             raise
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def logged_to(conf: Mapping[str, str], log: str) -> dict[str, str]:
-    """The same properties for a driver whose log goes to a file. One with Java options of its own stays as it is."""
+def logged_to_file(conf: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The same properties for a driver whose log goes to a file in a new private folder, and that file. Properties with
+    Java options of their own stay as they are: the file is then empty."""
     if JAVA_OPTIONS in conf:
-        return dict(conf)
-    settings = Path(log).with_suffix(".properties")
-    settings.write_text(TO_FILE.format(log=log))
-    atexit.register(settings.unlink, missing_ok=True)
-    return {**conf, JAVA_OPTIONS: f"-Dlog4j2.configurationFile={settings.as_uri()}"}
+        return dict(conf), ""
+    folder = Path(tempfile.mkdtemp(prefix=LOG_FOLDER))
+    log, settings = folder / "spark.log", folder / "log4j2.properties"
+    _create(log, "")
+    _create(settings, TO_FILE.format(log=log))
+    return {**conf, JAVA_OPTIONS: f"-Dlog4j2.configurationFile={settings.as_uri()}"}, str(log)
+
+
+def _create(path: Path, text: str) -> None:
+    """A new file that only this user can read. One that is there already, or a link, is an error."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def is_alive(spark: SparkSession) -> bool:

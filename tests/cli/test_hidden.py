@@ -1,0 +1,160 @@
+"""What a user typed comes back in the next command, and what is secret comes back nowhere."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api.test_run_flow import Broken
+from cli.calling import call
+from cli.test_run_commands import Typed, user
+from rekindle.cli import hidden, supervise
+from rekindle.cli.boundary import ExitCode, guarded
+from rekindle.cli.main import group
+from rekindle.config import is_secret, load_config, without_passwords
+from rekindle.errors import RunFailed
+from rekindle.journal.stores import open_store
+from runtime.instant import InstantEngine
+
+__all__ = ["user"]
+
+SECRET = "TOPSECRET"
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    hidden.forget()
+
+
+def test_the_next_command_carries_all_that_was_typed_but_no_secret(user: Typed, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("[backoff]\nkind = 'none'\n")
+    user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    typed = [
+        *("--config", str(tmp_path / "other.toml"), "--set", "lease.stale_seconds=20"),
+        *("--storage", "region=r1", "--storage", f"secret_access_key={SECRET}"),
+        *("--storage", f"endpoint=http://me:{SECRET}@host:9000"),
+        *("--conf", "spark.executor.memory=2g", "--conf", f"spark.hadoop.fs.s3a.secret.key={SECRET}"),
+        *("--master", "local[2]", "-p", "day=monday"),
+    ]
+    assert user.types("run", *typed) == ExitCode.RESUMABLE
+    assert SECRET not in user.err + user.out
+    *_, last = user.err.splitlines()
+    head, _, command = last.partition(": rekindle resume ")
+    assert head == "next: correct it, then"
+    words = shlex.split(command)
+    assert words[: words.index("--master")] == [
+        *("--config", str(tmp_path / "other.toml"), "--set", "lease.stale_seconds=20"),
+        *("--storage", "region=r1", "--storage", "secret_access_key=(hidden)"),
+        *("--storage", "endpoint=http://me:(hidden)@host:9000", "--location", str(tmp_path)),
+    ]
+    assert words[words.index("--master") : -2] == [
+        *("--master", "local[2]", "--conf", "spark.executor.memory=2g"),
+        *("--conf", "spark.hadoop.fs.s3a.secret.key=(hidden)"),
+    ]
+    assert hidden.GIVE_AGAIN in user.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--conf", "spark.hadoop.fs.s3a.secret.key=(hidden)"),
+        ("--storage", "secret_access_key=(hidden)"),
+        ("--storage", "endpoint=http://me:(hidden)@host"),
+        ("--set", "storage.secret_access_key=(hidden)"),
+    ],
+)
+def test_what_was_copied_without_its_secret_is_refused(words: tuple[str, str], user: Typed) -> None:
+    assert user.types("run", *words) == ExitCode.REFUSED
+    assert "is what Rekindle prints instead of the value" in user.err and "THE-VALUE" in user.err
+
+
+def test_a_secret_in_the_text_of_an_error_is_hidden(user: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> InstantEngine:
+        raise RuntimeError(f"cannot sign with {SECRET}, {SECRET}2 at http://me:{SECRET}@host")
+
+    user.adapter.make = fail
+    monkeypatch.setenv("REKINDLE_STORAGE_SECRET_ACCESS_KEY", f"{SECRET}2")
+    assert user.types("run", "--conf", f"spark.hadoop.fs.s3a.secret.key={SECRET}") == ExitCode.FAILED
+    assert SECRET not in user.err
+    assert "cannot sign with (hidden), (hidden) at http://me:(hidden)@host" in user.err
+    trace = user.err.splitlines()[-1].removeprefix("full trace: ")
+    assert SECRET not in Path(trace).read_text()
+
+
+def test_a_supervised_run_that_is_given_up_names_its_whole_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervise, "CHILD", "import os; os.kill(os.getpid(), 9)")
+    words = ["run", "--supervise", "--new", "--location", "/x", f"--conf=a.password={SECRET}", "daily.py"]
+    config = load_config(flags={"backoff.kind": "none"})
+    with pytest.raises(RunFailed) as failed:
+        supervise.supervise(words, config)
+    assert failed.value.hint == "rekindle run --supervise --location /x '--conf=a.password=(hidden)' daily.py"
+
+
+def test_doctor_hides_the_password_of_an_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--storage", f"endpoint=http://me:{SECRET}@host:9000", "--location", f"http://me:{SECRET}@host/x"]
+    for extra in ([], ["--json"]):
+        said = call(capsys, "doctor", *words, *extra)
+        assert SECRET not in said.out + said.err
+        assert "http://me:(hidden)@host:9000" in said.out
+
+
+def test_other_commands_name_the_location_they_were_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    guarded(group, ["runs", "--location", str(tmp_path), "--storage", f"token={SECRET}"])
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == f"next: rekindle run --storage 'token=(hidden)' --location {tmp_path} PIPELINE"
+
+
+def test_a_parameter_that_looks_like_a_secret_is_warned_of_and_accepted(user: Typed) -> None:
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert user.err == ""
+    assert user.types("run", "-p", "day=monday", "-p", "password=hunter2") == ExitCode.REFUSED, "no step asks for it"
+    assert user.err.startswith("warning: parameter password looks like a secret: parameters are stored in plain text")
+    assert "hunter2" not in user.err
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.azure.account.key.mine.dfs.core.windows.net",
+        "spark.ssl.keyPassword",
+        "spark.authenticate.secret",
+        "spark.hadoop.fs.azure.sas.fixed.token.mine",
+        "password",
+        "db_pass",
+        "api_key",
+        "github_token",
+        "SECRET",
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["day", "partition_key", "spark.sql.shuffle.partitions", "spark.executor.memory", "passes", "keys", "sass"]
+)
+def test_names_of_other_things(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_values_that_hold_a_secret() -> None:
+    assert is_secret("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=x")
+    assert not is_secret("spark.driver.extraJavaOptions", "-Xss4m -Dfile.encoding=UTF-8")
+    assert without_passwords("abfss://lake@account/x http://h:1/p@q s3://b/k") == (
+        "abfss://lake@account/x http://h:1/p@q s3://b/k"
+    )
+    assert without_passwords("http://u:p@ss@h/x") == "http://u:(hidden)@h/x"
