@@ -20,7 +20,7 @@ from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.targets import is_local, store_of
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
-from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
+from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
@@ -41,6 +41,8 @@ from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
 
+# Stands in the key of what a script publishes, beside its parameters.
+PUBLISHED_TO = "published to"
 NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
@@ -250,6 +252,7 @@ def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted
         stores_of(wish.options.storage),
         find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
         frozenset(wish.options.take_target),
+        digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
     )
 
 
@@ -278,7 +281,7 @@ def _failure_of(state: RunState) -> RunFailed:
         return PublishedDiffers("\n".join(told), hint)
     is_resumable = failing is None or failing.is_resumable
     again = "correct it and run the same again: what is kept is reused"
-    hint = again if is_resumable else f"nothing, if the later one is right; {NEW_RUN} would replace it"
+    hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
 
 

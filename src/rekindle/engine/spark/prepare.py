@@ -142,6 +142,7 @@ class Publisher:
             ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
             self.wanted.place,
             self.taken[command.sink],
+            self.wanted.key,
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

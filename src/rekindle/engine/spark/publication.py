@@ -50,7 +50,8 @@ class Claimant:
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
-    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken."""
+    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
+    `key` tells the parameters of the run: an append replaces what the same key appended before."""
 
     sink: str
     owner: str
@@ -61,6 +62,7 @@ class Publication:
     holes: str = ""
     place: str = ""
     takes: str | None = None
+    key: str = ""
 
     @property
     def claimant(self) -> Claimant:
@@ -73,7 +75,7 @@ class Publication:
 
     def part(self) -> Part:
         lengths = tuple(length for _, length in self.files)
-        return Part(self.fence, identify(self.files), lengths, self.holes, self.place)
+        return Part(self.fence, identify(self.files), lengths, self.holes, self.place, self.key)
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""

@@ -119,13 +119,13 @@ def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | 
     match target:
         case Table():
             base = base_of(spark, target)
-            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
+            top = _put_version(spark, what, base, stores(base), adds=target.adds)
             tables.follow(spark, target, base, lambda: _top(stores(base)))
-            return _newer(what, top)
+            return _newer(what, top, adds=target.adds)
         case Files():
             base = url(target.path)
-            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
-            return _newer(what, top)
+            top = _put_version(spark, what, base, stores(base), adds=target.adds)
+            return _newer(what, top, adds=target.adds)
         case Directory():
             return directories.claim(spark, what, target, stores(url(target.path)))
         case Replace():
@@ -148,20 +148,20 @@ def _put_version(spark: SparkSession, what: Publication, base: str, store: Point
             _fill(spark, what, base, top.pointer, pointer)
         return pointer
 
-    top = advance(store, what.part(), prepare)
+    top = advance(store, what.part(), prepare, adds=adds)
     what.claimant.check(base, top)
     return top
 
 
 def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
-    """Our files come from the committed result, those of other runs from the version before."""
+    """Our files come from the committed result, those of other keys from the version before."""
     ours = what.part()
     copies: list[Copy] = []
     for part in new.parts:
         if part.is_same(ours):
             copies += what.copies(part)
         else:
-            assert old is not None, "parts of other runs come from an older version"
+            assert old is not None, "parts of other keys come from an older version"
             before = tables.place(base, old)
             copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
     strange = write(spark, what, tables.place(base, new), f"{base}/scratch/{new.version}", copies)
@@ -175,9 +175,9 @@ def _top(store: PointerStore) -> Pointer:
     return pointer
 
 
-def _newer(what: Publication, top: Pointer) -> Fence | None:
+def _newer(what: Publication, top: Pointer, *, adds: bool) -> Fence | None:
     """Not by the fence alone: that of a copy of the location may be the same."""
-    return None if top.holds(what.part()) else top.fence
+    return None if top.holds(what.part()) else top.fences(what.part(), adds=adds) or top.fence
 
 
 def _check_same_columns(what: Publication, top: Pointer | None) -> None:
