@@ -10,18 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine import pointers
 from rekindle.engine.pointers import newest
 from rekindle.engine.spark import sinks, tables
 from rekindle.engine.spark.publication import Publication
 from rekindle.engine.spark.sinks import publish
 from rekindle.engine.targets import Files, Table, Target
 from rekindle.errors import RunFailed
+from rekindle.failover.backoff import NoRestart
 from rekindle.journal.stores import open_store
+from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.events import Fence
 from rekindle.master.stimuli import SinkDone
-from rekindle.failover.backoff import NoRestart
-from rekindle.master.config import BackoffSpec, MasterConfig
-
 
 ONCE = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 
@@ -64,7 +64,7 @@ def dies_after_the_copy(patched: pytest.MonkeyPatch) -> None:
 
 
 def dies_after_the_pointer(patched: pytest.MonkeyPatch) -> None:
-    advance = sinks.advance
+    advance = pointers.advance
 
     def put(*arguments: object, **options: object) -> None:
         advance(*arguments, **options)  # type: ignore[arg-type]
@@ -82,7 +82,9 @@ def die(*arguments: object, **options: object) -> None:
 
 
 @pytest.mark.parametrize("kind", ["files", "table"])
-@pytest.mark.parametrize("dies", [dies_before_the_copy, dies_after_the_copy, dies_after_the_pointer, dies_in_the_catalog])
+@pytest.mark.parametrize(
+    "dies", [dies_before_the_copy, dies_after_the_copy, dies_after_the_pointer, dies_in_the_catalog]
+)
 def test_a_key_that_is_published_again_is_old_or_new_wherever_its_publisher_dies(
     spark: SparkSession, tmp_path: Path, kind: str, dies: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
@@ -112,7 +114,8 @@ def test_two_keys_that_append_at_once_are_both_in(spark: SparkSession, tmp_path:
     target = rk.files(f"{tmp_path}/out", "append")
     earlier = result(spark, tmp_path, target, Fence(1, 1, 1), 10, "1")
     later = result(spark, tmp_path, target, Fence(2, 1, 1), 20, "2")
-    fill, woken = sinks._fill, []
+    fill = sinks._fill
+    woken: list[bool] = []
 
     def asleep(*arguments: object) -> None:
         fill(*arguments)  # type: ignore[arg-type]
