@@ -84,7 +84,8 @@ class Part(msgspec.Struct, frozen=True):
 class Pointer(msgspec.Struct, frozen=True):
     """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
     last one. `floor` is the fence of what overwrote last, where something was appended since, and `floor_place` where
-    its run is counted."""
+    its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there before its
+    first publication: whoever asked for that handed them over."""
 
     fence: Fence
     owner: str
@@ -94,6 +95,7 @@ class Pointer(msgspec.Struct, frozen=True):
     format: int = OVERWRITING
     floor: Fence | None = None
     floor_place: str = ""
+    handed: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:

@@ -152,7 +152,8 @@ class Replace:
     def seen(self) -> str:
         return (
             "NOT ATOMIC: rows of the old and the new result together, or some of them, until the publication "
-            "is complete; after a crash until the run is resumed. Files that are there now are removed"
+            "is complete; after a crash until the run is resumed. Files that lie in it before the first publication "
+            "are removed; directories below it, and files that others put there later, are not: it is refused then"
         )
 
     def __post_init__(self) -> None:

@@ -17,12 +17,15 @@ from rekindle.master.events import Fence
 @dataclass(frozen=True, slots=True)
 class Claimant:
     """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
-    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later."""
+    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later; `key`
+    tells the parameters of the run; `has_published` if it need not publish any more."""
 
     owner: str
     place: str
     sink: str
     takes: str | None = None
+    key: str = ""
+    has_published: bool = False
 
     def owns(self, found: Pointer) -> bool:
         """Its fences can be compared with ours."""
@@ -66,7 +69,7 @@ class Publication:
 
     @property
     def claimant(self) -> Claimant:
-        return Claimant(self.owner, self.place, self.sink, self.takes)
+        return Claimant(self.owner, self.place, self.sink, self.takes, self.key)
 
     @property
     def version(self) -> str:

@@ -23,7 +23,7 @@ from typing import assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from rekindle.engine.pointers import Pointer, Top, advance, compose, newest
+from rekindle.engine.pointers import Part, Pointer, Top, advance, compose, newest
 from rekindle.engine.spark import directories, tables
 from rekindle.engine.spark.copying import Copy, Lost
 from rekindle.engine.spark.failures import cause_of, signature, text_of
@@ -74,15 +74,31 @@ def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores:
         case Table() | Files():
             if schema and isinstance(target, Table):
                 tables.check_schema(spark, target, schema)
-            by.check(base, newest(stores(base)).pointer)
+            top = newest(stores(base)).pointer
+            by.check(base, top)
+            _check_later(by, target, order, top, adds=target.adds)
         case Replace():
-            directories.check_replaced(by, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
+            top = newest(stores(base), directories.HIDDEN_POINTERS).pointer
+            directories.check_replaced(by, base, top)
+            directories.handed_over(spark, base, top, by.place)
+            _check_later(by, target, order, top, adds=False)
         case Directory():
             label = directories.label_of(spark, target, stores(base))
             if label is not None and not (by.owns(label) and label.fence.order == order):
                 raise directories.written_once(target, label)
         case _:  # pragma: no cover
             assert_never(target)
+
+
+def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, *, adds: bool) -> None:
+    """A later run is never replaced by an earlier one, whatever that computes. One that has published need not."""
+    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    fence = top.fences(this, adds=adds) if top is not None and not by.has_published else None
+    if fence is not None and fence.order > order:
+        raise Refused(
+            f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
+            "leave it if the later run is right; --new computes this one anew, over it",
+        )
 
 
 def base_of(spark: SparkSession, target: Target) -> str:
