@@ -34,10 +34,9 @@ from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.runtime import keeping
 from rekindle.runtime.options import RunOptions, as_settings_say
 from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
-from rekindle.runtime.running import Wish
+from rekindle.runtime.running import PUBLISHED_TO, Wish
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
-PUBLISHED_TO = "published to"
 
 Tell = Callable[[str], None]
 Columns = str | Sequence[str]

@@ -54,6 +54,7 @@ class FakeAdapter:
         self.asked: list[Wanted] = []
         self.settings = {"spark.sql.shuffle.partitions": "200"}
         self.bases: tuple[str, ...] = ("file:/out",)
+        self.fingerprint = {"code": "1"}
 
     def pinned_settings(self, session: Any) -> dict[str, str]:
         return self.settings
@@ -63,7 +64,7 @@ class FakeAdapter:
         return Prepared(
             engine=self.make(self._folder),
             graph=Graph.of([Step("counted", 4)], []),
-            fingerprints={"counted": {"code": "1"}},
+            fingerprints={"counted": self.fingerprint},
             sinks=("counted",),
             members={"counted": ("orders", "clean", "counted")},
             why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
@@ -98,7 +99,10 @@ def test_a_run_is_made_once_per_key(spark: FakeAdapter, pipeline: rk.Pipeline, t
     assert first.steps == {"counted": rk.StepSummary(4, 4, 0)}
     again = pipeline.run("session", str(tmp_path), day="monday")
     assert (again.run, again.was_done, again.steps["counted"].reused) == (first.run, True, 4)
-    assert len(spark.asked) == 1, "nothing is prepared for a run that is done"
+    assert len(spark.asked) == 2 and not again.differs, "with a session it is looked whether anything changed since"
+    assert pipeline.run(lambda: pytest.fail("no session is made"), str(tmp_path), day="monday").was_done
+    assert len(spark.asked) == 2, "without one nothing is prepared for a run that is done"
+    spark.asked.pop()
     tuesday = pipeline.run("session", str(tmp_path), day="tuesday")
     new = pipeline.run("session", str(tmp_path), day="monday", options=rk.RunOptions(new=True))
     assert len({first.run, tuesday.run, new.run}) == 3
@@ -106,6 +110,23 @@ def test_a_run_is_made_once_per_key(spark: FakeAdapter, pipeline: rk.Pipeline, t
     assert spark.asked[0].root == f"file:{tmp_path}/daily/{first.run}"
     assert spark.asked[0].parameters == {"day": "monday"}
     assert [one.name for one in spark.asked[0].steps] == ["orders", "clean", "counted", "daily"]
+
+
+def test_a_run_that_is_done_says_what_changed_since(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = pipeline.run("session", str(tmp_path))
+    spark.fingerprint = {"code": "1", "input": "2 files", "clean.constant:RATE": "5"}
+    again, plan = pipeline.run("session", str(tmp_path)), pipeline.plan("session", str(tmp_path))
+    assert (again.run, again.was_done) == (first.run, True)
+    assert again.differs == plan.differs == ("counted: the constant RATE of clean is new", "counted: the input changed")
+    for told in (str(again), str(plan)):
+        assert "the constant RATE of clean is new" in told and "--new" in told
+    assert "differs from what there is now" in plan.headline and not plan.has_work
+    with monkeypatch.context() as patched:
+        patched.setattr(spark, "prepare", lambda session, wanted: 1 / 0)
+        broken = pipeline.run("session", str(tmp_path))
+    assert broken.differs == ("whether its inputs changed is not known: division by zero",), "it is done all the same"
 
 
 def test_a_target_whose_store_ignores_conditions_is_refused_before_anything_runs(

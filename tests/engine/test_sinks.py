@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
@@ -334,10 +334,10 @@ def test_a_bare_directory_is_replaced_and_sleepers_clean_up(
 
     exchange = directories._exchange
 
-    def overtaken(session: SparkSession, what: Publication, base: str) -> None:
+    def overtaken(session: SparkSession, what: Publication, base: str, handed: Mapping[str, int]) -> None:
         monkeypatch.setattr(directories, "_exchange", exchange)
         assert publish(session, todays, open_store) == SinkDone("out", TODAY)
-        exchange(session, what, base)
+        exchange(session, what, base, handed)
 
     again = Publication("out", yesterdays.owner, target, Fence(7, 2, 1), yesterdays.files, yesterdays.schema)
     monkeypatch.setattr(directories, "_exchange", overtaken)
@@ -352,6 +352,10 @@ def test_what_is_not_ours_is_refused_before_anything_runs(
     with pytest.raises(Refused, match="is published by daily/out, and weekly/out wants to"):
         sinks.check(spark, Claimant("weekly/out", "", "out"), gold, 1, open_store)
     sinks.check(spark, Claimant("daily/out", "", "out"), gold, 8, open_store)
+    with pytest.raises(Refused, match=r"what a later run published \(run 7; this is run 6\)"):
+        sinks.check(spark, Claimant("daily/out", "", "out"), gold, 6, open_store)
+    sinks.check(spark, Claimant("daily/out", "", "out"), table(gold.name, "append"), 8, open_store)
+    sinks.check(spark, Claimant("daily/out", "", "out", has_published=True), gold, 6, open_store)
     spark.sql(numbers(5, 1)).write.parquet(f"{tmp_path}/foreign")
     with pytest.raises(Refused, match="was not published by Rekindle"):
         sinks.check(spark, Claimant("daily/out", "", "out"), directory(f"{tmp_path}/foreign"), 8, open_store)

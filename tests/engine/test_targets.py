@@ -67,14 +67,16 @@ def test_one_spelling(given_path: str, expected: str) -> None:
     assert url(given_path) == expected
 
 
-def part(fence: Fence, source: str = "", place: str = "") -> Part:
-    return Part(fence, source or f"files of run {fence.order}", (10, 20), place=place)
+def part(fence: Fence, source: str = "", place: str = "", key: str = "") -> Part:
+    return Part(fence, source or f"files of run {fence.order}", (10, 20), place=place, key=key)
 
 
-def put(store: PointerStore, fence: Fence, *, adds: bool = False, source: str = "", place: str = "") -> Pointer:
+def put(
+    store: PointerStore, fence: Fence, *, adds: bool = False, source: str = "", place: str = "", key: str = ""
+) -> Pointer:
     """One publication; what is on top afterwards."""
-    mine = part(fence, source, place)
-    return advance(store, mine, lambda top: compose(top, mine, "daily", "{}", adds=adds))
+    mine = part(fence, source, place, key)
+    return advance(store, mine, lambda top: compose(top, mine, "daily", "{}", adds=adds), adds=adds)
 
 
 def chain(store: MemoryStore) -> list[Fence]:
@@ -110,31 +112,49 @@ FAULTS = st.lists(st.sampled_from([Fault.NONE, Fault.UNACKNOWLEDGED, Fault.LOST,
 @given(FENCES, FAULTS, st.lists(st.booleans(), max_size=20), st.booleans())
 def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], naps: list[bool], adds: bool) -> None:
     """Publishers that fall asleep between looking and acting while others publish, over a store that does not always
-    answer, and writes that land late."""
+    answer, and writes that land late. Runs 1 and 3 are of one key, 2 and 4 of another: what overwrites never goes back
+    as a whole, what appends never within a key, and no key removes another."""
     plan, asleep, waiting = deque(faults), deque(naps), deque(dict.fromkeys(fences))
     store = MemoryStore(lambda key: plan.popleft() if plan else Fault.NONE)
     sure: list[Fence] = []
 
     def publish(fence: Fence) -> None:
+        mine = part(fence, key=key_of(fence))
+
         def prepare(top: Top) -> Pointer:
             while waiting and asleep and asleep.popleft():
                 publish(waiting.popleft())
-            return compose(top, part(fence), "daily", "{}", adds=adds)
+            return compose(top, mine, "daily", "{}", adds=adds)
 
         try:
-            top = advance(store, part(fence), prepare)
+            top = advance(store, mine, prepare, adds=adds)
         except TimeoutError:
             return
         sure.append(fence)
-        assert top.fence >= fence
+        assert (latest(top, key_of(fence)) if adds else top.fence) >= fence
 
     while waiting:
         publish(waiting.popleft())
     while store.delayed:
         store.deliver()
     found = chain(store)
-    assert found == sorted(set(found))
-    assert not sure or found[-1] >= max(sure)
+    for key in ("odd", "even"):
+        of_key = [fence for fence in found if not adds or key_of(fence) == key]
+        assert of_key == sorted(set(of_key))
+    top = newest(store).pointer
+    if not adds:
+        assert not sure or found[-1] >= max(sure)
+    elif top is not None:
+        assert len({one.key for one in top.parts}) == len(top.parts), "no key has rows twice"
+        assert all(latest(top, key_of(fence)) >= fence for fence in sure)
+
+
+def key_of(fence: Fence) -> str:
+    return "odd" if fence.order % 2 else "even"
+
+
+def latest(pointer: Pointer, key: str) -> Fence:
+    return max(one.newest_fence for one in pointer.parts if one.key == key)
 
 
 def test_a_free_number_below_the_top_counts_for_nothing() -> None:
@@ -176,6 +196,89 @@ def test_an_addition_that_others_built_upon_is_done() -> None:
     top = put(store, YESTERDAY, adds=True)
     assert top.fence == TODAY and top.holds(part(YESTERDAY))
     assert not put(store, YESTERDAY, adds=True, source="other files").holds(part(YESTERDAY, "other files"))
+
+
+def keys(pointer: Pointer) -> list[tuple[str, int]]:
+    return [(one.key, one.fence.order) for one in pointer.parts]
+
+
+def test_appends_of_different_keys_do_not_fence_each_other() -> None:
+    """Day 1 failed, day 2 was appended, day 1 is resumed: its run is the older one."""
+    store = MemoryStore()
+    put(store, TODAY, adds=True, key="day 2")
+    late = put(store, YESTERDAY, adds=True, key="day 1")
+    assert keys(late) == [("day 2", 8), ("day 1", 7)]
+    assert put(store, YESTERDAY, adds=True, key="day 1").version == late.version, "and once more is nothing more"
+
+
+def test_a_key_that_is_published_again_replaces_its_own_part_alone() -> None:
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1), adds=True, key="day 1")
+    put(store, Fence(2, 1, 1), adds=True, key="day 2")
+    again = put(store, Fence(3, 1, 1), adds=True, key="day 1")
+    assert keys(again) == [("day 2", 2), ("day 1", 3)]
+    slept = part(Fence(1, 2, 1), "made again", key="day 1")
+    top = put(store, Fence(1, 2, 1), adds=True, key="day 1", source="made again")
+    assert not top.holds(slept) and top.fences(slept, adds=True) == Fence(3, 1, 1), "within a key the later run wins"
+
+
+def test_an_earlier_master_stays_fenced_by_one_that_published_the_same_files() -> None:
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1), adds=True, key="day 1")
+    put(store, Fence(1, 2, 1), adds=True, key="day 1")
+    put(store, Fence(2, 1, 1), adds=True, key="day 2")
+    top = put(store, Fence(1, 1, 2), adds=True, key="day 1", source="a zombie's")
+    assert not top.holds(part(Fence(1, 1, 2), "a zombie's"))
+
+
+def test_a_part_without_a_key_stays_and_only_its_own_run_replaces_it() -> None:
+    """As earlier releases wrote them; their pointers are read as they are."""
+    store = MemoryStore()
+    old = b'{"fence":{"order":7,"epoch":1,"number":1},"owner":"daily","version":"v7-1-1-on-0","schema":"{}","parts":'
+    old += b'[{"fence":{"order":7,"epoch":1,"number":1},"source":"a","bytes":[10],"holes":"","place":""}],"format":1}'
+    store.put_if_absent(f"{POINTERS}{1:020d}", old)
+    top = put(store, Fence(6, 1, 1), adds=True, key="day 6")
+    assert keys(top) == [("", 7), ("day 6", 6)], "an append is no fence, whoever wrote it"
+    assert keys(put(store, Fence(9, 1, 1), adds=True, key="day 7")) == [("", 7), ("day 6", 6), ("day 7", 9)]
+    resumed = put(store, Fence(7, 2, 1), adds=True, key="day 5", source="made again")
+    assert keys(resumed) == [("day 6", 6), ("day 7", 9), ("day 5", 7)]
+
+
+def test_what_overwrites_fences_older_appends_and_is_fenced_by_later_ones() -> None:
+    store = MemoryStore()
+    put(store, Fence(2, 1, 1), key="all")
+    assert keys(put(store, Fence(1, 1, 1), adds=True, key="day 1")) == [("all", 2)]
+    put(store, Fence(4, 1, 1), adds=True, key="day 4")
+    top = put(store, Fence(3, 1, 1), adds=True, key="day 3")
+    assert keys(top) == [("all", 2), ("day 4", 4), ("day 3", 3)]
+    assert keys(put(store, Fence(1, 2, 1), adds=True, key="day 1")) == keys(top), "the floor is remembered"
+    assert keys(put(store, Fence(3, 2, 1), key="all")) == keys(top), "run 4 is later, although run 3 is on top"
+    assert keys(put(store, Fence(5, 1, 1), key="all")) == [("all", 5)]
+
+
+def test_whoever_does_not_know_keys_refuses_what_was_appended() -> None:
+    assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=True).format == 2
+    assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=False).format == 1
+
+
+def test_an_append_below_the_top_is_put_again() -> None:
+    """Old pointers were removed while it slept: the number that it put is below the top, and nobody reads it."""
+    store = MemoryStore()
+    put(store, Fence(1, 1, 1), adds=True, key="day 1")
+    slept: list[int] = []
+
+    def sleep_across_a_gc(top: Top) -> Pointer:
+        if not slept:
+            slept.append(top.number)
+            for order in (3, 4, 5):
+                put(store, Fence(order, 1, 1), adds=True, key=f"day {order}")
+            for name in store.list_after(POINTERS)[:-1]:
+                store.delete(POINTERS + name)
+        return compose(top, mine, "daily", "{}", adds=True)
+
+    mine = part(Fence(2, 1, 1), key="day 2")
+    top = advance(store, mine, sleep_across_a_gc, adds=True)
+    assert sorted(keys(top)) == [(f"day {order}", order) for order in (1, 2, 3, 4, 5)]
 
 
 def test_versions_that_add_are_named_after_what_they_add_to() -> None:

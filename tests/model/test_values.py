@@ -73,6 +73,7 @@ def test_a_failure_has_a_domain(kind: FailureKind, domain: FailureDomain) -> Non
 def test_which_failures_are_never_retried_and_which_blame_the_partition() -> None:
     assert {kind for kind in FailureKind if not kind.is_recoverable} == {
         FailureKind.USER_ERROR,
+        FailureKind.INPUT_CHANGED,
         FailureKind.DENIED,
         FailureKind.INVARIANT,
     }

@@ -11,7 +11,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BiConsumer;
 
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.internal.config.ConfigEntry;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
@@ -63,13 +66,8 @@ public final class Sources {
         leaf(node, lines);
       }
     }
-    Map<LogicalPlan, Seq<Expression>> filters = new IdentityHashMap<>();
     List<LogicalPlan> optimized = nodes(execution.optimizedPlan());
-    for (LogicalPlan node : optimized) {
-      if (node instanceof Filter filter && filter.child() instanceof LogicalRelation relation) {
-        filters.put(relation, partitionFilters(filter.condition(), relation));
-      }
-    }
+    Map<LogicalPlan, Seq<Expression>> filters = filters(optimized);
     for (LogicalPlan node : optimized) {
       if (node instanceof InMemoryRelation) {
         lines.add("unpinned\tInMemoryRelation");
@@ -79,6 +77,70 @@ public final class Sources {
     }
     Collections.sort(lines);
     return String.join("\n", lines);
+  }
+
+  /** The files and directories that a plan was told to read from outside, one per line. */
+  public static String places(QueryExecution execution) {
+    Set<String> found = new TreeSet<>();
+    for (LogicalPlan node : nodes(execution.analyzed())) {
+      FileIndex index = null;
+      if (node instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {
+        index = files.location();
+      } else if (node instanceof DataSourceV2Relation relation && relation.table() instanceof FileTable files) {
+        index = files.fileIndex();
+      }
+      if (index != null && !(index instanceof KeptFiles || index instanceof CommittedFiles)) {
+        CollectionConverters.asJava(index.rootPaths()).forEach(path -> found.add(path.toString()));
+      }
+    }
+    return String.join("\n", found);
+  }
+
+  /** Every file that a plan reads from outside, as its own listing has it, with the configuration it is read with. */
+  static void eachFile(QueryExecution execution, BiConsumer<FileStatus, Configuration> taker) {
+    for (LogicalPlan node : nodes(execution.analyzed())) {
+      if (node instanceof DataSourceV2Relation relation && relation.table() instanceof FileTable files) {
+        Map<String, String> options = relation.options().asCaseSensitiveMap();
+        eachFile(files.fileIndex(), NO_FILTERS, configuration(execution, options), taker);
+      }
+    }
+    List<LogicalPlan> optimized = nodes(execution.optimizedPlan());
+    Map<LogicalPlan, Seq<Expression>> filters = filters(optimized);
+    for (LogicalPlan node : optimized) {
+      if (node instanceof LogicalRelation relation
+          && relation.relation() instanceof HadoopFsRelation files
+          && !(files.location() instanceof KeptFiles || files.location() instanceof CommittedFiles)) {
+        Configuration configuration = configuration(execution, CollectionConverters.asJava(files.options()));
+        eachFile(files.location(), filters.getOrDefault(relation, NO_FILTERS), configuration, taker);
+      }
+    }
+  }
+
+  private static void eachFile(
+      FileIndex index, Seq<Expression> filters, Configuration configuration, BiConsumer<FileStatus, Configuration> taker) {
+    for (PartitionDirectory directory : CollectionConverters.asJava(index.listFiles(filters, NO_FILTERS))) {
+      for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
+        taker.accept(file.fileStatus(), configuration);
+      }
+    }
+  }
+
+  private static Configuration configuration(QueryExecution execution, Map<String, String> options) {
+    return execution
+        .sparkSession()
+        .sessionState()
+        .newHadoopConfWithOptions(scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
+  }
+
+  /** The conditions on directories above each relation. */
+  private static Map<LogicalPlan, Seq<Expression>> filters(List<LogicalPlan> optimized) {
+    Map<LogicalPlan, Seq<Expression>> filters = new IdentityHashMap<>();
+    for (LogicalPlan node : optimized) {
+      if (node instanceof Filter filter && filter.child() instanceof LogicalRelation relation) {
+        filters.put(relation, partitionFilters(filter.condition(), relation));
+      }
+    }
+    return filters;
   }
 
   /** Whether a plan reads results that we kept: those are known to be the same by their digests only. */

@@ -31,7 +31,8 @@ Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 class Wanted:
     """What is to be prepared: checked steps, producers first, with the parameters and constants of one run, and where
     its results lie. `order` is the run's number among all runs of the pipeline in `place`, its location; `takes` are
-    sinks whose targets another location published into, and are this one's from now on."""
+    sinks whose targets another location published into, and are this one's from now on; `key` tells the parameters: an
+    append replaces what the same key appended before; `published` are the steps that the run has published already."""
 
     pipeline: str
     order: int
@@ -43,6 +44,8 @@ class Wanted:
     stores: Stores
     place: str = ""
     takes: frozenset[str] = frozenset()
+    key: str = ""
+    published: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,17 @@
 
 Rules
 - Comparing and acting are one: a publisher that read number n, with a lower fence than its own, puts number n+1. If
-  anybody published meanwhile the number is taken, and it reads again. So fences grow along the chain, and whoever
-  slept through a later publication finds its number taken and a higher fence on top, and stops.
+  anybody published meanwhile the number is taken, and it reads again. Whoever slept through a later publication finds
+  its number taken and a higher fence on top, and stops.
+- What overwrites is compared with everything that is there, so its fences grow along the chain. What appends is
+  compared with the rows of its own key (pipeline and parameters) and with what overwrote last: appends of different
+  keys do not fence each other, whatever order they end in. A later run of a key replaces the part of that key only.
+- A part without a key was appended before parts had one. It stays; only the run that brought it can replace it.
 - Everything a pointer names is complete before the pointer is put, and never changes afterwards.
 - A number with an unknown answer is tried again with the same bytes until the answer is certain.
-- A pointer is a whole version: its parts, one per run that published into it. A run has one part however often its
-  masters publish: a later fence of the same run replaces it, or keeps it if it was copied from the same files.
+- A pointer is a whole version: its parts, one per key that published into it. A run has one part however often its
+  masters publish: a later fence of the same run replaces it, or keeps it if it was copied from the same files and
+  notes that fence as `claimed`, so that an earlier master of the run stays fenced.
 - Only fences of one place can be compared: two locations count their runs each for itself. A publication from another
   place goes on top only on the user's word; then those of the old place are refused.
 - After a put the top is read again: a number below the top may be free where old pointers were removed.
@@ -27,7 +32,10 @@ from rekindle.errors import Refused, StoreFailed
 from rekindle.master.events import Fence
 
 POINTERS = "pointers/"
-FORMAT = 1
+# Of what was overwritten, and of what was appended: whoever does not know keys would drop them.
+OVERWRITING, ADDING = 1, 2
+FORMAT = ADDING
+ADDED_TO = "-on-"
 ROUNDS_MAX = 100
 UNKNOWN_TRIES_MAX = 6
 UNKNOWN_WAIT_SECONDS = 0.2
@@ -36,13 +44,16 @@ UNKNOWN_WAIT_SECONDS = 0.2
 class Part(msgspec.Struct, frozen=True):
     """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
     names the partitions that its user left out, of this result and of those it was made from; `place` is where its
-    pipeline's runs are counted."""
+    pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
+    fence of the newest master of the run that published the same files."""
 
     fence: Fence
     source: str
     bytes: tuple[int, ...]
     holes: str = ""
     place: str = ""
+    key: str = ""
+    claimed: Fence | None = None
 
     @property
     def version(self) -> str:
@@ -52,6 +63,14 @@ class Part(msgspec.Struct, frozen=True):
     def run(self) -> tuple[str, int]:
         """The run that brought it, among those of all places."""
         return self.place, self.fence.order
+
+    @property
+    def newest_fence(self) -> Fence:
+        return self.fence if self.claimed is None else max(self.fence, self.claimed)
+
+    def replaces(self, other: Part) -> bool:
+        """Both are the rows of one key, or of one run."""
+        return self.run == other.run or (self.key != "" and self.key == other.key)
 
     def files(self) -> list[tuple[str, int]]:
         """(name, bytes) in a version directory. No two publications use the same name."""
@@ -64,14 +83,19 @@ class Part(msgspec.Struct, frozen=True):
 
 class Pointer(msgspec.Struct, frozen=True):
     """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
-    last one."""
+    last one. `floor` is the fence of what overwrote last, where something was appended since, and `floor_place` where
+    its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there before its
+    first publication: whoever asked for that handed them over."""
 
     fence: Fence
     owner: str
     version: str
     schema: str
     parts: tuple[Part, ...]
-    format: int = FORMAT
+    format: int = OVERWRITING
+    floor: Fence | None = None
+    floor_place: str = ""
+    handed: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:
@@ -82,6 +106,27 @@ class Pointer(msgspec.Struct, frozen=True):
     def mark(self) -> str:
         """Its fence as text, told from those of other places."""
         return version_of(self.fence, self.place)
+
+    @property
+    def overwritten(self) -> tuple[str, Fence | None]:
+        """Which publication overwrote last: its place and its fence. Before there were keys the name of a version told
+        whether it was added to another one."""
+        if self.format == ADDING:
+            return self.floor_place, self.floor
+        return self.place, None if ADDED_TO in self.version else self.fence
+
+    def fences(self, part: Part, *, adds: bool) -> Fence | None:
+        """What `part` must be later than to go on top: the latest of its place that it would replace."""
+        mine = [one for one in self.parts if one.place == part.place]
+        if adds:
+            found = [one.newest_fence for one in mine if part.replaces(one)]
+            place, fence = self.overwritten
+            found += [fence] if fence is not None and place == part.place else []
+        elif self.place == part.place:
+            found = [self.fence, *(one.newest_fence for one in mine)]
+        else:
+            found = []
+        return max(found, default=None)
 
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
@@ -128,31 +173,45 @@ def newest(store: PointerStore, folder: str = POINTERS) -> Top:
 def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
     """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
     old = top.pointer.parts if top.pointer is not None else ()
-    same = next((one for one in old if one.is_same(part)), part)
-    kept = tuple(one for one in old if one.run != part.run) if adds else ()
-    parts = (*kept, same)
-    if top.pointer is not None and parts == old:
+    ours = next((one for one in old if one.is_same(part)), part)
+    if adds and ours is not part:
+        ours = msgspec.structs.replace(ours, key=part.key, claimed=part.fence)
+    kept = tuple(one for one in old if not part.replaces(one)) if adds else ()
+    parts = (*kept, ours)
+    if top.pointer is not None and {one.version for one in parts} == {one.version for one in old}:
         version = top.pointer.version
     else:
-        version = f"{part.version}-on-{top.number}" if adds else part.version
-    return Pointer(part.fence, owner, version, schema, parts)
+        version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
+    if not adds:
+        return Pointer(part.fence, owner, version, schema, parts)
+    place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
+    return Pointer(part.fence, owner, version, schema, parts, ADDING, floor, place)
 
 
-def advance(store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS) -> Pointer:
-    """Put a publication on top, unless it or a later one of its place is there. Returns what is on top in the end.
+def advance(
+    store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS, *, adds: bool = False
+) -> Pointer:
+    """Put a publication on top, unless it or a later one that it would replace is there. Returns what is on top in the
+    end.
 
     `prepare` makes everything the pointer will name, and refuses a top of another place; it is called again if another
     publication came first."""
     for _ in range(ROUNDS_MAX):
         top = newest(store, folder)
-        if top.pointer is not None and top.pointer.place == part.place and top.pointer.fence >= part.fence:
+        if top.pointer is not None and _is_fenced(top.pointer, part, adds=adds):
             return top.pointer
         body = encode(prepare(top))
         if put_certainly(store, f"{folder}{top.number + 1:020d}", body):
             now = newest(store, folder).pointer
             assert now is not None, "a pointer that was put is listed"
-            return now
+            if not adds or now.holds(part) or _is_fenced(now, part, adds=adds):
+                return now
     raise StoreFailed(f"{ROUNDS_MAX} other publications came first, one after the other")
+
+
+def _is_fenced(pointer: Pointer, part: Part, *, adds: bool) -> bool:
+    fence = pointer.fences(part, adds=adds)
+    return fence is not None and fence >= part.fence
 
 
 def put_certainly(store: PointerStore, key: str, body: bytes) -> bool:

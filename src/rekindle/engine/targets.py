@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 from rekindle.errors import Refused
 
 SESSION_CATALOG = "spark_catalog"
-MODES = ("overwrite", "append")
+APPEND = "append"
+MODES = ("overwrite", APPEND)
+ADDS_SEEN = "; appending copies what is there, and replaces what the same parameters appended before"
 IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -58,9 +60,14 @@ class Table:
         return f"table {self.name}"
 
     @property
+    def adds(self) -> bool:
+        """What other keys (pipeline and parameters) published stays; the same key replaces its own rows."""
+        return self.mode == APPEND
+
+    @property
     def seen(self) -> str:
         """What a reader sees while it is published."""
-        adds = "; appending copies what is there" if self.mode == "append" else ""
+        adds = ADDS_SEEN if self.adds else ""
         return (
             "the old version or the new one, whole; a session that has read the table sees the old one "
             f"until REFRESH TABLE{adds}"
@@ -117,8 +124,13 @@ class Files:
         return f"files {self.path}"
 
     @property
+    def adds(self) -> bool:
+        """What other keys (pipeline and parameters) published stays; the same key replaces its own rows."""
+        return self.mode == APPEND
+
+    @property
     def seen(self) -> str:
-        adds = "; appending copies what is there" if self.mode == "append" else ""
+        adds = ADDS_SEEN if self.adds else ""
         return f"the version of the newest pointer, whole; an older version stays readable{adds}"
 
     def __post_init__(self) -> None:
@@ -140,7 +152,8 @@ class Replace:
     def seen(self) -> str:
         return (
             "NOT ATOMIC: rows of the old and the new result together, or some of them, until the publication "
-            "is complete; after a crash until the run is resumed. Files that are there now are removed"
+            "is complete; after a crash until the run is resumed. Files that lie in it before the first publication "
+            "are removed; directories below it, and files that others put there later, are not: it is refused then"
         )
 
     def __post_init__(self) -> None:

@@ -52,6 +52,11 @@ def key_of(parameters: Mapping[str, str]) -> str:
     return msgspec.json.encode(dict(sorted(parameters.items()))).decode()
 
 
+def digest_of(parameters: Mapping[str, str]) -> str:
+    """The key in few letters, which tell nothing of its values."""
+    return blake2b(key_of(parameters).encode(), digest_size=16).hexdigest()
+
+
 def find_claim(store: Store, pipeline: str, parameters: Mapping[str, str]) -> Claim | None:
     """The run that holds a key now."""
     folder = _folder(pipeline, parameters)
@@ -230,8 +235,7 @@ def _listing(pipeline: str) -> str:
 
 
 def _folder(pipeline: str, parameters: Mapping[str, str]) -> str:
-    digest = blake2b(key_of(parameters).encode(), digest_size=16).hexdigest()
-    return f"{pipeline}/_keys/{digest}/"
+    return f"{pipeline}/_keys/{digest_of(parameters)}/"
 
 
 def _decode(data: bytes) -> _Stored:

@@ -27,7 +27,8 @@ def sink_untouched(draft: Draft, report: NothingWritten) -> None:
 def sink_fenced(draft: Draft, report: SinkFenced) -> None:
     """Another run, or a later master of this one, published meanwhile. It wins, for ever."""
     if report.fence == draft.state.publication:
-        sentence = f"{report.sink} already holds a later publication (run {report.newer.order})"
+        runs = f"run {report.newer.order}; this is run {draft.state.order}"
+        sentence = f"{report.sink} already holds what a later run published ({runs})"
         give_up(draft, sentence, is_resumable=False)
 
 

@@ -26,6 +26,7 @@ class FailureKind(Enum):
     RESULT_CORRUPT = "result corrupt"
     INPUT_MISSING = "input missing"
     INPUT_CORRUPT = "input corrupt"
+    INPUT_CHANGED = "a source changed while the run was on"
     TIMED_OUT = "timed out"
     CANCELLED = "cancelled"
     USER_ERROR = "error in the step's definition"
@@ -39,7 +40,12 @@ class FailureKind(Enum):
     @property
     def is_recoverable(self) -> bool:
         """False: the same thing will happen again however often it is tried."""
-        return self not in (FailureKind.USER_ERROR, FailureKind.DENIED, FailureKind.INVARIANT)
+        return self not in (
+            FailureKind.USER_ERROR,
+            FailureKind.DENIED,
+            FailureKind.INVARIANT,
+            FailureKind.INPUT_CHANGED,
+        )
 
     @property
     def blames_partition(self) -> bool:

@@ -22,7 +22,7 @@ from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
-from rekindle.observe.words import UNKNOWN, bytes_text, count_text, escape, span_text, time_text
+from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, span_text, time_text
 
 NUMBERS_SHOWN_MAX = 40
 
@@ -218,7 +218,8 @@ class Budget:
 class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
     of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it; `released` are
-    the steps whose results go before the run ends, because they were consumed."""
+    the steps whose results go before the run ends, because they were consumed; `differs` is what changed since a run
+    that is done published."""
 
     pipeline: str
     run: str
@@ -235,6 +236,7 @@ class Plan:
     parameters: Mapping[str, str] = field(default_factory=dict)
     budget: Budget | None = None
     released: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
@@ -273,11 +275,13 @@ class Plan:
                 return f"resume of run {self.run}  {self.before}"
             case Start.DONE:
                 without = f", published without {self.without}" if self.without else ""
-                return f"run {self.run} of {self.pipeline} is done{without}: nothing to do"
+                end = ", and differs from what there is now" if self.differs else ": nothing to do"
+                return f"run {self.run} of {self.pipeline} is done{without}{end}"
 
     def closing(self) -> Iterator[str]:
         """What stands below the table."""
         if self.start is Start.DONE:
+            yield from differing(self.differs)
             return
         time = f"estimated {span_text(self.span.low_ms, self.span.high_ms)}" if self.span else f"time {UNKNOWN}"
         tasks = f"{self.vertices:,} + {UNKNOWN}" if self.tasks is None else f"{self.tasks:,}"
@@ -336,6 +340,7 @@ class Plan:
             "tasks": self.tasks,
             "ms": _pair(self.span),
             "publishes": list(self.publishes),
+            "differs": list(self.differs),
             "deletions": [
                 {
                     "step": one.step,

@@ -88,8 +88,8 @@ def plan_of(
     )
 
 
-def done_plan(state: RunState, told: Told) -> Plan:
-    """A run that has succeeded: nothing is left to do."""
+def done_plan(state: RunState, told: Told, differs: tuple[str, ...] = ()) -> Plan:
+    """A run that has succeeded: nothing is left to do. `differs` is what changed since."""
     stages = tuple(
         Stage(
             name,
@@ -101,7 +101,7 @@ def done_plan(state: RunState, told: Told) -> Plan:
         )
         for name, step in state.steps.items()
     )
-    return Plan(state.pipeline, state.run, Start.DONE, stages)
+    return Plan(state.pipeline, state.run, Start.DONE, stages, differs=differs)
 
 
 def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage:

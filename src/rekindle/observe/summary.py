@@ -24,7 +24,7 @@ from rekindle.master.state import RunState, Segment
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, Pace
 from rekindle.observe.show_words import vertices
-from rekindle.observe.words import bytes_text, count_text, escape, time_text
+from rekindle.observe.words import bytes_text, count_text, differing, escape, time_text
 
 SAVED_MS_MIN = 1_000
 
@@ -55,7 +55,7 @@ class RunSummary:
     """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
     sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
     out on the user's word: the targets say so, too. `peak_bytes` is the most that results took at once in this process,
-    `budget_bytes` what they may take; 0 is no limit."""
+    `budget_bytes` what they may take; 0 is no limit. `differs` tells what changed since a run that was done before."""
 
     pipeline: str
     run: str
@@ -68,6 +68,7 @@ class RunSummary:
     holes: Mapping[str, Partitions] = field(default_factory=dict, compare=False)
     budget_bytes: int = field(default=0, compare=False)
     peak_bytes: int = field(default=0, compare=False)
+    differs: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def saved_ms(self) -> int | None:
@@ -86,6 +87,7 @@ class RunSummary:
         what = "was done before" if self.was_done else "done, resumed" if self.was_resumed else "done"
         took = f" in {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
         yield f"run {self.run} of {self.pipeline} {what}{took}"
+        yield from differing(self.differs)
         computed = sum(step.computed for step in self.steps.values())
         reused = sum(step.reused for step in self.steps.values())
         if not self.was_done:
@@ -164,6 +166,7 @@ def summary_of(
     sizes: Sizes = lambda segment: None,
     cores: int = 0,
     results: Mapping[str, str] | None = None,
+    differs: tuple[str, ...] = (),
 ) -> RunSummary:
     """`earlier` is how fast steps were in the drivers before this one."""
     known = {**tally.paces(), **(earlier or {})}
@@ -180,6 +183,7 @@ def summary_of(
         state.holes(),
         state.config.budget_bytes,
         tally.peak_bytes,
+        differs,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 
 from rekindle.errors import visible
 
@@ -55,3 +56,11 @@ def span_text(low_ms: int, high_ms: int) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def differing(differs: tuple[str, ...]) -> Iterator[str]:
+    """What changed since a run that is done published, and what to type."""
+    if differs:
+        yield "  it was not computed again, and what is there now differs from what it was made with:"
+        yield from (f"    {one}" for one in differs)
+        yield "  next: --new (rk.RunOptions(new=True)) computes it with all of that, and publishes it"

@@ -1,7 +1,8 @@
 """From what a user asked for to a run, or to the plan of one. Both prepare the same, in one place.
 
 - A run is claimed by its key; a plan only looks who has it. Nothing of a plan is written.
-- Nothing is prepared, and no session is made, for a run that is done, or that a living master has.
+- No session is made for a run that is done, and nothing is prepared for one that a living master has. Of a run that is
+  done it is said what changed since (done.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.targets import is_local, store_of
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
-from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
+from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
@@ -29,11 +30,13 @@ from rekindle.master.events import Event
 from rekindle.master.holes import refuse_holes
 from rekindle.master.settled import ELSEWHERE, written_once
 from rekindle.master.state import Phase, RunState
+from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import Told, done_plan
 from rekindle.observe.plan_times import Pace
 from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.runtime.done import differences
 from rekindle.runtime.janitor.net import SafetyNet
 from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
@@ -41,6 +44,8 @@ from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
 
+# Stands in the key of what a script publishes, beside its parameters.
+PUBLISHED_TO = "published to"
 NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
@@ -88,7 +93,10 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     known = _known(store, wish, name)
     _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
-        return summary_of(known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets)
+        differs = _differences(wish, make, known)
+        return summary_of(
+            known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets, differs=differs
+        )
     if known is not None and not options.force:
         sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
         refuse_living(name, sign, options.stale_seconds)
@@ -147,7 +155,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     known = _known(store, wish, name) if name else None
     _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
-        return done_plan(known, Told(sizes=sizes))
+        return done_plan(known, Told(sizes=sizes), _differences(wish, make, known))
     order = known.order if known else next_order(store, wish.pipeline)
     ready = make_ready(wish, make, name or fresh_name(), known, order)
     try:
@@ -199,6 +207,16 @@ def _refuse_done(wish: Wish, known: RunState | None) -> None:
         raise Refused(f"run {known.run} published something else: {', '.join(told)}", "start a new run with --new")
 
 
+def _differences(wish: Wish, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
+    """What changed since the run was done. No session is made for it, one that is there is used."""
+
+    def prepare() -> Prepared:
+        wanted = wanted_of(wish, known.run, known.order, Constants.of(known))
+        return make().prepare(wish.session, replace(wanted, published=frozenset(known.sinks)))
+
+    return differences(wish.steps, known, None if callable(wish.session) else prepare)
+
+
 def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
     """The partitions to publish without, by step."""
     found: dict[str, Partitions] = {}
@@ -216,7 +234,9 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
     adapter = make()
     session = wish.session() if callable(wish.session) else wish.session
     constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
-    prepared = adapter.prepare(session, wanted_of(wish, name, order, constants))
+    published = frozenset(known.published) if known is not None else frozenset()
+    wanted = replace(wanted_of(wish, name, order, constants), published=published)
+    prepared = adapter.prepare(session, wanted)
     intent = Intent(
         wish.pipeline,
         name,
@@ -250,6 +270,7 @@ def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted
         stores_of(wish.options.storage),
         find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
         frozenset(wish.options.take_target),
+        digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
     )
 
 
@@ -277,9 +298,17 @@ def _failure_of(state: RunState) -> RunFailed:
         hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
         return PublishedDiffers("\n".join(told), hint)
     is_resumable = failing is None or failing.is_resumable
-    again = "correct it and run the same again: what is kept is reused"
-    hint = again if is_resumable else f"nothing, if the later one is right; {NEW_RUN} would replace it"
+    again = _read_again(state) or "correct it and run the same again: what is kept is reused"
+    hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
+
+
+def _read_again(state: RunState) -> str:
+    """What to type where a source was replaced under the run; empty if none was."""
+    failures = state.failing.failures if state.failing is not None else ()
+    steps = sorted({one.step for one in failures if one.cause.root.kind is FailureKind.INPUT_CHANGED})
+    typed = " ".join(f"--replace {step}" for step in steps)
+    return f"{typed}, or rk.RunOptions(replace={steps}), reads it again" if steps else ""
 
 
 def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:

@@ -3,6 +3,7 @@
 Rules
 - A commit is reported only after a look at the exchanges that was made *after* it was drained: whatever the task
   read had been registered by then.
+- A commit of a plan that reads sources is reported only after a look at these that began after it was drained, too.
 - A cancel holds also before there is a Spark job.
 - The end is reported when the stage is quiet or the wait is over. What finished without being reported is found by
   one listing. What appears later counts for nothing.
@@ -27,8 +28,10 @@ from rekindle.engine.spark.blocks import InputsGone, Storing
 from rekindle.engine.spark.exchanges import Watch
 from rekindle.engine.spark.failures import cause_in_run, signature, text_of
 from rekindle.engine.spark.layout import Held
+from rekindle.engine.spark.looking import SourceCheck, SourceFiles
 from rekindle.engine.spark.losses import lost_in
 from rekindle.engine.spark.session import jvm
+from rekindle.errors import InputChanged
 from rekindle.master.commands import StartAttempt
 from rekindle.master.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.model.failures import Failure, FailureKind
@@ -48,8 +51,11 @@ class Generation:
     It was planned over files by name. An attempt that must read others, because one was lost and made again, or was
     not there yet, gets a new one; what its exchanges then hold is compared with what was read before."""
 
-    def __init__(self, held: Held, command: StartAttempt, *, is_eager: bool = False) -> None:
+    def __init__(
+        self, held: Held, command: StartAttempt, *, is_eager: bool = False, sources: SourceFiles | None = None
+    ) -> None:
         self.held = held
+        self.sources = sources
         self._is_eager = is_eager
         self._files: dict[tuple[str, AttemptId], Partitions] = {}
         for one in command.inputs:
@@ -166,6 +172,8 @@ class Attempt:
         self._seen: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
+        self._sources = SourceCheck(None)
+        self._is_ending = False
         self.is_cancelled = False
         self._thread = threading.Thread(target=self._run, name=tag, daemon=True)
 
@@ -183,7 +191,7 @@ class Attempt:
     def drain(self) -> None:
         """Report what has committed since the last report, if it is worth a record."""
         with self._lock:
-            if self._generation is None or self.is_over():
+            if self._generation is None or self._is_ending or self.is_over():
                 return
             self._take()
             age = time.monotonic() - self._reported_at
@@ -191,13 +199,18 @@ class Attempt:
             # The first report tells what the exchanges held; without it nothing of this attempt can be adopted.
             is_first = len(self._unreported) == len(self._seen)
             if is_first or age >= (REPORT_SECONDS_MIN if is_share else REPORT_SECONDS_MAX):
-                self._flush()
+                try:
+                    self._flush(self._sources.let_through(len(self._unreported)))
+                except InputChanged:  # The end looks again, and says so.
+                    self._generation.held.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def _run(self) -> None:
         error: BaseException | None = None
         try:
             generation = self._make()
             session = generation.held.session
+            self._sources = SourceCheck(generation.sources)
+            self._sources.look_now()
             session.sparkContext.addJobTag(self._tag)
             with self._lock:
                 self._schema = str(generation.held.schema.json())
@@ -237,6 +250,7 @@ class Attempt:
 
     def _end(self, error: BaseException | None) -> None:
         with self._lock:
+            self._is_ending = True
             if self._generation is None:
                 assert error is not None
                 self._report(AttemptEnded(self._command.attempt, failures=(self._failure(EMPTY, text_of(error)),)))
@@ -253,11 +267,24 @@ class Attempt:
                 self._add_empty()
                 tasks.forget(session, self._tag)
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
-            self._flush()
+        changed = self._changed_input()
+        with self._lock:
+            if changed is None:
+                self._flush(len(self._unreported))
             failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
+        if changed is not None and not self.is_cancelled:
+            failures, lost = (self._failure(EMPTY, text_of(changed)),), NOTHING
         was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
         told = () if was_cancelled else failures
         self._report(AttemptEnded(self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost)))
+
+    def _changed_input(self) -> InputChanged | None:
+        """Everything that finished is known: the last look. Not under the lock, for which the loop would wait."""
+        try:
+            self._sources.look_now()
+        except InputChanged as changed:
+            return changed
+        return None
 
     def _add_empty(self) -> None:
         """The Spark job succeeded: a partition without a task has no rows. Where each has one, all must be here."""
@@ -287,9 +314,12 @@ class Attempt:
                 self._seen.add(commit.partition)
                 self._unreported.append(commit)
 
-    def _flush(self) -> None:
-        self._reported_at = time.monotonic()
-        if not self._unreported:
+    def _flush(self, count: int) -> None:
+        """Report the first so many."""
+        told, left = self._unreported[:count], self._unreported[count:]
+        if not self._unreported or told:
+            self._reported_at = time.monotonic()
+        if not told:
             return
         assert self._generation is not None
         self._generation.has_committed = True
@@ -297,16 +327,16 @@ class Attempt:
         self._report(
             CommitsSeen(
                 self._command.attempt,
-                Partitions(commit.partition for commit in self._unreported),
-                manifest.pack(self._unreported, self._schema),
-                manifest.digests(self._unreported, self._nothing),
+                Partitions(commit.partition for commit in told),
+                manifest.pack(told, self._schema),
+                manifest.digests(told, self._nothing),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
                 # Blocks take nothing of the storage that a budget is about.
-                size_bytes=manifest.size_of(self._unreported) if self._storing is None else 0,
+                size_bytes=manifest.size_of(told) if self._storing is None else 0,
             )
         )
-        self._unreported = []
+        self._unreported = left
 
     def _failures(self, error: str) -> tuple[tuple[Failure, ...], Parts]:
         """One failure per signature, with the partitions that met it: none if it was a map task, or none is known. And

@@ -10,8 +10,11 @@ Written once
 
 Replaced
 - A chain of pointers in `_rekindle` decides before the first file is touched. Names carry the fence.
-- A publisher removes only what is older than itself or not ours, and looks at the chain again at its end, also if it
+- A publisher removes files that are older than itself and ours, and looks at the chain again at its end, also if it
   failed: if something newer came it takes its own files away.
+- Files that lie directly in the directory before its first publication are handed over with it: their names are noted
+  in the chain before the first of them goes. Nothing else that is not ours is removed: a directory below it, or a file
+  that somebody put there later, is named and the publication refused, before anything runs and before it begins.
 - A publisher that dies in between leaves a mixture until the next publication: that is what `atomic=False` says.
 """
 
@@ -20,8 +23,10 @@ from __future__ import annotations
 import glob
 import re
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from rekindle.engine.pointers import (
@@ -44,6 +49,7 @@ from rekindle.master.events import Fence
 LABEL = "_rekindle"
 HIDDEN_POINTERS = f"{LABEL}/{POINTERS}"
 STAGED = ".rekindle"
+NAMED_MAX = 5
 VERSION = re.compile(r"v(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?")
 OURS = re.compile(rf"-{VERSION.pattern}\.parquet$")
 
@@ -143,13 +149,13 @@ def replace(spark: SparkSession, what: Publication, path: str, store: PointerSto
 
     def prepare(top: Top) -> Pointer:
         check_replaced(what.claimant, base, top.pointer)
-        return _claim(what)
+        return structs.replace(_claim(what), handed=handed_over(spark, base, top.pointer, what.place))
 
     top = advance(store, what.part(), prepare, HIDDEN_POINTERS)
     check_replaced(what.claimant, base, top)
     if _is_of(top, what):
         try:
-            _exchange(spark, what, base)
+            _exchange(spark, what, base, dict(top.handed))
         except Exception:
             if _is_of(_top(store), what):
                 raise
@@ -171,18 +177,46 @@ def check_replaced(by: Claimant, base: str, top: Pointer | None) -> None:
         )
 
 
-def _exchange(spark: SparkSession, what: Publication, base: str) -> None:
+def handed_over(spark: SparkSession, base: str, top: Pointer | None, place: str) -> tuple[tuple[str, int], ...]:
+    """The files that are there and go with the next publication although they are not ours. Refuses a directory with
+    others."""
+    there = copying.visible(spark, base)
+    known = {name: length for name, length in there.items() if "/" not in name} if top is None else dict(top.handed)
+    handed = {name: length for name, length in there.items() if known.get(name) == length}
+    strange = [name for name in there if name not in handed and not _is_ours(name, place)]
+    if strange:
+        raise _not_ours(base, strange)
+    return tuple(sorted(handed.items()))
+
+
+def _not_ours(base: str, names: Iterable[str]) -> Refused:
+    shown = sorted({f"{name.partition('/')[0]}/" if "/" in name else name for name in names})
+    more = f" and {len(shown) - NAMED_MAX} more" if len(shown) > NAMED_MAX else ""
+    return Refused(
+        f"{base} is to be replaced, and holds what Rekindle did not publish: {', '.join(shown[:NAMED_MAX])}{more}",
+        "move that away, or publish to a directory of its own: only published files are removed",
+    )
+
+
+def _exchange(spark: SparkSession, what: Publication, base: str, handed: Mapping[str, int]) -> None:
     others = write(spark, what, base, f"{base}/{LABEL}/scratch", what.copies(what.part()))
-    copying.remove(spark, base, [name for name in others if _is_older(name, what)])
+    there = copying.visible(spark, base)
+    gone = {name for name in others if _is_older(name, what) or handed.get(name) == there.get(name, -1)}
+    copying.remove(spark, base, gone)
+    strange = [name for name in others - gone if not _is_ours(name, what.place)]
+    if strange:
+        raise _not_ours(base, strange)
+
+
+def _is_ours(name: str, place: str) -> bool:
+    """Published by a run that this place counts."""
+    found = OURS.search(name)
+    return found is not None and "/" not in name and _fence(found)[0] == place
 
 
 def _is_older(name: str, what: Publication) -> bool:
-    """Also what is not ours at all: the directory is to be replaced."""
     found = OURS.search(name)
-    if found is None:
-        return True
-    counted_in, fence = _fence(found)
-    return counted_in != what.place or fence < what.fence
+    return found is not None and _is_ours(name, what.place) and _fence(found)[1] < what.fence
 
 
 def _is_of(top: Pointer, what: Publication) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +28,10 @@ from rekindle.engine.spark.attempts import Attempt, Generation
 from rekindle.engine.spark.blocks import Blocks, InputsGone
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, Layout, hold
+from rekindle.engine.spark.looking import changed_input, source_files
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.engine.spark.sources import pin_again
-from rekindle.errors import InputChanged, RunFailed
+from rekindle.errors import RunFailed
 from rekindle.master.commands import (
     CancelAttempt,
     Command,
@@ -304,7 +306,8 @@ class SparkEngine:
             if absent := {one.step: one.absent for one in command.inputs if one.absent}:
                 raise InputsGone({}, absent)
             held = self._planned.pop(command.attempt.step, None) or self._plan(command)
-            made = Generation(held, command, is_eager=self._groups[key[0]].is_eager)
+            sources = source_files(key[0], held.frame, self._enter)
+            made = Generation(held, command, is_eager=self._groups[key[0]].is_eager, sources=sources)
             with self._planning:
                 if known is not None:
                     self._replaced.append((key, known))
@@ -336,10 +339,24 @@ class SparkEngine:
             return
         listing = self._bridge().list(self._spark._jsparkSession, directory)
         commits = manifest.from_listing(listing)
+        if commits and self._reads_changed_sources(attempt):
+            self._tell(AttemptSealed(attempt))
+            return
         found = Partitions(commit.partition for commit in commits)
         known = self._digests(attempt, commits, label.schema)
         packed, size = manifest.pack(commits, label.schema), manifest.size_of(commits)
         self._tell(AttemptSealed(attempt, found, packed, known, size_bytes=size))
+
+    def _reads_changed_sources(self, attempt: AttemptId) -> bool:
+        """Looked at after the files that would be adopted were found: whatever their tasks read is older than that."""
+        group = self._groups.get(attempt.step)
+        planned = group.planned if group is not None else None
+        sources = source_files(attempt.step, planned.frame, self._enter) if planned is not None else None
+        found = sources.changed() if sources is not None else []
+        if found:
+            told = f"what an earlier driver finished of {attempt.step} is not taken over: {found[0]}"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
+        return bool(found)
 
     def _digests(self, attempt: AttemptId, commits: Sequence[manifest.Commit], schema: str) -> bytes | None:
         """The digests that the markers tell; where they are wanted and not told, by one read back of the files. A file
@@ -390,6 +407,9 @@ class SparkEngine:
 
         threading.Thread(target=act, name=what, daemon=True).start()
 
+    def _enter(self) -> None:
+        enter_thread(self._spark, self._loader)
+
     def _bridge(self) -> Any:
         return jvm(self._spark).rekindle.spark.Bridge
 
@@ -404,7 +424,6 @@ def refuse_change(group: GroupSpec, frame: DataFrame) -> None:
     if group.source:
         now = pin_again(frame)
         if now.is_pinned and str(now) != group.source:
-            raise InputChanged(
-                f"the input of {group.step} changed while the run was on: {group.source}, now {now}",
-                hint=f"run again with --replace {group.step} to read it again",
-            )
+            known = source_files(group.step, group.planned.frame, lambda: None) if group.planned is not None else None
+            gone = known.changed() if known is not None else []
+            raise changed_input(group.step, gone or [f"{group.source}, now {now}"])

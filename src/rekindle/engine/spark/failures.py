@@ -31,9 +31,10 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (
         r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"
         r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle|"
-        r"^(?:StepStartsJob|GraphRefused|ParameterRefused|InputChanged): ",
+        r"^(?:StepStartsJob|GraphRefused|ParameterRefused): ",
         FailureKind.USER_ERROR,
     ),
+    (r"^InputChanged: ", FailureKind.INPUT_CHANGED),
     (r"No space left on device|ENOSPC|DiskOutOfSpace|Disk quota exceeded", FailureKind.NO_SPACE),
     (
         r"OutOfMemoryError|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|exceeding (?:memory|physical memory) limits|"

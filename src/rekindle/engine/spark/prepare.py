@@ -11,6 +11,7 @@ from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.engine.lines import with_lines
 from rekindle.engine.near import did_you_mean
+from rekindle.engine.overlap import Place, refuse_overlaps
 from rekindle.engine.spark import inventory, session, sinks, sources
 from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.cut_check import compile_and_analyse
@@ -20,8 +21,8 @@ from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
 from rekindle.engine.spark.layout import Held
 from rekindle.engine.spark.publication import Claimant, Publication
 from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
-from rekindle.engine.targets import Answer, Directory, Files, PointerStore, Table, Target, same_place
-from rekindle.errors import GraphRefused, Refused
+from rekindle.engine.targets import Answer, Directory, Files, PointerStore, Table, Target
+from rekindle.errors import Refused
 from rekindle.master.commands import PublishSink
 from rekindle.master.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
 from rekindle.model.kinds import FailureDomain
@@ -45,6 +46,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     steps = {one.name: one for one in wanted.steps}
     compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.base_of(spark, target) for step, target in compiled.sinks.items()}
+    _refuse_overlaps(compiled, bases, analysis, wanted)
     taken = _check_targets(spark, compiled, bases, analysis, wanted)
     publisher = Publisher(spark, wanted, compiled.sinks, taken)
     found = fingerprints(kept_of(compiled, analysis, wanted))
@@ -82,26 +84,30 @@ def _bound(held: Held) -> tuple[str, ...]:
     return ("its partitions are those of one Spark application: another one would divide the rows differently",)
 
 
+def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted) -> None:
+    """Of the location, the targets and what is read. Two sinks of one run have the same fence: each would take the
+    other's publication for its own, however the two spell it."""
+    location = Place(wanted.root.rsplit("/", 2)[0], "the location of the runs")
+    targets = [
+        Place(bases[step], f"the target of {name}", isinstance(compiled.sinks[step], Files | Table))
+        for name, step in compiled.named.items()
+    ]
+    read = {name: sources.places(held.frame) for name, held in analysis.held.items()}
+    refuse_overlaps(location, targets, read)
+
+
 def _check_targets(
     spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted
 ) -> dict[str, str | None]:
-    """Two sinks of one run have the same fence: each would take the other's publication for its own, however the two
-    spell it. The answer is from which place the target of each sink is taken."""
+    """The answer is from which place the target of each sink is taken."""
     for name in wanted.takes - compiled.named.keys():
         known = ", ".join(compiled.named) or "none"
         raise Refused(f"--take-target {name}: there is no such sink", did_you_mean(name, compiled.named) or known)
-    seen: dict[str, str] = {}
     taken: dict[str, str | None] = {}
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
-        other = seen.setdefault(same_place(base), step)
-        if other != step:
-            raise GraphRefused(
-                f"{compiled.targets[step]} and {compiled.targets[other]} are the same place, {base}",
-                "give one of them another target, or unite the two in one step",
-            )
         taken[step] = sinks.place_of(target, base, wanted.stores) if sink in wanted.takes else None
-        claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step])
+        claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step], wanted.key, step in wanted.published)
         schema = str(analysis.held[step].schema.json())
         sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema)
     return taken
@@ -151,6 +157,7 @@ class Publisher:
             ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
             self.wanted.place,
             self.taken[command.sink],
+            self.wanted.key,
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

@@ -17,12 +17,15 @@ from rekindle.master.events import Fence
 @dataclass(frozen=True, slots=True)
 class Claimant:
     """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
-    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later."""
+    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later; `key`
+    tells the parameters of the run; `has_published` if it need not publish any more."""
 
     owner: str
     place: str
     sink: str
     takes: str | None = None
+    key: str = ""
+    has_published: bool = False
 
     def owns(self, found: Pointer) -> bool:
         """Its fences can be compared with ours."""
@@ -50,7 +53,8 @@ class Claimant:
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
-    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken."""
+    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
+    `key` tells the parameters of the run: an append replaces what the same key appended before."""
 
     sink: str
     owner: str
@@ -61,10 +65,11 @@ class Publication:
     holes: str = ""
     place: str = ""
     takes: str | None = None
+    key: str = ""
 
     @property
     def claimant(self) -> Claimant:
-        return Claimant(self.owner, self.place, self.sink, self.takes)
+        return Claimant(self.owner, self.place, self.sink, self.takes, self.key)
 
     @property
     def version(self) -> str:
@@ -73,7 +78,7 @@ class Publication:
 
     def part(self) -> Part:
         lengths = tuple(length for _, length in self.files)
-        return Part(self.fence, identify(self.files), lengths, self.holes, self.place)
+        return Part(self.fence, identify(self.files), lengths, self.holes, self.place, self.key)
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""

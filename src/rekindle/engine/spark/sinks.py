@@ -23,7 +23,7 @@ from typing import assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from rekindle.engine.pointers import Pointer, Top, advance, compose, newest
+from rekindle.engine.pointers import Part, Pointer, Top, advance, compose, newest
 from rekindle.engine.spark import directories, tables
 from rekindle.engine.spark.copying import Copy, Lost
 from rekindle.engine.spark.failures import cause_of, signature, text_of
@@ -74,15 +74,31 @@ def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores:
         case Table() | Files():
             if schema and isinstance(target, Table):
                 tables.check_schema(spark, target, schema)
-            by.check(base, newest(stores(base)).pointer)
+            top = newest(stores(base)).pointer
+            by.check(base, top)
+            _check_later(by, target, order, top, adds=target.adds)
         case Replace():
-            directories.check_replaced(by, base, newest(stores(base), directories.HIDDEN_POINTERS).pointer)
+            top = newest(stores(base), directories.HIDDEN_POINTERS).pointer
+            directories.check_replaced(by, base, top)
+            directories.handed_over(spark, base, top, by.place)
+            _check_later(by, target, order, top, adds=False)
         case Directory():
             label = directories.label_of(spark, target, stores(base))
             if label is not None and not (by.owns(label) and label.fence.order == order):
                 raise directories.written_once(target, label)
         case _:  # pragma: no cover
             assert_never(target)
+
+
+def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, *, adds: bool) -> None:
+    """A later run is never replaced by an earlier one, whatever that computes. One that has published need not."""
+    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    fence = top.fences(this, adds=adds) if top is not None and not by.has_published else None
+    if fence is not None and fence.order > order:
+        raise Refused(
+            f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
+            "leave it if the later run is right; --new computes this one anew, over it",
+        )
 
 
 def base_of(spark: SparkSession, target: Target) -> str:
@@ -119,13 +135,13 @@ def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | 
     match target:
         case Table():
             base = base_of(spark, target)
-            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
+            top = _put_version(spark, what, base, stores(base), adds=target.adds)
             tables.follow(spark, target, base, lambda: _top(stores(base)))
-            return _newer(what, top)
+            return _newer(what, top, adds=target.adds)
         case Files():
             base = url(target.path)
-            top = _put_version(spark, what, base, stores(base), adds=target.mode == "append")
-            return _newer(what, top)
+            top = _put_version(spark, what, base, stores(base), adds=target.adds)
+            return _newer(what, top, adds=target.adds)
         case Directory():
             return directories.claim(spark, what, target, stores(url(target.path)))
         case Replace():
@@ -148,20 +164,20 @@ def _put_version(spark: SparkSession, what: Publication, base: str, store: Point
             _fill(spark, what, base, top.pointer, pointer)
         return pointer
 
-    top = advance(store, what.part(), prepare)
+    top = advance(store, what.part(), prepare, adds=adds)
     what.claimant.check(base, top)
     return top
 
 
 def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
-    """Our files come from the committed result, those of other runs from the version before."""
+    """Our files come from the committed result, those of other keys from the version before."""
     ours = what.part()
     copies: list[Copy] = []
     for part in new.parts:
         if part.is_same(ours):
             copies += what.copies(part)
         else:
-            assert old is not None, "parts of other runs come from an older version"
+            assert old is not None, "parts of other keys come from an older version"
             before = tables.place(base, old)
             copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
     strange = write(spark, what, tables.place(base, new), f"{base}/scratch/{new.version}", copies)
@@ -175,9 +191,9 @@ def _top(store: PointerStore) -> Pointer:
     return pointer
 
 
-def _newer(what: Publication, top: Pointer) -> Fence | None:
+def _newer(what: Publication, top: Pointer, *, adds: bool) -> Fence | None:
     """Not by the fence alone: that of a copy of the location may be the same."""
-    return None if top.holds(what.part()) else top.fence
+    return None if top.holds(what.part()) else top.fences(what.part(), adds=adds) or top.fence
 
 
 def _check_same_columns(what: Publication, top: Pointer | None) -> None:

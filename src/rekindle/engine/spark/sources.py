@@ -72,6 +72,11 @@ def pin_again(frame: DataFrame) -> Pin:
     return pin(frame)
 
 
+def places(frame: DataFrame) -> list[str]:
+    """The files and directories that a frame was told to read. Kept results of ours are none."""
+    return str(jvm(frame.sparkSession).rekindle.spark.Sources.places(frame._jdf.queryExecution())).splitlines()
+
+
 def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()) -> list[tuple[str, str, str]]:
     """Name, value and default of these settings, and of all below the prefixes that somebody set. One JVM call."""
     told = jvm(spark).rekindle.spark.Sources.settings(spark._jsparkSession, "\n".join(names), "\n".join(prefixes))
