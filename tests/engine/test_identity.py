@@ -104,8 +104,8 @@ ROWS: dict[str, tuple[Change, str, str]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_each_change_is_seen_and_named(spark: SparkSession, folder: Path, name: str) -> None:
     change, part, sentence = ROWS[name]
-    before = fingerprint(kept(source(spark, folder)))
-    after = fingerprint(change(spark, folder))
+    before = fingerprint(kept(source(spark, folder)), "clean")
+    after = fingerprint(change(spark, folder), "clean")
     differing = {one for one in before.keys() | after.keys() if before.get(one) != after.get(one)}
     assert part in differing
     assert part == "clean.code" or differing <= {part, "plan"}, differing
@@ -113,18 +113,18 @@ def test_each_change_is_seen_and_named(spark: SparkSession, folder: Path, name: 
 
 
 def test_a_global_of_a_udf_is_seen(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fingerprint(kept(source(spark, folder)))
+    before = fingerprint(kept(source(spark, folder)), "clean")
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3)
-    after = fingerprint(kept(source(spark, folder)))
+    after = fingerprint(kept(source(spark, folder)), "clean")
     assert describe_change(before, after) == ["the constant FACTOR of clean changed: 2 -> 3"]
 
 
 def test_a_setting_that_changes_no_value_is_no_change(spark: SparkSession, folder: Path) -> None:
-    before = fingerprint(kept(source(spark, folder)))
+    before = fingerprint(kept(source(spark, folder)), "clean")
     calm = clone(spark, {"spark.sql.shuffle.partitions": "77", "spark.sql.ansi.enabled": "true"})
-    assert fingerprint(kept(source(calm, folder))) == before
+    assert fingerprint(kept(source(calm, folder)), "clean") == before
     zones = (clone(spark, {"spark.sql.session.timeZone": zone}) for zone in ("UTC", "Etc/UTC"))
-    one, other_name = (fingerprint(kept(source(session, folder))) for session in zones)
+    one, other_name = (fingerprint(kept(source(session, folder)), "clean") for session in zones)
     assert one == other_name
 
 
@@ -187,7 +187,7 @@ DRIVER = """
     for _ in range({before}):
         spark.range(3).selectExpr("transform(array(id), x -> x + 1)").collect()
     shapes = {{name: plan_shape(build(spark)) for name, build in t.BUILDS.items()}}
-    print(json.dumps([fingerprint(t.kept(t.source(spark, Path({folder!r})))), shapes]))
+    print(json.dumps([fingerprint(t.kept(t.source(spark, Path({folder!r}))), "clean"), shapes]))
     spark.stop()
 """
 

@@ -18,7 +18,7 @@ from pyspark.core.broadcast import _from_id
 
 import rekindle
 from rekindle.engine.code import is_task_bound, parts
-from rekindle.engine.pickled import Unreadable, read
+from rekindle.engine.pickled import Made, Unreadable, read
 from rekindle.engine.spark.script import Given
 
 SCRIPT = """
@@ -236,3 +236,71 @@ def test_equal_in_another_process_under_another_name() -> None:
         found.append(json.loads(done.stdout))
     here = made(SCRIPT)
     assert found[0] == found[1] == {name: identity(here[name]) for name in here["NAMES"]}
+
+
+def packed(*opcodes: bytes | str) -> bytes:
+    return b"\x80\x02" + b"".join(one if isinstance(one, bytes) else one.encode() for one in opcodes) + b"."
+
+
+def word(text: str) -> bytes:
+    return b"X" + len(text).to_bytes(4, "little") + text.encode()
+
+
+ATTACKS = {
+    "an item for sys.path": packed("csys\npath\n", "(", word("evil"), "e"),
+    "one item for sys.path": packed("csys\npath\n", word("evil"), "a"),
+    "a variable of the environment": packed("cos\nenviron\n", "(", word("EVIL"), word("yes"), "u"),
+    "one variable of the environment": packed("cos\nenviron\n", word("EVIL"), word("yes"), "s"),
+    "a state for a function": packed("cjson\ndumps\n", "}", word("indent"), "K\x07", "s", "b"),
+    "a member for a set": b"\x80\x04cengine.test_onramp_code\nMEMBERS\n(" + word("evil") + b"\x90.",
+}
+MEMBERS = {"a"}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_bytes_that_tell_something_to_an_object_of_this_process_change_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "engine.test_onramp_code", sys.modules[__name__])
+    before = list(sys.path), dict(os.environ), vars(json.dumps).copy(), set(MEMBERS)
+    found = read(ATTACKS[name], {})
+    assert (list(sys.path), dict(os.environ), vars(json.dumps), MEMBERS) == before
+    assert isinstance(found, Made) and len(found.told) == 1
+
+
+def test_the_packers_own_setters_change_no_function_of_this_process() -> None:
+    class Setting:
+        def __init__(self, setter: Any, *given: Any) -> None:
+            self.made = setter, given
+
+        def __reduce__(self) -> Any:
+            return self.made
+
+    own = {
+        "__globals__": {"evil": 1},
+        "__closure__": None,
+        "__name__": "evil",
+        "__qualname__": "evil",
+        "__module__": "evil",
+        "__defaults__": (1,),
+        "__kwdefaults__": {"indent": 7},
+    }
+    setter = cloudpickle.cloudpickle._function_setstate
+    kept = dict(json.dumps.__kwdefaults__ or {}), json.dumps.__name__, "evil" in vars(json)
+    read(cloudpickle.dumps(Setting(setter, json.dumps, ({"evil": 1}, own))), {})
+    assert (dict(json.dumps.__kwdefaults__ or {}), json.dumps.__name__, "evil" in vars(json)) == kept
+    assert not hasattr(json.dumps, "evil")
+
+
+def test_a_function_over_live_names_gets_names_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "engine.test_onramp_code", sys.modules[__name__])
+    packer, here = "cpyspark.cloudpickle.cloudpickle\n", "cengine.test_onramp_code\n"
+    names = "__closure__ __name__ __qualname__ __module__ __defaults__ __kwdefaults__".split()
+    told = [word(one) + (word("evil") if "name" in one else b"N") for one in names]
+    own = [b"}(", word("__globals__"), b"}", word("evil"), word("yes"), b"s", *told, b"u"]
+    made = [packer, "_make_function\n(", here, "quiet.__code__\n", here, "NAMES\nNNNtR"]
+    read(packed(packer, "_function_setstate\n(", *made, b"(}", *own, b"ttR"), {})
+    assert NAMES == {"__name__": "script"}
+
+
+NAMES: dict[str, Any] = {"__name__": "script"}

@@ -19,6 +19,8 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
+import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
@@ -41,7 +43,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * What an analysed plan does, as text that is equal in every application: every operator and expression with all its arguments. Left out is what says
  * nothing about the rows: ids (numbered by first appearance), seeds the analyser drew, which files are read, the Python code (it is judged by itself),
- * the time zone (a setting of its own), line numbers, statistics. Data that stands in the plan itself counts by its bytes.
+ * the time zone (a setting of its own), line numbers, statistics. Data that stands in the plan itself counts by its bytes. What is left out although a
+ * user may have written it is collected beside the text: see `PlanTold`.
  */
 public final class PlanShape {
   /** Options of a file source that say where it lies: which files are read is told by `Sources`. */
@@ -49,9 +52,16 @@ public final class PlanShape {
       CollectionConverters.asScala(List.of("path", "paths", "basePath", "basepath")).toSeq();
 
   private final Map<Object, Integer> ids = new HashMap<>();
-  private final List<PythonFunction> functions = new ArrayList<>();
+  /** The Python code that the text leaves out, in the order in which it stands in the plan, with what the plan calls it. */
+  final List<Map.Entry<String, PythonFunction>> functions = new ArrayList<>();
+  /** Functions of Java and Scala, with what the plan calls them: the text has their class. */
+  final List<Map.Entry<String, Object>> compiled = new ArrayList<>();
+  /** Seeds, and names that were masked and that Spark did not make up. */
+  final Seeds seeds = new Seeds();
+  final ChosenNames names = new ChosenNames();
+  private String called = "";
 
-  private PlanShape() {}
+  PlanShape() {}
 
   /** Hash of the shape. */
   public static String of(LogicalPlan plan) {
@@ -60,23 +70,20 @@ public final class PlanShape {
 
   /** The shape itself, for a person who asks why two are not equal. */
   public static String text(LogicalPlan plan) {
-    StringBuilder out = new StringBuilder();
-    new PlanShape().write(plan, out);
-    return out.toString();
+    return textOf(plan);
   }
 
-  /** The Python code that the shape leaves out, in the order in which it stands in the plan. */
-  public static List<PythonFunction> functions(LogicalPlan plan) {
-    PlanShape shape = new PlanShape();
-    shape.write(plan, new StringBuilder());
-    return shape.functions;
+  static String textOf(Object part) {
+    StringBuilder out = new StringBuilder();
+    new PlanShape().write(part, out);
+    return out.toString();
   }
 
   static String hash(String text) {
     return HexFormat.of().formatHex(sha256().digest(text.getBytes(StandardCharsets.UTF_8)), 0, 8);
   }
 
-  private static MessageDigest sha256() {
+  static MessageDigest sha256() {
     try {
       return MessageDigest.getInstance("SHA-256");
     } catch (NoSuchAlgorithmException e) {
@@ -84,15 +91,16 @@ public final class PlanShape {
     }
   }
 
-  private void write(Object value, StringBuilder out) {
+  void write(Object value, StringBuilder out) {
     if (value == null || value instanceof Number || value instanceof Boolean) {
       out.append(value);
     } else if (value instanceof PythonFunction function) {
-      functions.add(function);
+      functions.add(Map.entry(called, function));
       out.append('_');
     } else if (value instanceof QueryContext || value instanceof Metadata) {
       out.append('_');
     } else if (value instanceof String text) {
+      names.met(text, masked(text));
       out.append('"').append(masked(text)).append('"');
     } else if (value instanceof ExprId id) {
       out.append('#').append(number(id));
@@ -101,6 +109,7 @@ public final class PlanShape {
     } else if (value instanceof byte[] bytes) {
       out.append(HexFormat.of().formatHex(bytes));
     } else if (value instanceof CatalogTable table) {
+      names.met(table.identifier().toString(), masked(table.identifier().toString()));
       out.append(masked(table.identifier().toString()));
     } else if (value instanceof HadoopFsRelation files) {
       out.append(files.fileFormat().getClass().getName());
@@ -122,6 +131,9 @@ public final class PlanShape {
     } else if (isText(value)) {
       out.append(value);
     } else {
+      if (JvmCode.isFunction(value)) {
+        compiled.add(Map.entry(called, value));
+      }
       out.append(name(value));
     }
   }
@@ -139,23 +151,40 @@ public final class PlanShape {
   }
 
   /** The class; one made at run time has a number in its name that says nothing. */
-  private static String name(Object value) {
+  static String name(Object value) {
     String name = value.getClass().getName();
     int made = name.indexOf("$$Lambda");
     return made < 0 ? name : name.substring(0, made);
   }
 
   private void product(Product product, StringBuilder out) {
+    String outside = called;
+    if (product instanceof PythonFuncExpression python) {
+      called = python.name();
+    } else if (product instanceof ScalaUDF jvm) {
+      called = jvm.udfName().isDefined() ? jvm.udfName().get() : "";
+    }
+    seeds.look(product);
+    if (JvmCode.isFunction(product)) {
+      compiled.add(Map.entry(called, product));
+    }
     out.append(name(product)).append('(');
     if (product instanceof NamedExpression named) {
       write(named.exprId(), out);
     }
     for (int i = 0; i < product.productArity(); i++) {
       out.append(',');
-      if (says(product, i)) {
+      if (!says(product, i)) {
+        continue;
+      }
+      if (product instanceof NamedExpression named && product.productElement(i) instanceof String text) {
+        names.met(named, text, masked(text));
+        out.append('"').append(masked(text)).append('"');
+      } else {
         write(product.productElement(i), out);
       }
     }
+    called = outside;
     out.append(')');
     if (product instanceof CTERelationDef definition) {
       out.append("cte").append(number(definition.id()));
@@ -187,7 +216,7 @@ public final class PlanShape {
   }
 
   /** Names that Spark or PySpark made up: for a view of a DataFrame in SQL text, for a column after its id or its seed, for a variable of a function. */
-  private static String masked(String text) {
+  static String masked(String text) {
     String made =
         text.replaceAll("_pyspark_[0-9a-f]+", "_pyspark_")
             .replaceAll("(\\w)#\\d+L?", "$1#")

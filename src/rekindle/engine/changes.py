@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rekindle.master.opening import changed_parts, part_kind
+
 HASH = "#"
-CODE_KINDS = frozenset({"code", "helper"})
-VALUE_KINDS = {"constant": "the constant", "closure": "the closed-over", "default": "the default of"}
+CODE_KINDS = frozenset({"code", "helper", "udf"})
+VALUE_KINDS = {
+    "constant": "the constant",
+    "closure": "the closed-over",
+    "default": "the default of",
+    "attribute": "the attribute",
+}
+NAMED_BY_CODE = frozenset({"code", "helper", "package", "compiled", "environment", "unjudged", *VALUE_KINDS})
 
 
 def describe_change(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """What changed, part by part; empty if nothing did."""
-    changed = sorted(part for part in old.keys() | new.keys() if old.get(part) != new.get(part))
+    changed = list(changed_parts(dict(old), dict(new)))
     if _release(old) != _release(new):
         # Another Python compiles the same code to something else: its text says nothing.
-        changed = [part for part in changed if _kind(part) not in CODE_KINDS]
+        changed = [part for part in changed if part_kind(part) not in CODE_KINDS]
+    if any(part_kind(part) in NAMED_BY_CODE for part in changed):
+        # What Spark is given changed with it, and tells less.
+        changed = [part for part in changed if part_kind(part) != "udf"]
     return [_sentence(part, old.get(part, ""), new.get(part, "")) for part in changed]
 
 
 def _release(fingerprint: Mapping[str, str]) -> str:
     return fingerprint.get("python", "").rpartition(".")[0]
-
-
-def _kind(part: str) -> str:
-    return "" if part.startswith("spark.") else part.partition(".")[2].partition(":")[0]
 
 
 def _sentence(part: str, old: str, new: str) -> str:
@@ -38,12 +45,20 @@ def _sentence(part: str, old: str, new: str) -> str:
             return f"the code of {step} changed"
         case "helper":
             return f"{name}, which {step} uses, {_happened(old, new)}"
-        case "constant" | "closure" | "default":
+        case "constant" | "closure" | "default" | "attribute":
             return f"{VALUE_KINDS[kind]} {name} of {step} {_happened(old, new)}{_values(old, new)}"
         case "package":
             return f"package {name}, which {step} uses: {old or 'not used'} -> {new or 'not used'}"
         case "parameter":
             return f"the parameter {name} of {step} {_happened(old, new)}{_values(old, new)}"
+        case "udf":
+            return f"the Python function {name or 'without a name'} in the plan of {step} {_happened(old, new)}"
+        case "jvm":
+            return f"the Java or Scala function {name or 'without a name'} in the plan of {step} {_happened(old, new)}"
+        case "compiled":
+            return f"the compiled module {name}, which {step} uses, {_happened(old, new)}"
+        case "environment":
+            return f"the environment variable {name}, which {step} asks for, {_happened(old, new)}{_values(old, new)}"
         case "unjudged":
             what = (new or old).partition(" ")[0]
             return f"{name} of {step} cannot be compared: it is a {what}; make it inside the function"
@@ -57,6 +72,10 @@ def _of_the_group(part: str, old: str, new: str) -> str:
             return f"the input changed{_values(_without_digest(old), _without_digest(new))}"
         case "python" | "pyspark" | "java":
             return f"{part}: {old or 'unknown'} -> {new or 'unknown'}"
+        case "seeds":
+            return f"the seeds changed: {old or 'none'} -> {new or 'none'}"
+        case "names":
+            return "the names of columns or tables changed"
         case _:
             return f"the {part} {_happened(old, new)}{_values(old, new)}"
 

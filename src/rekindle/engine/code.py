@@ -5,44 +5,67 @@ Parts of a function
 - `code`: what it does. `helper:NAME`: the same of each function and class of the user's own that it can reach, through
   names, closures, defaults, containers, `partial`, methods, decorators and Spark's udf objects.
 - `constant:NAME`, `closure:NAME`, `default:NAME`: values it can see. Numbers stand as they are, all else as a hash.
+  `attribute:NAME`: what hangs on a function, or on a class under a name with underscores around it.
+- `environment:NAME`: a variable of the environment that it asks for by a name that stands in it.
 - `package:NAME`: the version of each installed package it names. Their code is not looked into.
+- `compiled:NAME`: the bytes of a compiled module of the user's own.
 - `unjudged:NAME`: a value that cannot be compared with one of another process. It counts as changed in every new
   process, because unknown is not equal: make such a thing inside the function, where it is code.
 
 Comments, documentation, annotations, decorators, blank lines and where a function stands do not count. What counts is
 the code that runs: if its file says something else by now, the compiled form is taken. Names are relative to the module
-of the function, so that a file is the same whether it was run or imported.
+of the function, so that a file is the same whether it was run or imported, and paths to the folder of its file (see
+surroundings.py). A function that looks names up while it runs (`getattr`, `import_module`) is taken to use all that the
+modules it names define.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import importlib
 import importlib.util
+import os
 import re
 import secrets
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from rekindle.engine.compiled import compiled_module
 from rekindle.engine.installed import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
 from rekindle.engine.source import Import, Loads, loads_of, text_of
-from rekindle.engine.values import CODE, Code, Text, Unjudged
+from rekindle.engine.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
+from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of
 
 ROOT = "code"
 # Names whose value is another one in a pruned retry or in another Spark task: never retried by pruning.
 TASK_BOUND = frozenset({"TaskContext", "BarrierTaskContext"})
 MODULE_NAMES = frozenset("__name__ __file__ __doc__ __spec__ __package__ __loader__ __builtins__ __path__".split())
+# What Python itself, and the packages that make classes, put into a class: made from what is judged by itself.
+CLASS_NAMES = frozenset(
+    "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __annotate__ __annotate_func__ __hash__ "
+    "__annotations_cache__ __firstlineno__ __static_attributes__ __slots__ __slotnames__ __abstractmethods__ "
+    "__parameters__ __orig_bases__ __type_params__ __match_args__ __dataclass_fields__ __dataclass_params__ "
+    "__classcell__ __protocol_attrs__ __non_callable_proto_members__ __class_vars__ __signature__ _abc_impl".split()
+)
+PYDANTIC = "__pydantic_"
+PYDANTIC_JUDGED = frozenset({"__pydantic_fields__", "__pydantic_decorators__"})
+LOOKS_UP = frozenset("getattr vars eval exec globals __import__ __dict__ import_module attrgetter methodcaller".split())
+LOOKS_UP_HERE = frozenset({"eval", "exec", "globals"})
+IMPORTS = frozenset({"import_module", "__import__"})
+MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?")
 NUMBER = re.compile(r"-?[\d.e+-]+|True|False|None")
 NUMBER_CHARACTERS_MAX = 40
 THIS_PROCESS = secrets.token_hex(4)
 
 
-def parts(function: Callable[..., Any]) -> dict[str, str]:
-    """The parts of a callable: equal for code that does the same, each different when what it names changed."""
+def parts(function: Any) -> dict[str, str]:
+    """The parts of a callable, or of what was read of one: equal for code that does the same, each different when what
+    it names changed."""
     return dict(sorted(_Walk(function).parts.items()))
 
 
@@ -81,14 +104,18 @@ class _Walk:
         self._taken: Counter[str] = Counter()
         self._todo: deque[tuple[FunctionType | type, str]] = deque()
         self._packages: set[str] = set()
-        self._text = Text(self._label)
+        self._folders = Folders()
+        self._file = ""
+        self._text = Text(self._label, lambda text: self._folders.placed(text, self._file), self._met)
         self._home = _module_of(_innermost(root))
         if isinstance(root, FunctionType):
             self._open(root, ROOT)
         else:
+            self._file = _file_of(_innermost(root))
             self._note(ROOT, "", root)
         while self._todo:
             found, label = self._todo.popleft()
+            self._file = _file_of(found)
             if isinstance(found, type):
                 self._class(found, label)
             else:
@@ -110,6 +137,7 @@ class _Walk:
             self._module(found, frozenset(vars(found)), [])
             return self._labels[id(found)][1]
         module = _module_of(found)
+        self._met(module)
         if is_users_function(found) if isinstance(found, FunctionType) else is_users_module(module):
             return self._open(found, self._free_name(module, _name_of(found)))
         self._packages.add(top_of(module))
@@ -123,13 +151,33 @@ class _Walk:
         self._taken[name] += 1
         return name if self._taken[name] == 1 else f"{name}#{self._taken[name]}"
 
+    def _met(self, module: str) -> None:
+        if module and (found := compiled_module(module)):
+            self.parts[f"compiled:{module}"] = found
+
     def _wrapped(self, function: FunctionType) -> str:
-        """What a function of a package, such as Spark's udf objects and most decorators, holds of the user's."""
-        held = [vars(function).get(name) for name in ("func", "__wrapped__")]
+        """What a function of a package, such as Spark's udf objects and most decorators, holds of the user's; then all
+        else that it holds too."""
+        own = vars(function)
+        if own.get("registry") is not None and _module_of(function) == "functools":
+            return f"({self._text.of(own['registry'])})"  # singledispatch: its cache is of this process.
+        held = [own.get(name) for name in ("func", "__wrapped__")]
         held += [value for _, value in _closure(function)]
+        held = [getattr(one, "func", None) if class_of(one).startswith("pyspark.") else one for one in held]
         inner = sorted({self._label(one) for one in held if isinstance(one, FunctionType)})
-        kind = [str(vars(function)[name]) for name in ("evalType", "returnType") if name in vars(function)]
+        others = [one for one in held if one is not None and not isinstance(one, FunctionType)]
+        if any(map(_is_users, held)):
+            inner += sorted({self._held(one) for one in others})
+        kind = [str(own[name]) for name in ("evalType", "returnType") if name in own]
         return f"({', '.join(inner + kind)})" if inner else ""
+
+    def _held(self, value: Any) -> str:
+        try:
+            return self._text.of(value)
+        except Unjudged as what:
+            if not _is_users(value):
+                return str(what)  # Of the package's own: it counts by its version.
+            raise
 
     def _function(self, function: FunctionType, label: str) -> None:
         loads = loads_of(function.__code__)
@@ -137,33 +185,65 @@ class _Walk:
         is_home = _module_of(function) == self._home
         inside = "" if label == ROOT else f"{label.partition(':')[2]}."
         bound: list[str] = []
-        for name in sorted(loads.names - MODULE_NAMES):
-            if name in function.__globals__:
-                shown_name = name if is_home else f"{_module_of(function)}.{name}"
-                self._value(f"constant:{shown_name}", name, function.__globals__[name], loads, bound)
+        seen = {name: function.__globals__[name] for name in loads.names - MODULE_NAMES if name in function.__globals__}
+        for name, value in sorted(seen.items()):
+            shown_name = name if is_home else f"{_module_of(function)}.{name}"
+            self._value(f"constant:{shown_name}", name, value, loads, bound)
         for one in loads.imports:
             self._import(one, function, loads, bound)
         for name, value in _closure(function):
             self._value(f"closure:{inside}{name}", name, value, loads, bound)
         for name, value in _defaults(function):
             self._value(f"default:{inside}{name}", name, value, loads, bound)
+        for name, value in sorted(vars(function).items()):
+            if not name.startswith("__"):
+                self._note(f"attribute:{inside}{name}", f"{inside}{name}", value)
+        values = [*seen.values(), *(value for _, value in _closure(function))]
+        words = loads.strings | {value for value in values if isinstance(value, str)}
+        self._looked_up(function, loads, words, inside, bound)
+        if not ASKS_ENVIRONMENT.isdisjoint(_all_names(loads)) or any(
+            is_environment(value) or value is os.getenv for value in values
+        ):
+            for name, held in environment(words).items():
+                self.parts[f"environment:{name}"] = shown(held)
         self.parts[label] = hashed("\0".join((text_of(function), *bound)))
+
+    def _looked_up(
+        self, function: FunctionType, loads: Loads, words: frozenset[str], inside: str, bound: list[str]
+    ) -> None:
+        """What a function finds by a name that is known only when it runs: modules that it imports so, and its own."""
+        asked = _all_names(loads)
+        if not LOOKS_UP_HERE.isdisjoint(loads.names):
+            self._all_of(function.__globals__, _module_of(function), bound)
+        if IMPORTS.isdisjoint(asked):
+            return
+        found = sorted({name for word in words for name in _modules_named(word)})
+        for name in found:
+            self._import(Import(name, 0, ()), function, loads, bound)
+        if not found:
+            self.parts[f"unjudged:{inside}import_module"] = f"module {THIS_PROCESS}"
 
     def _class(self, found: type, label: str) -> None:
         bound = [f"base={self._label(base)}" for base in found.__bases__]
+        if is_users_module(_module_of(type(found))):
+            bound.append(f"metaclass={self._label(type(found))}")
         inside = label.partition(":")[2]
         for name, value in sorted(vars(found).items()):
-            is_pythons = name.startswith("_") and name.endswith("_")
+            is_around = name.startswith("_") and name.endswith("_")
             if isinstance(value, FunctionType | classmethod | staticmethod | property) or not (
-                is_pythons or name == "_abc_impl"
+                is_around or name == "_abc_impl"
             ):
                 self._value(f"constant:{inside}.{name}", name, value, None, bound)
+            elif _is_judged(found, name):
+                self._note(f"attribute:{inside}.{name}", f"{inside}.{name}", value)
         self.parts[label] = hashed("\0".join(bound))
 
     def _value(self, part: str, name: str, value: Any, loads: Loads | None, bound: list[str]) -> None:
         """A value that a function or class can see: code belongs to whoever names it, all else is a part by itself."""
         if isinstance(value, ModuleType) and loads is not None:
             self._module(value, loads.attributes, bound)
+            if is_users_module(value.__name__) and not LOOKS_UP.isdisjoint(_all_names(loads)):
+                self._all_of(vars(value), value.__name__, bound)
         elif isinstance(value, CODE):
             bound.append(f"{name}={self._label(value)}")
         else:
@@ -181,6 +261,7 @@ class _Walk:
         if not is_users_module(name):
             self._packages.add(top_of(name))
             return
+        self._met(name)
         asked = sorted(wanted & vars(module).keys() - MODULE_NAMES) or _own_names(module)
         for one in asked:
             value = vars(module)[one]
@@ -189,6 +270,14 @@ class _Walk:
                     self._module(value, wanted, bound, (*seen, name))
             else:
                 self._value(f"constant:{name}.{one}", f"{name}.{one}", value, None, bound)
+
+    def _all_of(self, names: dict[str, Any], module: str, bound: list[str]) -> None:
+        """Everything that a module of the user's defines: its functions and classes, and its values."""
+        for name, value in sorted(names.items()):
+            if name in MODULE_NAMES or isinstance(value, ModuleType):
+                continue
+            if not isinstance(value, CODE) or _module_of(value) == module:
+                self._value(f"constant:{module}.{name}", f"{module}.{name}", value, None, bound)
 
     def _import(self, one: Import, function: FunctionType, loads: Loads, bound: list[str]) -> None:
         package = function.__globals__.get("__package__") or ""
@@ -202,12 +291,59 @@ class _Walk:
             bound.append(f"{name} cannot be imported: {type(error).__name__}")
             return
         self._module(module, loads.attributes | set(one.names), bound)
+        if not LOOKS_UP.isdisjoint(_all_names(loads)):
+            self._all_of(vars(module), name, bound)
 
 
 def _innermost(root: Any) -> Any:
     while isinstance(root, partial):
         root = root.func
     return root
+
+
+def _is_users(value: Any) -> bool:
+    """Is it, or does it hold at first sight, code of the user's?"""
+    if isinstance(value, FunctionType):
+        return is_users_function(value)
+    if isinstance(value, partial):
+        return _is_users(value.func)
+    if isinstance(value, MethodType):
+        return _is_users(value.__func__)
+    if isinstance(wrapped := getattr(value, "__wrapped__", None), FunctionType):
+        return _is_users(wrapped)
+    if type(value) in (list, tuple):
+        return any(map(_is_users, value))
+    if type(value) is dict:
+        return any(map(_is_users, value.values()))
+    home = value if isinstance(value, type) else type(value)
+    return home.__module__ != "builtins" and is_users_module(home.__module__)
+
+
+def _is_judged(found: type, name: str) -> bool:
+    """Does a name with underscores around it say something about what a class does?"""
+    if name.startswith(PYDANTIC):
+        return name in PYDANTIC_JUDGED
+    return name not in CLASS_NAMES and not (issubclass(found, enum.Enum) and not name.startswith("__"))
+
+
+def _modules_named(word: str) -> list[str]:
+    """The modules that a text may stand for: itself, or what is loaded below it if it ends in a dot."""
+    if not MODULE_NAME.fullmatch(word):
+        return []
+    if word.endswith("."):
+        return [name for name in list(sys.modules) if name.startswith(word)]
+    try:
+        is_found = word in sys.modules or importlib.util.find_spec(top_of(word)) is not None
+    except (ImportError, ValueError):
+        return []
+    return [word] if is_found else []
+
+
+def _file_of(found: Any) -> str:
+    if isinstance(found, FunctionType):
+        named = str(found.__globals__.get("__file__") or "")
+        return named or found.__code__.co_filename
+    return str(getattr(found, "__file__", None) or getattr(sys.modules.get(_module_of(found)), "__file__", None) or "")
 
 
 def _name_of(found: FunctionType | type) -> str:

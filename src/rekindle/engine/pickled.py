@@ -5,6 +5,9 @@ packed for the workers. Nothing in it is called or imported here. Of what it des
 nothing by being made: plain values and containers, code, functions, cells. What is named is taken as this process has
 it: it was packed here. Everything else stands as `Made`: by what, from what, with which state.
 
+Only what was made here is ever changed. Bytes that tell something to an object of this process (an item for a list, a
+state for a function) get a `Made` in its place, which says what was named and what it would be told.
+
 A function of the user's is a function again, so that `engine/code.py` tells its parts as it does for a step. One that a
 package made on the fly is `Made` with all that it holds: the user's function may be anywhere inside.
 """
@@ -23,7 +26,11 @@ from rekindle.engine.installed import is_users_function
 
 PACKERS = ("pyspark.cloudpickle", "cloudpickle")
 BROADCASTS = ("pyspark.core.broadcast", "pyspark.broadcast")
-SAYS_NOTHING = ("__module__", "__doc__", "__annotations__", "__firstlineno__", "_cloudpickle_submodules")
+SAYS_NOTHING = frozenset(
+    "__module__ __doc__ __annotations__ __firstlineno__ __static_attributes__ __slotnames__ "
+    "_cloudpickle_submodules".split()
+)
+NAMED = "what this process has under a name"
 VALUES_BYTES_MAX = 1_000_000
 
 MARK = object()
@@ -63,17 +70,17 @@ def read(packed: bytes, broadcasts: Mapping[int, bytes]) -> Any:
     return _Reader(broadcasts).read(_Reader(broadcasts).read(broadcasts[number]))
 
 
-def home_of(found: Any) -> str:
-    """The module of the first function of the user's in what was read; empty if there is none."""
+def first_function(found: Any) -> FunctionType | None:
+    """The first function of the user's in what was read."""
     todo, seen = [found], set[int]()
     while todo:
         one = todo.pop()
         if isinstance(one, FunctionType):
-            return str(one.__globals__.get("__name__", ""))
+            return one
         if id(one) not in seen:
             seen.add(id(one))
             todo += reversed(_inside(one))
-    return ""
+    return None
 
 
 def _inside(value: Any) -> list[Any]:
@@ -96,6 +103,7 @@ class _Reader:
         self.numbers: dict[int, int] = {}
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._own: dict[int, Any] = {}
 
     def read(self, packed: bytes) -> Any:
         try:
@@ -152,11 +160,28 @@ class _Reader:
     def _tuple(self) -> None:
         self._stack.append(tuple(self._marked()))
 
+    def _put(self, made: Any) -> None:
+        """Something that was made here, and may be told more."""
+        self._own[id(made)] = made
+        self._stack.append(made)
+
+    def _is_own(self, found: Any) -> bool:
+        return self._own.get(id(found)) is found
+
+    def _to_tell(self, to: Any) -> Any:
+        """What is told instead of `to`: itself if it was made here, else what stands in its place from here on."""
+        if self._is_own(to) or isinstance(to, Made):
+            return to
+        stands = Made(NAMED, to)
+        self._stack[:] = [stands if one is to else one for one in self._stack]
+        self._memo = {number: stands if one is to else one for number, one in self._memo.items()}
+        return stands
+
     def _empty_list(self) -> None:
-        self._stack.append([])
+        self._put([])
 
     def _list(self) -> None:
-        self._stack.append(self._marked())
+        self._put(self._marked())
 
     def _append(self) -> None:
         value = self._stack.pop()
@@ -166,18 +191,18 @@ class _Reader:
         self._extend(self._marked())
 
     def _extend(self, values: list[Any]) -> None:
-        to = self._stack[-1]
+        to = self._to_tell(self._stack[-1])
         if isinstance(to, Made):
             to.told.append(values)
         else:
             to.extend(values)
 
     def _empty_dict(self) -> None:
-        self._stack.append({})
+        self._put({})
 
     def _dict(self) -> None:
         items = self._marked()
-        self._stack.append(dict(zip(items[::2], items[1::2], strict=True)))
+        self._put(dict(zip(items[::2], items[1::2], strict=True)))
 
     def _set_item(self) -> None:
         value, key = self._stack.pop(), self._stack.pop()
@@ -187,7 +212,7 @@ class _Reader:
         self._update(self._marked())
 
     def _update(self, items: list[Any]) -> None:
-        to = self._stack[-1]
+        to = self._to_tell(self._stack[-1])
         pairs = list(zip(items[::2], items[1::2], strict=True))
         if isinstance(to, Made):
             to.told.append(pairs)
@@ -195,11 +220,15 @@ class _Reader:
             to.update(pairs)
 
     def _empty_set(self) -> None:
-        self._stack.append(set())
+        self._put(set())
 
     def _add_items(self) -> None:
         items = self._marked()
-        self._stack[-1].update(items)
+        to = self._to_tell(self._stack[-1])
+        if isinstance(to, Made):
+            to.told.append(set(items))
+        else:
+            to.update(items)
 
     def _frozenset(self) -> None:
         self._stack.append(frozenset(self._marked()))
@@ -222,7 +251,7 @@ class _Reader:
 
     def _build(self) -> None:
         state = self._stack.pop()
-        to = self._stack[-1]
+        to = self._to_tell(self._stack[-1])
         if not isinstance(to, Made):
             raise Unreadable(f"a state for a {type(to).__name__}")
         to.told.append(state)
@@ -234,10 +263,50 @@ class _Reader:
         if maker is complex:
             return complex(*given)
         if home.startswith(PACKERS):
-            return _unpacked(name, given)
+            return self._unpacked(name, given)
         if home in BROADCASTS and name == "_from_id":
             return self._broadcast(int(given[0]))
         return Made(maker, given)
+
+    def _unpacked(self, name: str, given: tuple[Any, ...]) -> Any:
+        match name:
+            case "_make_empty_cell" | "_make_cell":
+                cell = CellType(*given)
+                self._own[id(cell)] = cell
+                return cell
+            case "_make_function":
+                return self._function(*given)
+            case "_function_setstate" | "_class_setstate":
+                to, state = given
+                return self._tell(self._to_tell(to), state)
+            case _:
+                return _described(name, given)
+
+    def _function(self, code: CodeType, names: dict[str, Any], name: Any, defaults: Any, closure: Any) -> Any:
+        """Over names and cells of its own: it is told more of them later."""
+        own_names = names if self._is_own(names) else dict(names)
+        cells = None if closure is None else tuple(one if self._is_own(one) else _copied(one) for one in closure)
+        made = FunctionType(code, own_names, name, defaults, cells)
+        if not is_users_function(made):
+            return Made(code.co_qualname, _plain(code))
+        self._own[id(made)] = made
+        for cell in cells or ():
+            self._own[id(cell)] = cell
+        return made
+
+    def _tell(self, to: Any, state: Any) -> None:
+        """A function is told what it sees and what it is called, a class what it consists of."""
+        if isinstance(to, Made):
+            to.told.append([_says(one) for one in state])
+            return
+        more, own = state
+        vars(to).update(more)
+        to.__globals__.update(own["__globals__"])
+        for mine, cell in zip(to.__closure__ or (), own["__closure__"] or (), strict=True):
+            if (value := _held(cell)) is not MARK:
+                mine.cell_contents = value
+        for name in ("__name__", "__qualname__", "__module__", "__defaults__", "__kwdefaults__"):
+            setattr(to, name, own[name])
 
     def _broadcast(self, number: int) -> Made:
         """A broadcast variable counts by its value, and a large one by its bytes: its number is another one in each
@@ -289,22 +358,14 @@ def _module(name: str) -> ModuleType:
     return sys.modules[name]
 
 
-def _unpacked(name: str, given: tuple[Any, ...]) -> Any:
-    """What the packer's own makers would make. A class is told a number that is another one in each process, and the
-    name of its module: both say nothing."""
+def _described(name: str, given: tuple[Any, ...]) -> Any:
+    """What the packer's own makers would make, beside functions and cells. A class is told a number that is another one
+    in each process, and the name of its module: both say nothing."""
     match name:
         case "_builtin_type":
             return getattr(types, given[0])
         case "subimport":
             return _module(given[0])
-        case "_make_empty_cell":
-            return CellType()
-        case "_make_cell":
-            return CellType(*given)
-        case "_make_function":
-            return _function(*given)
-        case "_function_setstate" | "_class_setstate":
-            return _tell(*given)
         case "_make_skeleton_class":
             kind, called, bases, more, *_ = given
             return Made("class", (kind, called, bases, _telling(more)))
@@ -317,30 +378,10 @@ def _unpacked(name: str, given: tuple[Any, ...]) -> Any:
             return Made(name, given)
 
 
-def _function(code: CodeType, names: dict[str, Any], name: Any, defaults: Any, closure: Any) -> Any:
-    made = FunctionType(code, names, name, defaults, closure)
-    return made if is_users_function(made) else Made(code.co_qualname, _plain(code))
-
-
 def _plain(code: CodeType) -> list[Any]:
     """What code does, without where it stands."""
     inner = [_plain(one) if isinstance(one, CodeType) else one for one in code.co_consts]
     return [code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
-
-
-def _tell(to: Any, state: Any) -> None:
-    """A function is told what it sees and what it is called, a class what it consists of."""
-    if isinstance(to, Made):
-        to.told.append([_says(one) for one in state])
-        return
-    more, own = state
-    vars(to).update(more)
-    to.__globals__.update(own["__globals__"])
-    for mine, cell in zip(to.__closure__ or (), own["__closure__"] or (), strict=True):
-        if (value := _held(cell)) is not MARK:
-            mine.cell_contents = value
-    for name in ("__name__", "__qualname__", "__module__", "__defaults__", "__kwdefaults__"):
-        setattr(to, name, own[name])
 
 
 def _says(state: Any) -> Any:
@@ -354,6 +395,11 @@ def _says(state: Any) -> Any:
 
 def _telling(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if name not in SAYS_NOTHING}
+
+
+def _copied(cell: CellType) -> CellType:
+    value = _held(cell)
+    return CellType() if value is MARK else CellType(value)
 
 
 def _held(cell: CellType) -> Any:

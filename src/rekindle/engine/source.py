@@ -10,7 +10,7 @@ import ast
 import dis
 import linecache
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FunctionType
@@ -36,6 +36,7 @@ class Loads:
     names: frozenset[str]
     attributes: frozenset[str]
     imports: tuple[Import, ...]
+    strings: frozenset[str] = frozenset()
 
 
 def text_of(function: FunctionType) -> str:
@@ -51,7 +52,9 @@ def loads_of(code: CodeType) -> Loads:
     names: set[str] = set()
     attributes: set[str] = set()
     imports: list[Import] = []
+    strings: set[str] = set()
     for inner in _codes(code):
+        strings |= _strings(inner.co_consts)
         steps = list(dis.get_instructions(inner))
         for number, step in enumerate(steps):
             if step.opname in GLOBALS:
@@ -61,7 +64,17 @@ def loads_of(code: CodeType) -> Loads:
                 imports.append(Import(step.argval, int(level or 0), tuple(wanted or ())))
             elif step.opcode in dis.hasname:
                 attributes.add(step.argval)
-    return Loads(frozenset(names), frozenset(attributes), tuple(imports))
+    return Loads(frozenset(names), frozenset(attributes), tuple(imports), frozenset(strings))
+
+
+def _strings(values: Iterable[object]) -> set[str]:
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, tuple | frozenset):
+            found |= _strings(value)
+    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -3,25 +3,35 @@ that nobody knows.
 
 What can be taken apart can be judged: containers by what they hold, other objects by the class and the state from which
 a copy would be made. Functions, classes and modules are handed to `label`, which answers with a name and looks into
-them itself. Objects that belong to Spark count by their class, because the plan shows what they do; loggers and locks
-too, because they change no row. What cannot be taken apart (a connection, a generator) is `Unjudged`.
+them itself. Objects that belong to Spark count by their class, because the plan shows what they do; loggers, locks and
+streams too, because they change no row, and what holds its content weakly, because no row can rely on it. What cannot
+be taken apart (a connection, a generator) is `Unjudged`.
 """
 
 from __future__ import annotations
 
 import copyreg
 import functools
+import io
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import is_dataclass
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
+from pathlib import PurePath
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType, NoneType
 from typing import Any
+
+from rekindle.engine.compiled import compiled_library
+from rekindle.engine.surroundings import is_environment
 
 PLAIN = (NoneType, bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 CODE = (FunctionType, type, ModuleType)
 CHANGE_NO_ROW = frozenset(
     "logging.Logger logging.RootLogger logging.LoggerAdapter _thread.lock _thread.RLock _thread._local threading.local "
-    "_thread._RLock builtins.member_descriptor builtins.getset_descriptor collections._tuplegetter".split()
+    "_thread._RLock builtins.member_descriptor builtins.getset_descriptor collections._tuplegetter _queue.SimpleQueue "
+    "weakref.WeakKeyDictionary weakref.WeakValueDictionary _weakrefset.WeakSet weakref.ReferenceType".split()
 )
+OPEN_FILES = (io.TextIOWrapper, io.BufferedIOBase, io.RawIOBase)
+IN_MEMORY = (io.StringIO, io.BytesIO)
 Code = FunctionType | type | ModuleType
 
 
@@ -32,12 +42,22 @@ class Unjudged(Exception):
 class Text:
     """Makes the text of values; remembers what it is inside of, so that a value that holds itself ends."""
 
-    def __init__(self, label: Callable[[Code], str]) -> None:
+    def __init__(
+        self,
+        label: Callable[[Code], str],
+        placed: Callable[[str], str] = lambda text: text,
+        met: Callable[[str], None] = lambda module: None,
+    ) -> None:
+        """`placed` tells a path without the machine's part of it; `met` hears the module of whatever is not Python."""
         self._label = label
+        self._placed = placed
+        self._met = met
         self._open: list[int] = []
 
     def of(self, value: Any) -> str:
         """The text of a value. Raises `Unjudged`."""
+        if type(value) is str:
+            return repr(self._placed(value))
         if type(value) in PLAIN:
             return repr(value)
         if isinstance(value, CODE):
@@ -53,6 +73,8 @@ class Text:
             self._open.pop()
 
     def _taken_apart(self, value: Any) -> str:
+        if is_environment(value):
+            return "os.environ"
         match value:
             case list() | tuple() if type(value) in (list, tuple):
                 return self._many(type(value).__name__, value)
@@ -70,7 +92,14 @@ class Text:
                 return self._many("cached_property", (value.func,))
             case MethodType():
                 return self._many("method", (value.__func__, value.__self__))
+            case MappingProxyType():
+                return self._many("mappingproxy", (dict(value),))
+            case ContextVar():
+                return self._many("ContextVar", (value.name, value.get(None)))
+            case PurePath() if (placed := self._placed(str(value))) != str(value):
+                return f"{class_of(value)}({placed!r})"
             case BuiltinFunctionType() if value.__self__ is None or isinstance(value.__self__, ModuleType):
+                self._met(str(value.__module__))
                 return f"{value.__module__}.{value.__qualname__}"
         return self._object(value)
 
@@ -81,15 +110,31 @@ class Text:
         name = class_of(value)
         if name in CHANGE_NO_ROW:
             return name
+        if isinstance(value, OPEN_FILES) and not isinstance(value, IN_MEMORY):
+            return self._file(value)
+        if name in ("ctypes.CDLL", "ctypes.PyDLL"):
+            return f"{name}({compiled_library(value)})"
+        self._met(str(getattr(value, "__module__", "")))
         top = name.partition(".")[0]
         if top in ("pyspark", "py4j") and ".types." not in name:
             return self._of_spark(value, name)
         if top == "rekindle" and not is_dataclass(value):
             return name
+        if name == "functools._lru_cache_wrapper":
+            return self._many(name, (value.__wrapped__,))
         wrapped = getattr(value, "__wrapped__", None)
-        if isinstance(wrapped, FunctionType):
-            return self._many(name, (wrapped,))
-        return self._many(self._label(type(value)), _state(value))
+        try:
+            return self._many(self._label(type(value)), _state(value))
+        except Unjudged:
+            if isinstance(wrapped, FunctionType):
+                return self._many(self._label(type(value)), (wrapped,))
+            raise
+
+    def _file(self, value: Any) -> str:
+        """What a file that is open for writing is called changes no row; one that is read is known by its name."""
+        mode = str(getattr(value, "mode", ""))
+        is_read = "r" in mode and isinstance(getattr(value, "name", None), str)
+        return f"open file({self._placed(value.name)!r})" if is_read else "open file"
 
     def _of_spark(self, value: Any, name: str) -> str:
         if name.endswith("broadcast.Broadcast"):

@@ -36,6 +36,9 @@ from rekindle.model.because import CodeChanged
 from rekindle.model.kinds import FailureDomain
 
 INPUT_PART = "input"
+IDENTITY = "identity"
+# Kinds of parts that fingerprints did not have before they had the part IDENTITY.
+ADDED = frozenset({"attribute", "compiled", "environment", "jvm", "names", "seeds", "udf"})
 
 
 def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
@@ -105,8 +108,22 @@ def close_run(draft: Draft, stimulus: CloseRun) -> None:
 
 
 def changed_parts(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:
-    """The names of the parts that differ, or stand in only one of the two."""
-    return tuple(sorted(part for part in old.keys() | new.keys() if old.get(part) != new.get(part)))
+    """The names of the parts that differ, or stand in only one of the two.
+
+    A run that an earlier release started has no parts of the kinds in `ADDED`: whether these changed since is unknown,
+    and they do not count for it. All its own parts are compared as ever, so that nothing it could notice is hidden; and
+    what it could not notice, it notices no more than before. A run that was started since tells so in `IDENTITY`."""
+    differing = {part for part in old.keys() | new.keys() if old.get(part) != new.get(part)} - {IDENTITY}
+    if IDENTITY not in old and IDENTITY in new:
+        differing = {part for part in differing if part in old or part_kind(part) not in ADDED}
+    return tuple(sorted(differing))
+
+
+def part_kind(part: str) -> str:
+    """`udf` for `step.udf:name`, `seeds` for `seeds`; empty for a setting."""
+    if part.startswith("spark."):
+        return ""
+    return (part.partition(".")[2] or part).partition(":")[0]
 
 
 def _refuse_closed(state: RunState) -> None:

@@ -2,13 +2,21 @@
 
 | part | what it tells |
 | --- | --- |
-| `plan` | the analysed plan: operators, expressions, columns, rows that stand in it; no ids, drawn seeds or files |
+| `plan` | the analysed plan: operators, expressions, columns, rows that stand in it; no ids, seeds or files |
+| `seeds` | those in it that somebody wrote; of a frame that was made elsewhere also those that may have been drawn |
+| `names` | names in it that look as if Spark had made them up, and that somebody chose |
 | `layout` | keys and number of partitions; `splits` where the cut of a scan numbers them |
 | `input` | what is read from outside, pinned (see sources.py) |
 | `spark.…` | each setting that changes values and is not at its default; the session's time zone always |
 | `python`, `pyspark`, `java` | versions, and Java's language |
 | `STEP.code`, `STEP.helper:…`, `STEP.constant:…`, `STEP.package:…` | the code of each member (see engine/code.py) |
 | `STEP.parameter:NAME` | the parameters of the run that the member asks for |
+| `STEP.udf:NAME` | Python functions as the plan of the kept step has them, with all that they hold |
+| `STEP.jvm:NAME` | functions of Java and Scala in that plan, by the bytes of their classes |
+| `identity` | which of these parts there can be: see `ADDED` in master/opening.py |
+
+Code is judged twice: by the functions that the user's names lead to, and by what Spark is given. If either says that it
+changed, it changed.
 
 A value is plain text where that is short and tells no secret and no path of this machine, else a hash: hashes begin
 with `#`. Settings that only change how fast, or in which order, something is computed are not listed: where order
@@ -27,11 +35,15 @@ from pyspark import __version__ as pyspark_version
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.code import hashed, parts
+from rekindle.engine.spark.packed import Told, functions_told, told
+from rekindle.engine.spark.script import Given
 from rekindle.engine.spark.session import jvm
 from rekindle.engine.spark.sources import pin, settings
 from rekindle.engine.values import Text, Unjudged
+from rekindle.master.opening import IDENTITY
 
 INPUT = "input"
+IDENTITY_PARTS = "2"
 TIME_ZONE = "spark.sql.session.timeZone"
 # A host's own name for it is no difference: the default is the zone of whatever host the driver runs on.
 UTC = frozenset("UTC Etc/UTC UCT Etc/UCT Z Zulu Etc/Zulu Universal Etc/Universal GMT Etc/GMT".split())
@@ -107,13 +119,15 @@ class Kept:
 
 def fingerprints(kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
     """Kept step to its parts."""
-    return {name: fingerprint(group) for name, group in kept.items()}
+    return {name: fingerprint(group, name) for name, group in kept.items()}
 
 
-def fingerprint(group: Kept) -> dict[str, str]:
+def fingerprint(group: Kept, name: str) -> dict[str, str]:
     """The parts of one kept step."""
     spark = group.frame.sparkSession
-    found = {"plan": plan_shape(group.frame), "layout": _layout(group), **value_settings(spark), **versions(spark)}
+    plan = told(group.frame)
+    found = {"plan": f"#{plan.shape}", "layout": _layout(group), **value_settings(spark), **versions(spark)}
+    found |= _beside_the_shape(plan, group, name)
     read = str(pin(group.frame))
     if read:
         found[INPUT] = read
@@ -122,8 +136,27 @@ def fingerprint(group: Kept) -> dict[str, str]:
     for member in group.members:
         for part, value in parts(member.function).items():
             found[f"{member.name}.{part}"] = value
-        for name, given in member.parameters.items():
-            found[f"{member.name}.parameter:{name}"] = _parameter(name, given)
+        for parameter, given in member.parameters.items():
+            found[f"{member.name}.parameter:{parameter}"] = _parameter(parameter, given)
+    return found
+
+
+def _beside_the_shape(plan: Told, group: Kept, name: str) -> dict[str, str]:
+    """What the shape leaves out. A frame that was made elsewhere is told by its functions already; that a seed in it
+    was drawn cannot be seen by its code, because there is none: what nobody can tell is a change."""
+    is_given = any(isinstance(member.function, Given) for member in group.members)
+    found = {IDENTITY: IDENTITY_PARTS}
+    seeds = ", ".join(plan.seeds + plan.unsure if is_given else plan.seeds)
+    if seeds:
+        found["seeds"] = seeds if len(seeds) <= PLAIN_CHARACTERS_MAX else hashed(seeds)
+    if plan.names:
+        found["names"] = hashed("\0".join(plan.names))
+    compiled: dict[str, str] = {}
+    for called, code in plan.compiled:
+        compiled[called] = compiled.get(called, "") + code
+    found |= {f"{name}.jvm:{called}": hashed(code) for called, code in compiled.items()}
+    if not is_given:
+        found |= {f"{name}.{part}": value for part, value in functions_told(plan.commands).items()}
     return found
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.pickled import Unreadable, home_of, read
+from rekindle.engine.pickled import Unreadable
 from rekindle.engine.port import Engine
 from rekindle.engine.spark import cuts
 from rekindle.engine.spark.engine import SparkEngine
-from rekindle.engine.spark.session import attach, in_session, jvm
+from rekindle.engine.spark.packed import Command, home_of, told
+from rekindle.engine.spark.session import attach, in_session
 from rekindle.errors import GraphRefused
 from rekindle.master.commands import Input
 from rekindle.master.state import Segment
@@ -33,7 +33,7 @@ class Given:
     functions: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        self.__module__ = home_of(self.functions)
+        self.__module__, self.__file__ = home_of(self.functions)
 
     def __call__(self, spark: SparkSession) -> DataFrame:
         return in_session(self.frame, spark)
@@ -69,25 +69,19 @@ def opened(engine: Engine, step: str, segments: Sequence[Segment], session: Spar
 
 def _functions(frame: DataFrame, name: str, place: str) -> tuple[Any, ...]:
     """What the plan holds of Python, each once, in the order of the plan."""
-    java = jvm(frame.sparkSession).rekindle.spark
     found: dict[bytes, Any] = {}
-    for function in java.PlanShape.functions(frame._jdf.queryExecution().analyzed()):
-        command = bytes(java.PythonCode.command(function))
-        if command not in found:
-            rows = (line.split("\t", 1) for line in str(java.PythonCode.broadcasts(function)).splitlines())
-            broadcasts = {int(number): Path(path).read_bytes() for number, path in rows}
-            found[command] = _function(command, broadcasts, name, place)
+    for command in told(frame).commands:
+        if command.packed not in found:
+            found[command.packed] = _function(command, name, place)
     return tuple(found.values())
 
 
-def _function(command: bytes, broadcasts: dict[int, bytes], name: str, place: str) -> Any:
-    """A command is the function, with the type of what it returns where Spark must know it: the plan tells that too."""
+def _function(command: Command, name: str, place: str) -> Any:
     try:
-        made = read(command, broadcasts)
+        return command.function()
     except Unreadable as error:
         raise GraphRefused(
             f"{place}: a Python function in the plan of {name} cannot be read ({error}), so that nobody can tell "
             "whether it is the one that ran before",
             hint="keep the result before it and the result after it; or write both as steps of an rk.Pipeline",
         ) from error
-    return made[0] if isinstance(made, tuple) else made
