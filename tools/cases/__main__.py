@@ -40,7 +40,7 @@ def main() -> int:
     judged = played(asked.only or list(CASES))
     result = summed(judged, (time.monotonic() - started) / 60)
     if asked.report:
-        write_report(judged, result, is_before=asked.before)
+        write_report(judged, is_before=asked.before)
     print(result)
     return 0 if all(one.is_allowed for one in judged) else 1
 

@@ -4,9 +4,34 @@ from __future__ import annotations
 
 import re
 
-from cases import case, code_changes, distribution, frames, order, processes, targets, two_drivers, verdicts
+from cases import (
+    case,
+    code_changes,
+    distribution,
+    frames,
+    hidden_inputs,
+    more_order,
+    order,
+    processes,
+    targets,
+    two_drivers,
+    types_and_names,
+    verdicts,
+)
 
-MODULES = (order, targets, distribution, code_changes, frames, processes, two_drivers, verdicts)
+MODULES = (
+    order,
+    targets,
+    distribution,
+    code_changes,
+    frames,
+    processes,
+    two_drivers,
+    verdicts,
+    more_order,
+    hidden_inputs,
+    types_and_names,
+)
 
 
 def _place(number: str) -> tuple[int, str]:

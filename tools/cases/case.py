@@ -36,6 +36,8 @@ EQUAL: Allowed = frozenset({Outcome.EQUAL})
 EQUAL_OR_REFUSED: Allowed = frozenset({Outcome.EQUAL, Outcome.REFUSED})
 EQUAL_OR_STOPPED: Allowed = frozenset({Outcome.EQUAL, Outcome.REFUSED, Outcome.FAILED})
 REFUSED: Allowed = frozenset({Outcome.REFUSED})
+# Bare Spark promises nothing here: the outcome is shown, and only an exception is a failure.
+UNPROMISED: Allowed = frozenset({Outcome.EQUAL, Outcome.REFUSED, Outcome.DIFFERENT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from cases.case import EQUAL_OR_REFUSED, Finding, Outcome, add, case
-from cases.code_kinds import HEAD, HELPED, KINDS
+from cases.code_kinds import HEAD, HELPED, KINDS, MORE_KINDS
 from cases.context import Context, by_k, rows, same
 
 ROWS_PRICED = 199
@@ -52,7 +52,7 @@ def resumed(text: str) -> Callable[[Context], Finding]:
         def pipeline(rate: int) -> Any:
             return context.pipeline([by_k(load(context, text, rate)["priced"])], context.tables.small)
 
-        context.fail(pipeline(1))
+        context.fail_late(pipeline(1))
         Path(context.path("fixed")).touch()
         summary = context.run(pipeline(2))
         found = context.published()
@@ -73,7 +73,7 @@ def planned(text: str, helper: str = "") -> Callable[[Context], Finding]:
             return context.pipeline([by_k(load(context, text, rate, helper)["priced"])], context.tables.small)
 
         with _importing(context.modules):
-            context.fail(pipeline(1))
+            context.fail_late(pipeline(1))
             unchanged = _kept(context, pipeline(1))
             changed = _kept(context, pipeline(2))
         if changed:
@@ -106,6 +106,8 @@ for _number, _kind in {"8a": "bound-method", "8b": "registered", "8c": "column"}
     add(_number, f"{KINDS[_kind][0]} changes between a failure and its resume.", resumed(KINDS[_kind][1]))
 for _kind, (_sentence, _text) in KINDS.items():
     add(f"8:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text))
+for _kind, (_sentence, _text) in MORE_KINDS.items():
+    add(f"89:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text), is_quick=False)
 for _kind, (_sentence, _helper, _text) in HELPED.items():
     add(f"8:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text, _helper))
 

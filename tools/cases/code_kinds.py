@@ -15,7 +15,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import IntegerType
 
 def ready(x):
-    if x == 77 and not os.path.exists(FLAG):
+    if x == 199 and not os.path.exists(FLAG):
         raise ValueError("not yet")
     return 0
 """
@@ -170,16 +170,6 @@ def plain(x): return x
 def row(x): return plain(x) + ready(x)
 {BY_ROW}""",
     ),
-    "cached-property": (
-        "A cached_property of an object",
-        f"""
-class Rates:
-    @functools.cached_property
-    def rate(self): return RATE
-TABLE = Rates()
-def row(x): return x*TABLE.rate + ready(x)
-{BY_ROW}""",
-    ),
     "class-method": (
         "A classmethod under another name",
         f"""
@@ -239,6 +229,176 @@ def priced(orders): return orders.sparkSession.table('case_priced')
     ),
 }
 
+# The same, for ways that nobody had tried: what the plan holds of them is a name, an id or a value.
+MORE_KINDS: dict[str, tuple[str, str]] = {
+    "broadcast": (
+        "The value of a broadcast variable",
+        f"""
+HELD = SparkSession.getActiveSession().sparkContext.broadcast({{'a': RATE}})
+def row(x): return x*HELD.value['a'] + ready(x)
+{BY_ROW}""",
+    ),
+    "sql-function": (
+        "The body of a temporary SQL function",
+        """
+SparkSession.getActiveSession().sql(
+    'create or replace temporary function case_price(x int) returns int return x * RATE')
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders): return orders.selectExpr('*', 'case_price(x) as y').withColumn('z', check('x'))
+""",
+    ),
+    "setting": (
+        "A setting of the session that the step reads",
+        """
+SparkSession.getActiveSession().conf.set('case.rate', 'RATE')
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders):
+    rate = int(orders.sparkSession.conf.get('case.rate'))
+    return orders.selectExpr('*', f'x * {rate} as y').withColumn('z', check('x'))
+""",
+    ),
+    "environment": (
+        "A variable of the environment that the step reads",
+        """
+os.environ['CASE_RATE'] = 'RATE'
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders):
+    return orders.selectExpr('*', f"x * {os.environ['CASE_RATE']} as y").withColumn('z', check('x'))
+""",
+    ),
+    "environment-in-a-function": (
+        "A variable of the environment that a Python function was given when it was made",
+        f"""
+os.environ['CASE_RATE'] = 'RATE'
+def made():
+    rate = int(os.environ['CASE_RATE'])
+    return lambda x: x*rate + ready(x)
+f = udf(made(), IntegerType())
+{BY_F}""",
+    ),
+    "pandas-function": (
+        "A global that a pandas function uses",
+        """
+import pandas as pd
+from pyspark.sql.functions import pandas_udf
+HELD = [RATE]
+@pandas_udf('int')
+def f(x: pd.Series) -> pd.Series: return x.map(lambda one: one*HELD[0] + ready(one)).astype('int32')
+def priced(orders): return orders.withColumn('y', f('x'))
+""",
+    ),
+    "map-in-pandas": (
+        "A partial given to mapInPandas",
+        """
+def go(rate, batches):
+    for batch in batches:
+        yield batch.assign(y=[int(one*rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
+def priced(orders): return orders.mapInPandas(functools.partial(go, RATE), 'id long, x int, k long, y int')
+""",
+    ),
+    "apply-in-pandas": (
+        "A method given to applyInPandas",
+        """
+class Pricing:
+    rate = RATE
+    def go(self, batch):
+        return batch.assign(y=[int(one*self.rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
+PRICING = Pricing()
+def priced(orders): return orders.groupBy('k').applyInPandas(PRICING.go, 'id long, x int, k long, y int')
+""",
+    ),
+    "table-function": (
+        "A registered Python table function",
+        """
+from pyspark.sql.functions import udtf
+@udtf(returnType='y int')
+class Priced:
+    def eval(self, x: int): yield x*RATE + ready(x),
+SparkSession.getActiveSession().udtf.register('case_priced_rows', Priced)
+def priced(orders):
+    return orders.sparkSession.sql('select o.*, p.y from {o} o, lateral case_priced_rows(o.x) p', o=orders)
+""",
+    ),
+    "temp-view-of-values": (
+        "A literal in a temporary view that the step reads by name",
+        """
+SparkSession.getActiveSession().sql('select RATE as rate').createOrReplaceTempView('case_rates')
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders):
+    both = orders.crossJoin(orders.sparkSession.table('case_rates'))
+    return both.selectExpr('*', 'x * rate as y').withColumn('z', check('x'))
+""",
+    ),
+    "expression": (
+        "A Column without Python at the level of the module",
+        """
+from pyspark.sql import functions as F
+Y = F.col('x') * RATE
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders): return orders.withColumn('y', Y).withColumn('z', check('x'))
+""",
+    ),
+    "sql-text": (
+        "A SQL text in a global dict",
+        """
+TEXTS = {'price': 'x * RATE as y'}
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders): return orders.selectExpr('*', TEXTS['price']).withColumn('z', check('x'))
+""",
+    ),
+    "nested-partial": (
+        "A partial of a partial under functools.wraps",
+        f"""
+def g(rate, x): return x*rate + ready(x)
+inner = functools.partial(functools.partial(g), RATE)
+@functools.wraps(g)
+def outer(x): return inner(x)
+f = udf(outer, IntegerType())
+{BY_F}""",
+    ),
+    "closure-of-a-closure": (
+        "A value two closures deep",
+        f"""
+def one(rate):
+    def two():
+        def three(x): return x*rate + ready(x)
+        return three
+    return two
+f = udf(one(RATE)(), IntegerType())
+{BY_F}""",
+    ),
+    "property": (
+        "A property of a class with slots",
+        f"""
+class Rates:
+    __slots__ = ('_rate',)
+    def __init__(self): self._rate = RATE
+    @property
+    def rate(self): return self._rate
+HELD = Rates()
+def row(x): return x*HELD.rate + ready(x)
+{BY_ROW}""",
+    ),
+    "init-subclass": (
+        "A class attribute set by __init_subclass__",
+        f"""
+class Base:
+    def __init_subclass__(cls, rate): cls.rate = rate
+class Pricing(Base, rate=RATE): pass
+def row(x): return x*Pricing.rate + ready(x)
+{BY_ROW}""",
+    ),
+    "generator-of-columns": (
+        "A generator expression over a global list",
+        """
+HELD = [RATE]
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders):
+    return orders.selectExpr('*', *(f'x * {one} as y' for one in HELD)).withColumn('z', check('x'))
+""",
+    ),
+}
+
 # Code in a module of the user's own, which the step's module imports as `case_helpers`.
 HELPED: dict[str, tuple[str, str, str]] = {
     "singledispatch": (
@@ -279,6 +439,17 @@ def row(x): return getattr(case_helpers, 'rate_' + 'a')(x) + case_helpers.ZERO +
         "A helper that importlib.import_module finds when the function runs",
         "def price(x): return x*RATE\n",
         f"def row(x): return importlib.import_module('case_helpers').price(x) + ready(x)\n{BY_ROW}",
+    ),
+    "cached-property": (
+        "A cached_property of an object",
+        """
+import functools
+class Rates:
+    @functools.cached_property
+    def rate(self): return RATE
+rates = Rates()
+""",
+        f"import case_helpers\ndef row(x): return x*case_helpers.rates.rate + ready(x)\n{BY_ROW}",
     ),
     "module-object": (
         "An attribute of an object of a helper module",

@@ -21,13 +21,15 @@ from cases.case import Finding, Outcome
 from cases.session import MODULES
 from cases.tables import Tables
 from rekindle.engine.targets import Target
-from rekindle.failover.backoff import Backoff, FixedDelay
+from rekindle.failover.backoff import Backoff, FixedDelay, NoRestart
 from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
 from rekindle.master.state import RunState
 from rekindle.onramp import ScriptRun
 
 RETRIES = FixedDelay(6, 200)
+# Of the small table kept by k in four partitions this row is in the last one: the others are done when it fails.
+LATE_X = 199
 
 Function = Callable[..., Any]
 Step = Function | tuple[Function, Mapping[str, Any]]
@@ -76,14 +78,18 @@ class Context:
         return pipeline.run(self.spark, self.location, options=options or self.options(), **parameters)
 
     def fail(self, pipeline: rk.Pipeline, **parameters: Any) -> None:
-        """Run a pipeline that must fail after other partitions of it were kept."""
-        self._committed = 0
+        """Run a pipeline that must fail after it started; nothing is tried again."""
         try:
-            self.run(pipeline, **parameters)
+            self.run(pipeline, self.options(NoRestart()), **parameters)
         except rk.RunFailed:
-            assert self._committed, "the first run of this case must keep something"
             return
         raise AssertionError("the first run of this case must fail, and it did not")
+
+    def fail_late(self, pipeline: rk.Pipeline) -> None:
+        """Run a pipeline that must fail after other partitions of it were kept."""
+        self._committed = 0
+        self.fail(pipeline)
+        assert self._committed, "the first run of this case must keep something"
 
     def script(self, name: str, said: list[str] | None = None, **parameters: Any) -> ScriptRun:
         """A run of the on-ramp; what it says is collected."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cases.case import Outcome
 from cases.judge import Judged
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,18 +35,18 @@ The column "allowed" is what the case declares. Nothing here is a measure of spe
 """
 
 
-def write_report(judged: Sequence[Judged], result: str, *, is_before: bool) -> None:
+def write_report(judged: Sequence[Judged], *, is_before: bool) -> None:
     """Write one column; what the other one says stays, also of cases that were not played."""
     text = REPORT.read_text() if REPORT.exists() else ""
     cells = {match["number"]: match.groupdict() for line in text.splitlines() if (match := ROW.match(line))}
     results = dict(RESULT.findall(text))
     column = "before" if is_before else "after"
-    results[column] = f"`make cases`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {_commit()}: `{result}`"
     for one in judged:
         row = cells.setdefault(one.case.number, {"before": "", "after": ""})
         row["sentence"] = _cell(one.case.sentence)
         row["allowed"] = " or ".join(sorted(outcome.value for outcome in one.case.allowed))
         row[column] = _told(one)
+    results[column] = f"`make cases`, {datetime.now(UTC):%Y-%m-%d}, commit {_commit()}: `{_summed(cells, column)}`"
     REPORT.write_text(f"{HEAD}\n{_table(cells, results)}")
 
 
@@ -68,6 +70,16 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
+def _summed(cells: Mapping[str, Mapping[str, str | None]], column: str) -> str:
+    """The outcomes of all rows, over all sittings."""
+    told = [row[column] or "" for row in cells.values() if row[column]]
+    counts = Counter(cell.split(":")[0].strip("*") for cell in told)
+    pieces = [f"{outcome.value.replace(' ', '_')}={counts[outcome.value]}" for outcome in Outcome]
+    return f"cases={len(told)} {' '.join(pieces)} not_allowed={sum(cell.startswith('**') for cell in told)}"
+
+
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    """The last commit that changed what the cases are about."""
+    words = ["git", "log", "-1", "--format=%h", "--", "src", "java"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     return done.stdout.strip() or "unknown"

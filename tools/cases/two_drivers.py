@@ -85,7 +85,7 @@ def list_with_other_cores(context: Context) -> Finding:
 
 @case("29", is_quick=False)
 def killed_and_other_settings(context: Context) -> Finding:
-    """A driver is killed after four commits; the next has other cores and shuffle partitions, ANSI, and no adaptive plans."""
+    """A driver is killed after four commits; the next has other cores and shuffle partitions, ANSI and no AQE."""
     return _killed(context, OTHER_SETTINGS)
 
 
