@@ -24,6 +24,10 @@ from cases.code_kinds import HEAD, HELPED, KINDS, MORE_KINDS
 from cases.context import Context, by_k, rows, same
 
 ROWS_PRICED = 199
+# The kinds that CI plays; a whole campaign plays all.
+QUICK = set(
+    "callable-object class-attribute function-attribute lru-cache metaclass partial plain singledispatch".split()
+)
 HELPER = "case_helpers"
 
 
@@ -105,11 +109,21 @@ def _kept(context: Context, pipeline: Any) -> int:
 for _number, _kind in {"8a": "bound-method", "8b": "registered", "8c": "column"}.items():
     add(_number, f"{KINDS[_kind][0]} changes between a failure and its resume.", resumed(KINDS[_kind][1]))
 for _kind, (_sentence, _text) in KINDS.items():
-    add(f"8:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text))
+    add(
+        f"8:{_kind}",
+        f"{_sentence} changes between a failure and its plan.",
+        planned(_text),
+        is_quick=_kind in QUICK,
+    )
 for _kind, (_sentence, _text) in MORE_KINDS.items():
     add(f"89:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text), is_quick=False)
 for _kind, (_sentence, _helper, _text) in HELPED.items():
-    add(f"8:{_kind}", f"{_sentence} changes between a failure and its plan.", planned(_text, _helper))
+    add(
+        f"8:{_kind}",
+        f"{_sentence} changes between a failure and its plan.",
+        planned(_text, _helper),
+        is_quick=_kind in QUICK,
+    )
 
 
 def on_ramp(text: str) -> Callable[[Context], Finding]:
@@ -140,7 +154,12 @@ def _script(context: Context, text: str, rate: int) -> tuple[int, int]:
 
 for _kind in "bound-method callable-object partial lru-cache class-attribute function-attribute metaclass".split():
     _number = "32f" if _kind == "function-attribute" else f"32:{_kind}"
-    add(_number, f"{KINDS[_kind][0]} changes between two starts of a script.", on_ramp(KINDS[_kind][1]))
+    add(
+        _number,
+        f"{KINDS[_kind][0]} changes between two starts of a script.",
+        on_ramp(KINDS[_kind][1]),
+        is_quick=_number == "32f",
+    )
 
 
 @case("23a")

@@ -45,6 +45,29 @@ def by_global_view(context: Context, check: Any) -> list[Step]:
     return [by_k(counts), by_k(joined)]
 
 
+def by_replaced_view(context: Context, check: Any) -> list[Step]:
+    """As `by_view`, where the session has an older view of that name with other rows."""
+    context.spark.sql("select cast(id as bigint) k, -1L count from range(40)").createOrReplaceTempView(VIEW)
+    return by_view(context, check)
+
+
+def by_view_over_kept(context: Context, check: Any) -> list[Step]:
+    """As `by_global_view`, where the step that makes the view reads a kept one."""
+
+    def large(orders: DataFrame) -> DataFrame:
+        return orders.where("x > 5")
+
+    def counts(large: DataFrame) -> DataFrame:
+        found = large.groupBy("k").count()
+        found.createOrReplaceGlobalTempView(VIEW)
+        return found
+
+    def joined(spark: SparkSession, orders: DataFrame, counts: DataFrame) -> DataFrame:
+        return orders.join(spark.table(f"global_temp.{VIEW}"), "k").withColumn("y", check("x"))
+
+    return [by_k(large), by_k(counts), by_k(joined)]
+
+
 def by_dict(context: Context, check: Any) -> list[Step]:
     def counts(orders: DataFrame) -> DataFrame:
         HANDED["counts"] = orders.groupBy("k").count()
@@ -83,6 +106,8 @@ def by_function(context: Context, check: Any) -> list[Step]:
 WAYS: dict[str, tuple[str, Callable[[Context, Any], list[Step]]]] = {
     "view": ("a temporary view", by_view),
     "global-view": ("a global temporary view", by_global_view),
+    "replaced-view": ("a temporary view, of which the session has an older one", by_replaced_view),
+    "global-view-over-kept": ("a global temporary view over a kept step", by_view_over_kept),
     "dict": ("a dict of the module", by_dict),
     "setting": ("a setting of the session (ANSI off)", by_setting),
     "function": ("a temporary SQL function", by_function),
@@ -103,12 +128,14 @@ def handed(way: Callable[[Context, Any], list[Step]], *, is_resumed: bool) -> Ca
         with context.settings({}):
             expected = rows(context.bare(steps, context.tables.small))
         _forget(context.spark)
+        steps = way(context, F.udf(answer, "int"))
         try:
             if is_resumed:
                 Path(flag).unlink()
                 context.fail_late(context.pipeline(steps, context.tables.small))
                 Path(flag).touch()
                 _forget(context.spark)
+                steps = way(context, F.udf(answer, "int"))
             context.run(context.pipeline(steps, context.tables.small))
             return same(expected, rows(context.published()))
         finally:
@@ -138,6 +165,7 @@ for _name, (_words, _way) in WAYS.items():
         f"A step hands something to the next by {_words}; the next fails once and is resumed as in a new driver.",
         handed(_way, is_resumed=True),
         EQUAL_OR_REFUSED,
+        is_quick=False,
     )
 
 

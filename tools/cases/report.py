@@ -66,7 +66,7 @@ def _told(one: Judged) -> str:
 
 def _cell(text: str) -> str:
     """Text that a Markdown table can hold, without machine paths."""
-    text = re.sub(r"(file:)?/\S*?/case-[^/\s]+/", "…/", text)
+    text = re.sub(r"(file:)?/\S*?/cases-[^/\s]+/(case-[^/\s]+/)?", "…/", text)
     return text.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 

@@ -21,7 +21,8 @@ def start_session(folder: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     (folder / MODULES).mkdir()
     paths = os.pathsep.join(map(str, (folder / MODULES, ROOT / "src", ROOT / "tests", ROOT / "tools")))
-    logging.getLogger("DataFrameQueryContextLogger").disabled = True  # It prints every exception that Spark raises.
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).disabled = True  # They print every exception that Spark raises.
     settings = {
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "spark"),
