@@ -80,6 +80,23 @@ def by_dict(context: Context, check: Any) -> list[Step]:
     return [by_k(counts), by_k(joined)]
 
 
+def by_dict_over_kept(context: Context, check: Any) -> list[Step]:
+    """As `by_dict`, where the step that fills the dict reads a kept one."""
+
+    def large(orders: DataFrame) -> DataFrame:
+        return orders.where("x > 5")
+
+    def counts(large: DataFrame) -> DataFrame:
+        HANDED["counts"] = large.groupBy("k").count()
+        found: DataFrame = HANDED["counts"]
+        return found
+
+    def joined(orders: DataFrame, counts: DataFrame) -> DataFrame:
+        return orders.join(HANDED["counts"], "k").withColumn("y", check("x"))
+
+    return [by_k(large), by_k(counts), by_k(joined)]
+
+
 def by_setting(context: Context, check: Any) -> list[Step]:
     def counts(spark: SparkSession, orders: DataFrame) -> DataFrame:
         spark.conf.set("spark.sql.ansi.enabled", "false")
@@ -109,6 +126,7 @@ WAYS: dict[str, tuple[str, Callable[[Context, Any], list[Step]]]] = {
     "replaced-view": ("a temporary view, of which the session has an older one", by_replaced_view),
     "global-view-over-kept": ("a global temporary view over a kept step", by_view_over_kept),
     "dict": ("a dict of the module", by_dict),
+    "dict-over-kept": ("a dict of the module that holds a frame over a kept step", by_dict_over_kept),
     "setting": ("a setting of the session (ANSI off)", by_setting),
     "function": ("a temporary SQL function", by_function),
 }
