@@ -333,7 +333,7 @@ def columns_of_both_sides(context: Context) -> Finding:
         return orders.select("id", "k")
 
     def right(orders: DataFrame) -> DataFrame:
-        return orders.groupBy("k").count()
+        return orders.groupBy(F.col("k").alias("k")).count()
 
     def joined(left: DataFrame, right: DataFrame) -> DataFrame:
         return left.join(right, left.k == right.k)
@@ -343,6 +343,19 @@ def columns_of_both_sides(context: Context) -> Finding:
 
     blocking = {"result": "blocking"}
     return context.compare(kept(left, **blocking), kept(right, **blocking), kept(joined, result="pipelined"), selected)
+
+
+@case("71d", EQUAL_OR_REFUSED)
+def column_dropped_by_alias(context: Context) -> Finding:
+    """A kept step gives its result an alias, and the next drops a column that is named by the alias."""
+
+    def counts(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("k").agg(F.count("*").alias("n"), F.max("x").alias("most")).alias("o")
+
+    def narrow(counts: DataFrame) -> DataFrame:
+        return counts.drop(F.col("o.most"))
+
+    return context.compare(kept(counts, result="blocking"), narrow)
 
 
 @case("72", EQUAL_OR_REFUSED)
