@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cases.all_cases import CASES
 from cases.case import Outcome
 from cases.judge import Judged
 
@@ -53,8 +54,9 @@ def write_report(judged: Sequence[Judged], *, is_before: bool) -> None:
 def _table(cells: Mapping[str, Mapping[str, str | None]], results: Mapping[str, str]) -> str:
     lines = [f"{column}: {results.get(column, 'not run yet')}\n" for column in ("before", "after")]
     lines += ["| case | program | allowed | before | after |", "| --- | --- | --- | --- | --- |"]
-    for number, row in cells.items():
-        lines.append(f"| {number} | {row['sentence']} | {row['allowed']} | {row['before']} | {row['after']} |")
+    for number in CASES:
+        if row := cells.get(number):
+            lines.append(f"| {number} | {row['sentence']} | {row['allowed']} | {row['before']} | {row['after']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -72,7 +74,7 @@ def _cell(text: str) -> str:
 
 def _summed(cells: Mapping[str, Mapping[str, str | None]], column: str) -> str:
     """The outcomes of all rows, over all sittings."""
-    told = [row[column] or "" for row in cells.values() if row[column]]
+    told = [row[column] or "" for number, row in cells.items() if row[column] and number in CASES]
     counts = Counter(cell.split(":")[0].strip("*") for cell in told)
     pieces = [f"{outcome.value.replace(' ', '_')}={counts[outcome.value]}" for outcome in Outcome]
     return f"cases={len(told)} {' '.join(pieces)} not_allowed={sum(cell.startswith('**') for cell in told)}"
