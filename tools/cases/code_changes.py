@@ -185,7 +185,7 @@ def _seeded(context: Context, made: Callable[[DataFrame, int], DataFrame], old: 
     return finding
 
 
-@case("36", EQUAL_OR_REFUSED)
+@case("36", EQUAL_OR_REFUSED, is_quick=False)
 def source_is_a_view_with_a_function(context: Context) -> Finding:
     """A source is a temporary view that holds a Python function, which changes after a failure."""
 

@@ -297,14 +297,15 @@ def priced(orders): return orders.mapInPandas(functools.partial(go, RATE), 'id l
 """,
     ),
     "apply-in-pandas": (
-        "A method given to applyInPandas",
+        "A class attribute that a function given to applyInPandas uses",
         """
 class Pricing:
     rate = RATE
     def go(self, batch):
         return batch.assign(y=[int(one*self.rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
 PRICING = Pricing()
-def priced(orders): return orders.groupBy('k').applyInPandas(PRICING.go, 'id long, x int, k long, y int')
+def go(batch): return PRICING.go(batch)
+def priced(orders): return orders.groupBy('k').applyInPandas(go, 'id long, x int, k long, y int')
 """,
     ),
     "table-function": (

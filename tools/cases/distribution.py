@@ -111,7 +111,7 @@ def dotted_names_in_a_union(context: Context) -> Finding:
     return context.compare(united)
 
 
-@case("15")
+@case("15", is_quick=False)
 def union_with_swapped_columns(context: Context) -> Finding:
     """Two steps kept by k are united by position with their columns swapped, and counted by k."""
 
@@ -130,7 +130,7 @@ def union_with_swapped_columns(context: Context) -> Finding:
     return context.compare(by_k(first), by_k(second), by_k(united), by_k(summed))
 
 
-@case("33")
+@case("33", is_quick=False)
 def collated_key(context: Context) -> Finding:
     """A step is kept by a text that is compared without case, then grouped and joined by it."""
 

@@ -40,7 +40,7 @@ def calendar_interval(context: Context) -> Finding:
     return context.compare(by_k(left), by_k(right))
 
 
-@case("12")
+@case("12", is_quick=False)
 def global_view_between_steps(context: Context) -> Finding:
     """A step registers a global temporary view of its input, and the next reads it by name."""
 
@@ -76,7 +76,7 @@ def doubled_names(context: Context) -> Finding:
     return context.compare(left, right)
 
 
-@case("14")
+@case("14", is_quick=False)
 def caches_inside_steps(context: Context) -> Finding:
     """Two steps cache frames while they are built."""
 

@@ -19,6 +19,7 @@ from cases.context import LATE_X, Context, Step, by_k, kept, rows, same
 
 VIEW = "case_hidden"
 HANDED: dict[str, Any] = {}
+QUICK = {"view", "replaced-view", "global-view-over-kept"}
 
 
 def by_view(context: Context, check: Any) -> list[Step]:
@@ -177,6 +178,7 @@ for _name, (_words, _way) in WAYS.items():
         f"A step hands something to the next by {_words}.",
         handed(_way, is_resumed=False),
         EQUAL_OR_REFUSED,
+        is_quick=_name in QUICK,
     )
     add(
         f"64:{_name}",
@@ -273,7 +275,7 @@ def lazy_checkpoint_in_a_step(context: Context) -> Finding:
     return context.compare(marked, counted)
 
 
-@case("69")
+@case("69", is_quick=False)
 def observed_frame(context: Context) -> Finding:
     """A step observes the count of its rows under a name."""
 

@@ -38,7 +38,7 @@ def sorted_partitions_in_pandas(context: Context) -> Finding:
     return context.compare(sorted_parts, counted, source=context.tables.large)
 
 
-@case("51", UNPROMISED)
+@case("51", UNPROMISED, is_quick=False)
 def sorted_partitions_in_a_list(context: Context) -> Finding:
     """One step sorts within partitions of k, the next collects lists by k; Spark promises no order of lists."""
 
@@ -137,7 +137,7 @@ def kept_frame_kept_again(context: Context) -> Finding:
         return same(expected, rows(filtered.limit(10)))
 
 
-@case("60", EQUAL_OR_REFUSED)
+@case("60", EQUAL_OR_REFUSED, is_quick=False)
 def ranges_into_fewer_partitions(context: Context) -> Finding:
     """A step repartitions into 50 ranges of k and is given partitions=8, the next counts by k."""
 
@@ -194,13 +194,13 @@ def limited_order_read_again(context: Context) -> Finding:
     return context.compare(kept(hundred, result="blocking"), three, source=context.tables.large)
 
 
-@case("84")
+@case("84", is_quick=False)
 def order_kept_in_memory(context: Context) -> Finding:
     """A step orders the rows and is kept in the memory of executors, the next takes the first ten."""
     return context.compare(kept(ranked, result="caching"), top, source=context.tables.large)
 
 
-@case("85")
+@case("85", is_quick=False)
 def order_that_is_fused(context: Context) -> Finding:
     """A pipelined step orders the rows, the next takes the first ten."""
     return context.compare(kept(ranked, result="pipelined"), top, source=context.tables.large)
@@ -216,7 +216,7 @@ def sorted_result_published_in_place(context: Context) -> Finding:
     return _directories(context, ranked, filtered)
 
 
-@case("87")
+@case("87", is_quick=False)
 def order_into_replaced_directory(context: Context) -> Finding:
     """A sink orders the rows into rk.replace, whose files are read in the order of their names."""
     source, bare, ours = context.tables.large, context.path("bare"), context.path("ours")
@@ -225,7 +225,7 @@ def order_into_replaced_directory(context: Context) -> Finding:
     return same(in_file_order(bare, "amount"), in_file_order(ours, "amount"))
 
 
-@case("88", UNPROMISED)
+@case("88", UNPROMISED, is_quick=False)
 def random_numbers_above_a_kept_step(context: Context) -> Finding:
     """A step filters and is kept, the next draws rand(7); bare Spark promises it for the same partitions only."""
 

@@ -34,7 +34,7 @@ def failing(folder: str, at: int, times: int) -> Any:
     return F.udf(answer, "long")
 
 
-@case("5")
+@case("5", is_quick=False)
 def batch_id_made_while_built(context: Context) -> Finding:
     """A step puts a new uuid4 on its rows, and its input is late by one partition."""
     late = failing(context.path("calls"), 77, 2)
@@ -49,7 +49,7 @@ def batch_id_made_while_built(context: Context) -> Finding:
     return same((200, 1), _counts(context.published(), "batch"), "(rows, batches)")
 
 
-@case("6")
+@case("6", is_quick=False)
 def numbers_after_a_retry(context: Context) -> Finding:
     """A kept step numbers its rows with monotonically_increasing_id, and its input is late by one partition."""
     late = failing(context.path("calls"), 77, 2)

@@ -170,7 +170,7 @@ def doubled_names_published(context: Context) -> Finding:
     return Finding(Outcome.DIFFERENT, f"published {context.published().columns}")
 
 
-@case("77", EQUAL_OR_REFUSED)
+@case("77", EQUAL_OR_REFUSED, is_quick=False)
 def fields_that_differ_in_case(context: Context) -> Finding:
     """Names are case-sensitive, and a kept step has a struct with the fields a and A."""
 
@@ -197,7 +197,7 @@ def qualifiers_of_a_join(context: Context) -> Finding:
     return context.compare(joined, selected)
 
 
-@case("79", EQUAL_OR_REFUSED)
+@case("79", EQUAL_OR_REFUSED, is_quick=False)
 def metadata_of_a_column(context: Context) -> Finding:
     """A kept step gives a column metadata, and the next makes a column of what it finds there."""
 
@@ -220,7 +220,7 @@ def metadata_of_a_kept_frame(context: Context) -> Finding:
     return same((expected.metadata,), (found.metadata,))
 
 
-@case("80")
+@case("80", is_quick=False)
 def char_and_varchar(context: Context) -> Finding:
     """A source is a table with CHAR and VARCHAR columns; a kept step filters it, the next measures them."""
     context.spark.sql("create table case_chars (id bigint, c char(5), v varchar(5)) using parquet")
@@ -266,7 +266,7 @@ def batch_of_a_pandas_function(context: Context) -> Finding:
     return context.compare(one, measured)
 
 
-@case("82")
+@case("82", is_quick=False)
 def broadcast_hint_handed_on(context: Context) -> Finding:
     """A kept step hints that it is to be broadcast, and the next joins it."""
 

@@ -104,7 +104,7 @@ struct(x, cast(x as double) y) st from parquet.`{path}`
 """
 
 
-@case("30")
+@case("30", is_quick=False)
 def verdicts_of_sql_texts(context: Context) -> Finding:
     """Of 80 SQL texts, none whose rows depend on order, chance or time is judged determinate."""
     spark = context.spark
