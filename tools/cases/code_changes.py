@@ -78,12 +78,12 @@ def planned(text: str, helper: str = "") -> Callable[[Context], Finding]:
 
         with _importing(context.modules):
             context.fail_late(pipeline(1))
-            unchanged = _kept(context, pipeline(1))
-            changed = _kept(context, pipeline(2))
+            unchanged, reason = _kept(context, pipeline(1))
+            changed, _ = _kept(context, pipeline(2))
         if changed:
             return Finding(Outcome.DIFFERENT, f"{changed} partitions of the old code would count after the change")
         if not unchanged:
-            return Finding(Outcome.LOST_WORK, "the same code counts as changed: no partition would be reused")
+            return Finding(Outcome.LOST_WORK, f"by the same code no partition would be reused: {reason}")
         return Finding(Outcome.EQUAL, f"{unchanged} partitions reused by the same code, 0 by the new")
 
     return play
@@ -101,9 +101,11 @@ def _importing(folder: Path) -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
-def _kept(context: Context, pipeline: Any) -> int:
+def _kept(context: Context, pipeline: Any) -> tuple[int, str]:
+    """How many partitions of `priced` a resume would reuse, and what `plan` says of it."""
     plan = pipeline.plan(context.spark, context.location, options=context.options())
-    return sum(len(stage.kept) for stage in plan.stages if stage.step == "priced")
+    stage = next(stage for stage in plan.stages if stage.step == "priced")
+    return len(stage.kept), stage.reason
 
 
 for _number, _kind in {"8a": "bound-method", "8b": "registered", "8c": "column"}.items():

@@ -292,8 +292,11 @@ def priced(orders): return orders.withColumn('y', f('x'))
         """
 def go(rate, batches):
     for batch in batches:
-        yield batch.assign(y=[int(one*rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
-def priced(orders): return orders.mapInPandas(functools.partial(go, RATE), 'id long, x int, k long, y int')
+        yield batch.assign(y=[int(one*rate) for one in batch.x])[['id', 'x', 'k', 'y']]
+check = udf(lambda x: ready(x), IntegerType())
+def priced(orders):
+    made = orders.mapInPandas(functools.partial(go, RATE), 'id long, x int, k long, y int')
+    return made.withColumn('z', check('x'))
 """,
     ),
     "apply-in-pandas": (
@@ -384,7 +387,7 @@ def row(x): return x*HELD.rate + ready(x)
         "A class attribute set by __init_subclass__",
         f"""
 class Base:
-    def __init_subclass__(cls, rate): cls.rate = rate
+    def __init_subclass__(cls, rate=0): cls.rate = rate
 class Pricing(Base, rate=RATE): pass
 def row(x): return x*Pricing.rate + ready(x)
 {BY_ROW}""",
