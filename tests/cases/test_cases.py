@@ -1,0 +1,36 @@
+"""The quick cases of `make cases` on one warm session: each ends as one of its declared outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cases.all_cases import CASES
+from cases.judge import play
+from cases.session import start_session
+from cases.tables import Tables
+
+QUICK = [number for number, case in CASES.items() if case.is_quick]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cases")
+
+
+@pytest.fixture(scope="module")
+def warm(folder: Path) -> Iterator[tuple[SparkSession, Tables]]:
+    spark = start_session(folder)
+    yield spark, Tables(spark, folder / "tables")
+    spark.stop()
+
+
+@pytest.mark.parametrize("number", QUICK)
+def test_a_case_ends_as_declared(number: str, warm: tuple[SparkSession, Tables], folder: Path) -> None:
+    spark, tables = warm
+    judged = play(CASES[number], spark, folder, tables)
+    said = f"{judged.case.sentence} {judged.finding.outcome.value}: {judged.finding.detail}"
+    assert judged.is_allowed, said

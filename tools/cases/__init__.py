@@ -1,0 +1,1 @@
+"""Ordinary programs, each run by bare Spark and by Rekindle, and compared."""
