@@ -10,7 +10,7 @@ from differential import kinds_moves, kinds_pairs, kinds_python, kinds_rows
 from differential.data import COLUMNS, FLAT, frame_of
 from differential.frames import NUMBERS, PLAIN, Frame, Invalid
 from differential.kinds import KINDS, apply_all, is_usable
-from differential.render import frames_of
+from differential.render import frames_of, is_plain
 from differential.values import Args, Change, Mode, Op, Program, Source, Step
 
 __all__ = ["draw", "kinds_moves", "kinds_pairs", "kinds_python", "kinds_rows"]
@@ -65,6 +65,10 @@ def _drawn(rng: Random, seed: int, mode: Mode) -> Program:
         raise Invalid("nothing was drawn")
     program = Program(seed, mode, is_onramp, sources, tuple(steps), _settings(rng))
     program = _pruned(program)
+    last = frames_of(program)[program.steps[-1].name]
+    if not is_onramp and is_plain(last) and last.of(PLAIN) and rng.random() < 0.2:
+        many = rng.choice((2, 3)) if rng.random() < 0.5 else None
+        program = msgspec.structs.replace(program, sink_by=(rng.choice(last.of(PLAIN)),), sink_partitions=many)
     if any(op.kind in ("hint", "count_partition") for _, _, op in program.ops()) and rng.random() < 0.6:
         program = msgspec.structs.replace(program, settings=program.settings | SKEWED)
     if any(op.kind == "case_twin" for _, _, op in program.ops()):
@@ -147,7 +151,7 @@ def _keys_of(args: Args) -> list[str]:
 def _settings(rng: Random) -> dict[str, str]:
     made: dict[str, str] = {}
     if rng.random() < 0.95:
-        made[SHUFFLE] = rng.choice(("2", "3", "5"))
+        made[SHUFFLE] = rng.choice(("2", "3", "5", "8"))
     if rng.random() < 0.35:
         made[MAX_BYTES] = rng.choice(("2KB", "8KB"))
         made[OPEN_COST] = "1KB"

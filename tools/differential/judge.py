@@ -126,12 +126,18 @@ def _compare_rows(
         return _different(everything, found, "rows that are not in the input") if strange else Verdict(Outcome.EQUAL)
     if _counted(expected, judged.ids) != _counted(found, judged.ids):
         return _different(expected, found, "the rows")
+    if judged.is_ordered and _without(expected, judged.ids) != _without(found, judged.ids):
+        return _different(expected, found, "the order of the rows")
     for at in judged.ids:
         if len({row[at] for row in found}) != len(found):
             return _different(expected, found, "ids that are not unique")
         if judged.ids_follow and _by(expected, at) != _by(found, at):
             return _different(_by(expected, at), _by(found, at), "ids that do not follow the order")
     return Verdict(Outcome.EQUAL)
+
+
+def _without(rows: list[list[str]], ids: tuple[int, ...]) -> list[list[str]]:
+    return [[text for at, text in enumerate(row) if at not in ids] for row in rows]
 
 
 def _by(rows: list[list[str]], at: int) -> list[list[str]]:

@@ -46,6 +46,15 @@ class Kind:
         return None
 
 
+def recent(rng: Random, names: Sequence[str], count: int) -> list[str]:
+    """Some of these, the last ones more often: what was made just before is to be seen in the end."""
+    chosen: list[str] = []
+    left = list(names)
+    while left and len(chosen) < count:
+        chosen.append(left.pop(-1 if rng.random() < 0.6 else rng.randrange(len(left))))
+    return chosen
+
+
 KINDS: dict[str, Kind] = {}
 Made = TypeVar("Made", bound=type[Kind])
 

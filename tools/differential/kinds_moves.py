@@ -19,7 +19,7 @@ from differential.frames import (
     Others,
     quoted,
 )
-from differential.kinds import Kind, kind
+from differential.kinds import Kind, kind, recent
 from differential.values import Args
 
 
@@ -146,19 +146,23 @@ class Group(Kind):
             return None
         many = rng.sample(keys, min(len(keys), rng.choice((1, 1, 2))))
         many = ["a.b"] if "a.b" in keys and rng.random() < 0.5 else many
-        return {"keys": many, "value": rng.choice(values), "names": [_fresh(rng, "n"), _fresh(rng, "m")]}
+        also = [name for name in recent(rng, frame.of(PLAIN), 4) if name not in many]
+        names = [_fresh(rng, "n"), _fresh(rng, "m")]
+        return {"keys": many, "value": recent(rng, values, 1)[0], "names": names, "also": also}
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         keys = args["keys"]
         frame.need(*keys, among=PLAIN)
         frame.need(args["value"], among=NUMBERS)
-        names = args["names"]
-        if len(set(names)) != 2 or set(names) & set(keys):
+        frame.need(*args["also"], among=PLAIN)
+        names = [*args["names"], *args["also"]]
+        if len(set(names)) != len(names) or set(names) & set(keys):
             raise Invalid("names are doubled")
         columns = (
             *(Column(name, frame.type_of(name)) for name in keys),
             Column(names[0], LONG),
             Column(names[1], LONG),
+            *(Column(name, frame.type_of(name)) for name in args["also"]),
         )
         return Frame(columns, max(1, frame.rows // 3), unique=keys[0] if len(keys) == 1 else "")
 
@@ -166,7 +170,8 @@ class Group(Kind):
         keys = ", ".join(repr(quoted(name)) for name in args["keys"])
         value = quoted(args["value"])
         total = f'F.expr("sum(cast({value} as bigint))").alias("{args["names"][1]}")'
-        return [f'df = df.groupBy({keys}).agg(F.count("*").alias("{args["names"][0]}"), {total})']
+        also = "".join(f", F.max({quoted(name)!r}).alias({name!r})" for name in args["also"])
+        return [f'df = df.groupBy({keys}).agg(F.count("*").alias("{args["names"][0]}"), {total}{also})']
 
 
 @kind("pivot", 0.6)
@@ -176,7 +181,7 @@ class Pivot(Kind):
         if "g" not in frame.of({STRING}) or not keys or not values:
             return None
         key = rng.choice([name for name in keys if name != "g"] or keys)
-        return {"key": key, "value": rng.choice(values)}
+        return {"key": key, "value": recent(rng, values, 1)[0]}
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         frame.need("g", among={STRING})
@@ -219,7 +224,7 @@ class WindowOf(Kind):
 class Distinct(Kind):
     def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
         names = frame.of(PLAIN)
-        return {"columns": rng.sample(names, min(len(names), 2))} if names else None
+        return {"columns": recent(rng, names, rng.choice((1, 2, 4)))} if names else None
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         frame.need(*args["columns"], among=COMPARED)
@@ -263,15 +268,22 @@ class Repartition(Kind):
 
 @kind("hint", 1.5)
 class Hint(Kind):
+    """A hint on the frame, or in SQL text."""
+
+    needs_spark = True
+
     def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
         names = frame.of(PLAIN)
         how = rng.choice(("rebalance", "rebalance", "rebalance", "repartition", "coalesce"))
-        return {"how": how, "column": rng.choice(names), "count": rng.choice((0, 0, 3))} if names else None
+        args = {"how": how, "count": rng.choice((0, 0, 3)), "is_text": rng.random() < 0.3}
+        return {**args, "column": rng.choice(names)} if names else None
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         frame.need(args["column"], among=PLAIN)
         if not quoted(args["column"]).isidentifier():
             raise Invalid("a hint takes a name without quotes")
+        if args["is_text"] and len(set(map(str.lower, frame.names))) != len(frame.names):
+            raise Invalid("a view has columns of different names")
         return frame.moved()
 
     def code(self, args: Args, tag: str) -> list[str]:
@@ -279,6 +291,12 @@ class Hint(Kind):
         given = {"rebalance": f'"{column}"', "repartition": f'{count}, "{column}"', "coalesce": str(count)}
         if args["how"] == "rebalance" and args["count"]:
             given["rebalance"] = f'{count}, "{column}"'
+        if args["is_text"]:
+            text = given[args["how"]].replace('"', "")
+            return [
+                f'df.createOrReplaceTempView("view_{tag}")',
+                f'df = spark.sql("select /*+ {args["how"]}({text}) */ * from view_{tag}")',
+            ]
         return [f'df = df.hint("{args["how"]}", {given[args["how"]]})']
 
 

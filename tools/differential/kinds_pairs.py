@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from differential.frames import COMPARED, PLAIN, Column, Frame, Invalid, Others, quoted
-from differential.kinds import Kind, kind
+from differential.kinds import Kind, kind, recent
 from differential.values import Args
 
 JOINS = ("inner", "left", "right", "full", "left_semi", "left_anti")
@@ -43,7 +43,7 @@ class Join(Kind):
             return None
         key = rng.choice(keys)
         more = [one for one in other.of(COMPARED) if one != key]
-        taken = rng.choice(more) if more else ""
+        taken = recent(rng, more, 1)[0] if more else ""
         hint = rng.choice(HINTS)
         return {"other": name, "key": key, "how": rng.choice(JOINS), "take": taken, "as": f"j{rng.randrange(100)}",
                 "hint": hint}  # fmt: skip
@@ -137,13 +137,14 @@ class Union(Kind):
             names = _common(frame, other, COMPARED)
             if not names:
                 return None
-            chosen = rng.sample(names, min(len(names), rng.choice((2, 3))))
+            chosen = recent(rng, names, rng.choice((2, 3, 5)))
             return {"other": name, "columns": chosen, "with": rng.sample(chosen, len(chosen)), "is_by_name": True}
         pairs = [(one, rng.choice(_of_type(other, frame.type_of(one)) or [""])) for one in frame.of(COMPARED)]
         pairs = [pair for pair in pairs if pair[1]]
         if not pairs:
             return None
-        pairs = rng.sample(pairs, min(len(pairs), 3))
+        chosen = recent(rng, [one for one, _ in pairs], rng.choice((2, 3, 5)))
+        pairs = [pair for pair in pairs if pair[0] in chosen]
         return {"other": name, "columns": [a for a, _ in pairs], "with": [b for _, b in pairs], "is_by_name": False}
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
@@ -175,7 +176,7 @@ class SetOf(Kind):
         if not names:
             return None
         how = rng.choice(("intersect", "intersectAll", "subtract", "exceptAll"))
-        return {"other": name, "columns": rng.sample(names, min(len(names), 2)), "how": how}
+        return {"other": name, "columns": recent(rng, names, rng.choice((2, 4))), "how": how}
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         other = _exact(look(args["other"]))

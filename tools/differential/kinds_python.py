@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from differential.frames import INT, LONG, NUMBERS, PLAIN, Column, Frame, Invalid, Others, quoted
-from differential.kinds import Kind, kind
+from differential.kinds import Kind, kind, recent
 from differential.values import Args
 
 # How a scalar function is written: lines at the module's top. {t} is a tag, {r} the rate, {ready} what a fault strikes.
@@ -135,7 +135,7 @@ class MapInPandas(Kind):
     def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
         names = frame.of({LONG, INT})
         unique = frame.unique if frame.unique in names else ""
-        chosen = list(dict.fromkeys([unique or rng.choice(names), rng.choice(names)])) if names else []
+        chosen = list(dict.fromkeys([unique or rng.choice(names), recent(rng, names, 1)[0]])) if names else []
         return {"columns": chosen, "rate": 2} if len(chosen) == 2 and "v" not in chosen else None
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
@@ -226,7 +226,7 @@ class ApplyInPandas(Kind):
         keys = [name for name in keys if name not in (frame.unique, "v")]
         if not keys or not values:
             return None
-        return {"key": rng.choice(keys), "value": rng.choice(values), "rate": 2}
+        return {"key": rng.choice(keys), "value": recent(rng, values, 1)[0], "rate": 2}
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         frame.need(args["key"], args["value"], among=PLAIN)

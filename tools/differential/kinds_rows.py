@@ -23,12 +23,13 @@ from differential.frames import (
     TIME,
     VARIANT,
     VOID,
+    Column,
     Frame,
     Invalid,
     Others,
     quoted,
 )
-from differential.kinds import Kind, kind
+from differential.kinds import Kind, kind, recent
 from differential.values import Args
 
 ODD_NAMES = ("a.b", "o.k", "größe", "two words", "K", "X", "ID", "a`b", "ключ")
@@ -238,6 +239,34 @@ class Explode(Kind):
         return [f'df = df.withColumn("{args["name"]}", F.{args["how"]}({quoted(args["column"])!r}))']
 
 
+@kind("drop_duplicates", 0.6)
+class DropDuplicates(Kind):
+    """Whole rows of some columns, by a collation or as they are. What a group by a collation shows is made one."""
+
+    def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
+        names, folded = frame.of(PLAIN), frame.of({STRING})
+        if not names or (rng.random() < 0.5 and not folded):
+            return None
+        return {"columns": recent(rng, names, 3), "folded": rng.choice(folded) if folded else ""}
+
+    def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
+        frame.need(*args["columns"], among=PLAIN)
+        if args["folded"]:
+            frame.need(args["folded"], among={STRING})
+            return Frame((Column("folded", STRING), Column("rows", LONG)), max(1, frame.rows // 2), unique="folded")
+        made = frame.only(args["columns"]).moved().fewer(0.7)
+        return replace(made, unique=args["columns"][0] if len(args["columns"]) == 1 else made.unique)
+
+    def code(self, args: Args, tag: str) -> list[str]:
+        if args["folded"]:
+            column = quoted(args["folded"])
+            return [
+                f'df = df.groupBy(F.expr("{column} collate UTF8_LCASE").alias("key")).agg(F.count("*").alias("rows"))',
+                'df = df.select(F.expr("lower(key) collate UTF8_BINARY").alias("folded"), "rows")',
+            ]
+        return [f"df = df.select({', '.join(repr(quoted(name)) for name in args['columns'])}).dropDuplicates()"]
+
+
 @kind("sql", 1.5)
 class Sql(Kind):
     """SQL text over the frame, by name or through a view."""
@@ -289,15 +318,15 @@ class FileName(Kind):
 
 @kind("sample", 1.5)
 class Sample(Kind):
-    """A sample with a seed: the same rows in every run if they are read as they lie in the source's files."""
+    """A sample with a seed: the same rows in every run if they are read as they lie in the source's files, any rows
+    otherwise."""
 
     def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
-        return {"fraction": 0.4, "seed": rng.randrange(1000)} if frame.is_files else None
+        is_drawn = frame.is_files or rng.random() < 0.15
+        return {"fraction": 0.4, "seed": rng.randrange(1000)} if is_drawn else None
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
-        if not frame.is_files:
-            raise Invalid("another run may sample other rows")
-        return frame.fewer(0.4).unnamed()
+        return replace(frame.fewer(0.4), weak="" if frame.is_files else "sample").unnamed()
 
     def code(self, args: Args, tag: str) -> list[str]:
         return [f"df = df.sample(fraction={args['fraction']}, seed={args['seed']})"]

@@ -44,7 +44,6 @@ def ready(value):
     return 0
 
 '''
-RARE = 37
 RETRIES = 2
 FOREVER = 1_000_000
 SINK = "out"
@@ -52,7 +51,8 @@ SINK = "out"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How the result is to be compared, by the positions of its columns."""
+    """How the result is to be compared, by the positions of its columns. A script's last frame is collected, so that
+    its order can be seen; what a pipeline publishes has none."""
 
     weak: str
     ids: tuple[int, ...]
@@ -78,22 +78,27 @@ def frames_of(program: Program) -> dict[str, Frame]:
             if frame.names.count(key) != 1:
                 raise Invalid(f"{key} is no column")
         found[step.name] = frame
+    if program.sink_by:
+        found[program.steps[-1].name].need(*program.sink_by)
+        if not is_plain(found[program.steps[-1].name]):
+            raise Invalid("the sink gives other names")
     return found
 
 
 def judged_of(program: Program) -> Judged:
     last = frames_of(program)[program.steps[-1].name]
     ids = tuple(last.names.index(name) for name in last.ids)
-    return Judged(last.weak, ids, last.ids_follow, last.is_ordered)
+    return Judged(last.weak, ids, last.ids_follow, last.is_ordered and program.is_onramp)
 
 
 def module_text(program: Program, folder: str) -> str:
     """Raises `Invalid` if the program has no meaning."""
     frames = frames_of(program)
+    rare = max(7, program.sources[0].rows // 2)
     fails = RETRIES if program.mode is Mode.RETRY else FOREVER
     onramp = ", on-ramp" if program.is_onramp else ""
     lines = [
-        HEAD.format(seed=program.seed, mode=program.mode.value, onramp=onramp, folder=folder, fails=fails, rare=RARE),
+        HEAD.format(seed=program.seed, mode=program.mode.value, onramp=onramp, folder=folder, fails=fails, rare=rare),
         *_make_data(program),
         *_heads(program),
         *_prepare(program),
@@ -186,17 +191,24 @@ def _step(program: Program, step: Step) -> Iterator[str]:
     yield "    return df"
 
 
+def is_plain(last: Frame) -> bool:
+    """Whether a file can hold it as it is, and a reader name its columns without quotes."""
+    names = [one.lower() for one in last.names]
+    is_named = all(one.isidentifier() and one.isascii() for one in names) and len(set(names)) == len(names)
+    return is_named and not any(one.type in NOT_STORED for one in last.columns)
+
+
 def _sink(program: Program, last: Frame) -> Iterator[str]:
     """What goes to the target: plain names, and text of what no file holds. A frame without either goes as it is."""
     name = program.steps[-1].name
     if not program.is_onramp:
-        options: dict[str, object] = {}
+        options: dict[str, object] = {"partition_by": program.sink_by[0]} if program.sink_by else {}
+        if program.sink_partitions:
+            options["partitions"] = program.sink_partitions
         given = "".join(f", {key}={value!r}" for key, value in options.items())
         yield f"@p.sink(rk.files(OUT){given})"
     yield f"def {SINK}({name}):"
-    names = [one.lower() for one in last.names]
-    is_plain = all(one.isidentifier() and one.isascii() for one in names) and len(set(names)) == len(names)
-    if is_plain and not any(one.type in NOT_STORED for one in last.columns):
+    if is_plain(last):
         yield f"    return {name}"
         return
     columns = [f"c{at}" for at in range(len(last.columns))]

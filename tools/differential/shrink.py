@@ -74,6 +74,8 @@ def _less_said(program: Program) -> Iterator[Program]:
         if program.later_settings[key] != program.settings.get(key):
             less = {name: value for name, value in program.later_settings.items() if name != key}
             yield replace(program, later_settings=less)
+    if program.sink_by:
+        yield replace(program, sink_by=(), sink_partitions=None)
     for step in program.steps:
         if step.partitions:
             yield _with_step(program, replace(step, partitions=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from differential.judge import Outcome
 from differential.values import Mode
 
 FOLDER = Path(".cluster/differential")
+DRAWS = ("values", "frames", "data", "drawing", "render")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -32,12 +34,18 @@ class Entry(msgspec.Struct, frozen=True):
     given_up: list[str] = []
 
 
+def grammar() -> str:
+    """A digest of what draws programs: with another one a seed is another program, and what was found is of no use."""
+    files = [Path(__file__).parent / f"{name}.py" for name in DRAWS] + sorted(Path(__file__).parent.glob("kinds*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
 class Sittings:
-    """A file with one line per program."""
+    """A file with one line per program, for each grammar."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
-        self._path = folder / "programs.jsonl"
+        self._path = folder / f"programs-{grammar()}.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
         self.entries: dict[int, Entry] = {}
         if self._path.exists():
