@@ -92,7 +92,8 @@ class Limit(Kind):
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         made = replace(frame, rows=min(frame.rows, args["count"])).unnamed()
-        return replace(made, is_files=False, is_single=True, weak="" if frame.is_ordered else "limit")
+        made = replace(made, is_files=False, is_single=frame.is_ordered, hashed=None)
+        return replace(made, weak="" if frame.is_ordered else "limit")
 
     def code(self, args: Args, tag: str) -> list[str]:
         return [f"df = df.limit({args['count']})"]
@@ -109,7 +110,7 @@ class Offset(Kind):
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
         if not frame.is_ordered:
             raise Invalid("there is no order")
-        return replace(frame, is_files=False).unnamed()
+        return replace(frame, is_files=False, hashed=None).unnamed()
 
     def code(self, args: Args, tag: str) -> list[str]:
         limit = f".limit({args['limit']})" if args["limit"] else ""
