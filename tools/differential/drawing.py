@@ -65,10 +65,10 @@ def _drawn(rng: Random, seed: int, mode: Mode) -> Program:
         raise Invalid("nothing was drawn")
     program = Program(seed, mode, is_onramp, sources, tuple(steps), _settings(rng))
     program = _pruned(program)
-    last = frames_of(program)[program.steps[-1].name]
-    if not is_onramp and is_plain(last) and last.of(PLAIN) and rng.random() < 0.2:
+    made = frames_of(program)[program.steps[-1].name]
+    if not is_onramp and is_plain(made) and made.of(PLAIN) and rng.random() < 0.2:
         many = rng.choice((2, 3)) if rng.random() < 0.5 else None
-        program = msgspec.structs.replace(program, sink_by=(rng.choice(last.of(PLAIN)),), sink_partitions=many)
+        program = msgspec.structs.replace(program, sink_by=(rng.choice(made.of(PLAIN)),), sink_partitions=many)
     if any(op.kind in ("hint", "count_partition") for _, _, op in program.ops()) and rng.random() < 0.6:
         program = msgspec.structs.replace(program, settings=program.settings | SKEWED)
     if any(op.kind == "case_twin" for _, _, op in program.ops()):
@@ -77,6 +77,8 @@ def _drawn(rng: Random, seed: int, mode: Mode) -> Program:
         # Another driver may cut the files in another way, and then samples other rows.
         kept = {key: value for key, value in program.settings.items() if key not in (MAX_BYTES, OPEN_COST)}
         program = msgspec.structs.replace(program, settings=kept)
+    if mode is Mode.CHANGED and rng.random() < 0.5:
+        program = _with_udf(rng, program)
     if mode.has_fault:
         program = _struck(rng, program)
     if mode is Mode.SETTINGS or (mode is Mode.NEW_DRIVER and rng.random() < 0.5):
@@ -135,7 +137,7 @@ def _layout(rng: Random, frame: Frame, ops: list[Op], result: str) -> tuple[tupl
     share = 0.08 if frame.is_ordered or frame.is_single or frame.alias else 0.35
     if result == "pipelined" or not names:
         return (), None
-    is_hinted = ops[-1].kind == "hint"
+    is_hinted = ops[-1].kind in ("hint", "dotted_struct")
     if not is_hinted and rng.random() > share:
         return (), rng.choice((2, 3, 5)) if rng.random() < 0.1 else None
     wanted = [name for name in (*_keys_of(ops[-1].args), "a.b") if name in names]
@@ -201,7 +203,8 @@ def _struck(rng: Random, program: Program) -> Program:
     if not places:
         program = _with_udf(rng, program)
         places = [(step, at) for step, at, op in program.ops() if op.kind in STRUCK]
-    step, at = rng.choice(places)
+    # Late, so that there is something to be kept from the time before the fault.
+    step, at = places[-1] if rng.random() < 0.5 else rng.choice(places)
     frames = frames_of(program)
     frame = apply_all(frames[step.inputs[0]], step.ops[:at], frames.__getitem__)
     names = frame.of(NUMBERS)
@@ -232,10 +235,14 @@ def _with_udf(rng: Random, program: Program) -> Program:
 def _changed(rng: Random, program: Program, *, is_needed: bool) -> Program:
     """Another rate or seed in the second driver's program."""
     found = []
+    struck = next((step.name for step, _, op in program.ops() if op.args.get("is_struck")), "")
+    is_before = True
     for step, at, op in program.ops():
+        is_before = is_before and step.name != struck
         args = KINDS[op.kind].change(rng, op.args)
         if args is not None:
             weight = 3 if op.kind == "sample" or op.args.get("style") in ("registered", "method", "column") else 1
+            weight *= 3 if is_before else 1
             found += [Change(step.name, at, args)] * weight
     if not found:
         if is_needed:
