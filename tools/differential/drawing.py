@@ -15,7 +15,7 @@ from differential.values import Args, Change, Mode, Op, Program, Source, Step
 
 __all__ = ["draw", "kinds_moves", "kinds_pairs", "kinds_python", "kinds_rows"]
 
-MODES = {Mode.PLAIN: 38, Mode.RETRY: 8, Mode.FAULT: 16, Mode.SETTINGS: 8, Mode.NEW_DRIVER: 10, Mode.CHANGED: 20}
+MODES = {Mode.PLAIN: 32, Mode.RETRY: 8, Mode.FAULT: 15, Mode.SETTINGS: 8, Mode.NEW_DRIVER: 10, Mode.CHANGED: 27}
 RESULTS = {"auto": 62, "blocking": 14, "pipelined": 12, "caching": 6, "memory": 6}
 HOWS = {"parquet": 50, "csv": 10, "json": 8, "range": 10, "rows": 10, "table": 12}
 ONRAMP_SHARE = 0.2
@@ -203,9 +203,11 @@ def _struck(rng: Random, program: Program) -> Program:
     if not places:
         program = _with_udf(rng, program)
         places = [(step, at) for step, at, op in program.ops() if op.kind in STRUCK]
+    frames = frames_of(program)
+    names = frames[program.steps[-1].name].names
+    places = [(step, at) for step, at in places if step.ops[at].args["name"] in names] or places
     # Late, so that there is something to be kept from the time before the fault.
     step, at = places[-1] if rng.random() < 0.5 else rng.choice(places)
-    frames = frames_of(program)
     frame = apply_all(frames[step.inputs[0]], step.ops[:at], frames.__getitem__)
     names = frame.of(NUMBERS)
     column = next((name for name in (frame.unique, "id", "x") if name in names), step.ops[at].args["column"])
@@ -235,6 +237,7 @@ def _with_udf(rng: Random, program: Program) -> Program:
 def _changed(rng: Random, program: Program, *, is_needed: bool) -> Program:
     """Another rate or seed in the second driver's program."""
     found = []
+    names = frames_of(program)[program.steps[-1].name].names
     struck = next((step.name for step, _, op in program.ops() if op.args.get("is_struck")), "")
     is_before = True
     for step, at, op in program.ops():
@@ -243,6 +246,7 @@ def _changed(rng: Random, program: Program, *, is_needed: bool) -> Program:
         if args is not None:
             weight = 3 if op.kind == "sample" or op.args.get("style") in ("registered", "method", "column") else 1
             weight *= 3 if is_before else 1
+            weight *= 4 if op.kind == "sample" or op.args.get("name") in names else 1
             found += [Change(step.name, at, args)] * weight
     if not found:
         if is_needed:
