@@ -1,0 +1,49 @@
+"""A slice of the differential tester: a fixed set of random programs and a few new ones, against bare Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from differential.crew import Crew
+from differential.drawing import draw
+from differential.judge import Outcome, play
+from differential.report import script_text
+from differential.values import Mode
+
+# Each of these was found to be worth keeping; at least four go on in a new driver.
+FIXED: tuple[int, ...] = ()
+NEW_DRIVERS_MIN = 4
+RANDOM = 4
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    with Crew(tmp_path_factory.mktemp("crew")) as working:
+        yield working
+
+
+def test_some_of_the_fixed_ones_go_on_in_a_new_driver() -> None:
+    assert sum(draw(seed).mode is Mode.NEW_DRIVER for seed in FIXED) >= NEW_DRIVERS_MIN
+
+
+@pytest.mark.parametrize("seed", FIXED)
+def test_a_fixed_program_is_equal_to_bare_spark(seed: int, crew: Crew, tmp_path: Path) -> None:
+    program = draw(seed)
+    verdict = play(program, crew, tmp_path / "work")
+    assert verdict.outcome is Outcome.EQUAL, script_text(program, verdict)
+
+
+@pytest.mark.parametrize("number", range(RANDOM))
+def test_a_new_program_is_equal_to_bare_spark_or_refused_by_name(number: int, crew: Crew, tmp_path: Path) -> None:
+    """One that bare Spark does not run says nothing, and another one is drawn."""
+    while True:
+        program = draw(random.SystemRandom().randrange(1_000_000, 1_000_000_000))
+        verdict = play(program, crew, tmp_path / "work")
+        if verdict.outcome is not Outcome.DISCARDED:
+            break
+    print(f"seed {program.seed}: make differential ARGS='--seed {program.seed}'")
+    assert not verdict.is_bad, script_text(program, verdict)

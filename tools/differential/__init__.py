@@ -1,0 +1,1 @@
+"""Random pipelines, run by Rekindle and by bare Spark, and compared: `make differential`."""
