@@ -290,6 +290,51 @@ def test_rows_of_a_step_that_come_through_a_variable_are_refused(
         ours(spark, lake, tmp_path, [counted, remembers, uses])
 
 
+def test_a_column_of_an_earlier_frame_is_the_same_column(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    """As in bare Spark: `drop` of a column that is not there is no error, so that another one would stay unseen."""
+    pipeline = rk.Pipeline("cut")
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(lake)
+
+    @pipeline.step
+    def called(orders: DataFrame) -> DataFrame:
+        return called_python(orders)
+
+    @pipeline.step
+    def counted(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("k").count()
+
+    @pipeline.step
+    def both(called: DataFrame, counted: DataFrame) -> DataFrame:
+        return called.join(counted, called.k == counted.k)
+
+    @pipeline.sink(rk.files(str(tmp_path / "out")))
+    def final(orders: DataFrame, both: DataFrame) -> DataFrame:
+        return both.where(orders.amount > 100).drop(orders.amount).drop(orders.k)
+
+    source = spark.read.parquet(lake)
+    first, second = called(source), counted(source)
+    expected = final(source, both(first, second))
+    pipeline.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(sweep=None))
+    found = rk.read_newest(spark, str(tmp_path / "out"))
+    assert found.columns == expected.columns == ["id", "x", "k", "count"]
+    assert sorted(found.collect()) == sorted(expected.collect())
+
+
+def test_a_function_of_another_step_is_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    def makes(orders: DataFrame) -> DataFrame:
+        orders.sparkSession.sql("create or replace temporary function twice_as(x bigint) returns bigint return x * 2")
+        return called_python(orders)
+
+    def uses(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("id", "twice_as(k) as k").groupBy("k").count()
+
+    with pytest.raises(GraphRefused, match="a step sees no views, functions or settings that another step made"):
+        ours(spark, lake, tmp_path, [makes, uses])
+
+
 def test_a_step_may_read_files_whose_schema_spark_must_learn(spark: SparkSession, lake: str, tmp_path: Path) -> None:
     def reads(orders: DataFrame) -> DataFrame:
         session = orders.sparkSession

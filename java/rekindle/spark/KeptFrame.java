@@ -136,30 +136,33 @@ public final class KeptFrame {
     return made;
   }
 
+  /** The stored columns under the names, qualifiers and ids of the frame's own: a column that a reader got from another frame names the same one. */
   private LogicalPlan named(LogicalPlan scan) {
     List<Attribute> stored = CollectionConverters.asJava(scan.output());
-    boolean isSame = true;
-    boolean isQualified = false;
-    for (int i = 0; i < output.size(); i++) {
-      isSame &= stored.get(i).name().equals(output.get(i).name());
-      isQualified |= !output.get(i).qualifier().isEmpty();
-    }
-    if (isSame && !isQualified) {
-      return scan;
-    }
-    if (isSame) {
-      Map<ExprId, Attribute> qualified = new HashMap<>();
-      for (int i = 0; i < output.size(); i++) {
-        qualified.put(stored.get(i).exprId(), stored.get(i).withQualifier(output.get(i).qualifier()));
-      }
-      return scan.mapExpressions(expression -> expression.transform(new Renamed(qualified)));
-    }
+    Map<ExprId, Attribute> now = new HashMap<>();
     List<NamedExpression> columns = new ArrayList<>();
+    boolean isRenamed = false;
     for (int i = 0; i < output.size(); i++) {
       Attribute column = output.get(i);
-      columns.add(new Alias(stored.get(i), column.name(), NamedExpression.newExprId(), column.qualifier(), Option.empty(), none()));
+      isRenamed |= !stored.get(i).name().equals(column.name());
+      now.put(stored.get(i).exprId(), stored.get(i).withExprId(column.exprId()).withQualifier(column.qualifier()));
+      columns.add(new Alias(stored.get(i), column.name(), column.exprId(), column.qualifier(), Option.empty(), none()));
     }
-    return new Project(CollectionConverters.asScala(columns).toSeq(), scan);
+    if (!isRenamed) {
+      return scan.mapExpressions(expression -> expression.transform(new Renamed(now)));
+    }
+    return new Project(CollectionConverters.asScala(distinct(columns)).toSeq(), scan);
+  }
+
+  /** One column that stands in two places is one column, as it was. */
+  private static List<NamedExpression> distinct(List<NamedExpression> columns) {
+    Map<ExprId, NamedExpression> seen = new HashMap<>();
+    List<NamedExpression> found = new ArrayList<>();
+    for (NamedExpression column : columns) {
+      NamedExpression first = seen.putIfAbsent(column.exprId(), column);
+      found.add(first == null ? column : first);
+    }
+    return found;
   }
 
   /** Down to what decides order and partitions; `seen` gives the output column that a column on the way becomes. */
