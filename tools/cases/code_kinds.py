@@ -317,10 +317,12 @@ def priced(orders): return orders.groupBy('k').applyInPandas(go, 'id long, x int
 from pyspark.sql.functions import udtf
 @udtf(returnType='y int')
 class Priced:
-    def eval(self, x: int): yield x*RATE + ready(x),
+    def eval(self, x: int): yield x*RATE,
 SparkSession.getActiveSession().udtf.register('case_priced_rows', Priced)
+check = udf(lambda x: ready(x), IntegerType())
 def priced(orders):
-    return orders.sparkSession.sql('select o.*, p.y from {o} o, lateral case_priced_rows(o.x) p', o=orders)
+    made = orders.sparkSession.sql('select o.*, p.y from {o} o, lateral case_priced_rows(o.x) p', o=orders)
+    return made.withColumn('z', check('x'))
 """,
     ),
     "temp-view-of-values": (
