@@ -299,18 +299,6 @@ def priced(orders):
     return made.withColumn('z', check('x'))
 """,
     ),
-    "apply-in-pandas": (
-        "A class attribute that a function given to applyInPandas uses",
-        """
-class Pricing:
-    rate = RATE
-    def go(self, batch):
-        return batch.assign(y=[int(one*self.rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
-PRICING = Pricing()
-def go(batch): return PRICING.go(batch)
-def priced(orders): return orders.groupBy('k').applyInPandas(go, 'id long, x int, k long, y int')
-""",
-    ),
     "table-function": (
         "A registered Python table function",
         """
