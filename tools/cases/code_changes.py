@@ -29,6 +29,7 @@ QUICK = set(
     "callable-object class-attribute function-attribute lru-cache metaclass partial plain singledispatch".split()
 )
 HELPER = "case_helpers"
+CHANGED = "changed"
 
 
 def load(context: Context, text: str, rate: int, helper: str = "") -> dict[str, Any]:
@@ -78,12 +79,14 @@ def planned(text: str, helper: str = "") -> Callable[[Context], Finding]:
 
         with _importing(context.modules):
             context.fail_late(pipeline(1))
-            unchanged, reason = _kept(context, pipeline(1))
-            changed, _ = _kept(context, pipeline(2))
+            unchanged, why_unchanged = _kept(context, pipeline(1))
+            changed, why_changed = _kept(context, pipeline(2))
         if changed:
             return Finding(Outcome.DIFFERENT, f"{changed} partitions of the old code would count after the change")
-        if not unchanged:
-            return Finding(Outcome.LOST_WORK, f"by the same code no partition would be reused: {reason}")
+        if CHANGED not in why_changed:
+            return Finding(Outcome.DIFFERENT, f"the change is not named: {why_changed}")
+        if CHANGED in why_unchanged:
+            return Finding(Outcome.LOST_WORK, f"the same code counts as changed: {why_unchanged}")
         return Finding(Outcome.EQUAL, f"{unchanged} partitions reused by the same code, 0 by the new")
 
     return play

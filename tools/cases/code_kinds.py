@@ -299,28 +299,18 @@ def priced(orders):
     return made.withColumn('z', check('x'))
 """,
     ),
-    "apply-in-pandas": (
-        "A class attribute that a function given to applyInPandas uses",
-        """
-class Pricing:
-    rate = RATE
-    def go(self, batch):
-        return batch.assign(y=[int(one*self.rate + ready(one)) for one in batch.x])[['id', 'x', 'k', 'y']]
-PRICING = Pricing()
-def go(batch): return PRICING.go(batch)
-def priced(orders): return orders.groupBy('k').applyInPandas(go, 'id long, x int, k long, y int')
-""",
-    ),
     "table-function": (
         "A registered Python table function",
         """
 from pyspark.sql.functions import udtf
 @udtf(returnType='y int')
 class Priced:
-    def eval(self, x: int): yield x*RATE + ready(x),
+    def eval(self, x: int): yield x*RATE,
 SparkSession.getActiveSession().udtf.register('case_priced_rows', Priced)
+check = udf(lambda x: ready(x), IntegerType())
 def priced(orders):
-    return orders.sparkSession.sql('select o.*, p.y from {o} o, lateral case_priced_rows(o.x) p', o=orders)
+    made = orders.sparkSession.sql('select o.*, p.y from {o} o, lateral case_priced_rows(o.x) p', o=orders)
+    return made.withColumn('z', check('x'))
 """,
     ),
     "temp-view-of-values": (

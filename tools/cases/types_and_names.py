@@ -33,7 +33,6 @@ TYPES: dict[str, tuple[str, str, Allowed]] = {
     "collated": ("s collate unicode_ci", "v = 'KEY0'", EQUAL),
     "wide-decimal": ("cast(x as decimal(38, 18)) / 7", "cast(v as string)", EQUAL),
     "binary": ("unhex(hex(x))", "hex(v)", EQUAL),
-    "time": ("make_time(1, 2, x % 60)", "cast(v as string)", EQUAL_OR_REFUSED),
     "nested": ("array(named_struct('m', map(x, array(s))))", "to_json(v)", EQUAL),
     "double-specials": (
         "case x % 4 when 0 then double('NaN') when 1 then -0.0D else 1D / 3 end",
