@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from identity_corpus.__main__ import write
-from identity_corpus.driver import rows, told
-from identity_corpus.programs import PROGRAMS
 from pyspark.sql import SparkSession
 
+from identity_corpus.__main__ import write
+from identity_corpus.driver import rows, told
+from identity_corpus.every import PROGRAMS
 from rekindle.engine.changes import describe_change
 from rekindle.master.opening import changed_parts
 

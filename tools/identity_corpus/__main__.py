@@ -1,8 +1,9 @@
 """`make identity-corpus`: is the same code the same elsewhere, and is changed code changed, by name?
 
-Each program is loaded by three processes: as it is; as it is in another folder, with another hash seed, home, user, time
-and environment; and with its change. Some are also run to the end: a failure, the change, and a new driver that resumes:
-every row must be by the new code. Prints a `RESULT` line; exit 0 only if both shares are 1.0 over at least 60 changes.
+Each program is loaded by three processes: as it is; as it is in another folder, with another hash seed, home, user and
+environment; and with its change. Some are also run to the end: a failure, the change, and a new driver that resumes,
+and every row must be by the new code. Prints a `RESULT` line; exit 0 only if both shares are 1.0 over 60 changes or
+more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from identity_corpus import ends
-from identity_corpus.programs import JAVA, PROGRAMS, Program
+from identity_corpus.every import PROGRAMS
+from identity_corpus.of_plans import JAVA
+from identity_corpus.programs import Program
 from rekindle.engine.changes import describe_change
 from rekindle.master.opening import changed_parts
 

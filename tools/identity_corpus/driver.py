@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from identity_corpus.programs import PROGRAMS, Program
+from identity_corpus.every import PROGRAMS
+from identity_corpus.programs import Program
 from local_spark import local_spark
 from rekindle.engine.spark.identity import Kept, Member, fingerprint
 from rekindle.engine.spark.script import given
