@@ -108,7 +108,7 @@ class Stage(Generic[Ask, Said]):
         folder = self.folder / f"{name}-{len(self.drivers)}"
         folder.mkdir(parents=True)
         shutil.copy(self.play.user_code, folder / "user_code.py")
-        output = f"{self.place.root}/out/{self.folder.name}"
+        output = f"{self.place.root}-out/{self.folder.name}"
         made = Session(self, folder, {"STAGE_CURE": str(self.folder / "cure"), "STAGE_OUTPUT": output, **variables})
         self.drivers.append(made)
         return made

@@ -130,7 +130,9 @@ def test_control_without_the_fence_yesterday_is_put_back(
 ) -> None:
     """The same night with a publisher that compares first and then writes the next number that is free."""
 
-    def compare_then_act(store: PointerStore, fence: Fence, prepare: Callable[[Top], Pointer]) -> Pointer:
+    def compare_then_act(
+        store: PointerStore, fence: Fence, prepare: Callable[[Top], Pointer], *, adds: bool
+    ) -> Pointer:
         pointer = prepare(newest(store))
         store.put_if_absent("asleep", b"")
         store.put_if_absent(f"{POINTERS}{newest(store).number + 1:020d}", pointers.encode(pointer))

@@ -31,7 +31,7 @@ class Reader(threading.Thread):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(daemon=True)
-        below = f"{stage.place.location}/out/{stage.folder.name}"
+        below = f"{stage.place.location}-out/{stage.folder.name}"
         self._sinks = {name: open_store(f"{below}/{name}", stage.place.options) for name in SINKS}
         self._stopped = threading.Event()
         self._newest: dict[str, str] = {}

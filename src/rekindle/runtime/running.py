@@ -308,7 +308,8 @@ def _read_again(state: RunState) -> str:
     failures = state.failing.failures if state.failing is not None else ()
     steps = sorted({one.step for one in failures if one.cause.root.kind is FailureKind.INPUT_CHANGED})
     typed = " ".join(f"--replace {step}" for step in steps)
-    return f"{typed}, or rk.RunOptions(replace={steps}), reads it again" if steps else ""
+    again = f"{typed}, or rk.RunOptions(replace={steps}), reads it again; a script with rk.run(…) is just started again"
+    return again if steps else ""
 
 
 def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:
