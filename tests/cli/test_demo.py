@@ -15,7 +15,7 @@ import pytest
 
 from cli.calling import call
 from first_five_minutes import ROOT, read_page
-from rekindle.cli import demo
+from rekindle.cli import demo, demo_driver
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.demo_acts import saved
 from rekindle.cli.demo_driver import Terminal, wait_until
@@ -121,6 +121,24 @@ def test_a_command_is_shown_as_it_goes_on_and_killed_by_its_pid(tmp_path: Path) 
         assert command.wait() == -9
         assert not wait_until(lambda: False, command)
     assert typed == ["python sleeper.py"]
+
+
+def test_a_command_is_waited_for_while_anything_moves_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times as long as the limit, and then a file and a line that never come."""
+    monkeypatch.setattr(demo_driver, "STALLED_SECONDS", 3.0)
+    monkeypatch.setattr(demo_driver, "LOOK_SECONDS", 0.1)
+    grows = "import time\nfor n in range(18):\n    time.sleep(0.5)\n    open('journal', 'a').write('x' * 10)\n"
+    (tmp_path / "grows.py").write_text(grows)
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    with Terminal(tmp_path, {}, lambda line: None, lambda line: None) as terminal:
+        assert terminal.types_python("grows.py").wait() == 0
+        hangs = terminal.types_python("sleeper.py")
+        assert not wait_until(lambda: False, hangs) and hangs.is_alive()
+        with pytest.raises(demo_driver.Stalled, match=r"sleeper.py` printed and wrote nothing for 3 s") as stalled:
+            hangs.wait()
+    assert "rekindle demo --keep" in stalled.value.hint
 
 
 def test_leaving_the_terminal_ends_what_still_runs(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ ENVIRON = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "REKINDLE_BACKOFF_INITIAL_MS": "10",
 }
+HAS_TMUX = shutil.which("tmux") is not None
 START = "rekindle run shop_pipeline.py --master 'local[2]' --conf spark.ui.enabled=false"
 PIPELINE = """
 import rekindle as rk
@@ -70,9 +71,10 @@ def broken_by_the_terminal(screen: Screen, columns: int) -> list[str]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: .ci/run installs it")
+@pytest.mark.skipif(not HAS_TMUX and not os.environ.get("CI"), reason="tmux is not installed: .ci/run installs it")
 @pytest.mark.parametrize("columns", [60, 200])
 def test_a_failure_and_its_resume_in_a_terminal(columns: int, tmp_path: Path) -> None:
+    assert HAS_TMUX, "CI installs tmux: without it nobody sees what a terminal shows"
     write(tmp_path, poison=33)
     with Terminal(tmp_path, columns, ENVIRON) as terminal:
         failed = terminal.types(START)

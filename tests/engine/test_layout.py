@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -302,8 +301,15 @@ def test_counting_map_tasks_starts_no_spark_job(spark: SparkSession) -> None:
     plain = session.range(0, 90, 1, 5).selectExpr("id % 3 k")
     joined = plain.join(F.broadcast(session.range(9).toDF("k")), "k").selectExpr("k % 2 g")
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
-    before = scheduler.numTotalJobs()
+
+    def jobs_of_a_collect() -> int:
+        before = scheduler.numTotalJobs()
+        assert len(joined.groupBy("g").count().collect()) == 2
+        return int(scheduler.numTotalJobs() - before)
+
+    usual, before = jobs_of_a_collect(), scheduler.numTotalJobs()
     counted = plans.map_tasks(plain.groupBy("k").count()), plans.map_tasks(joined.groupBy("g").count())
-    time.sleep(1)  # A broadcast would be started by a thread of its own.
+    # A broadcast would be started by a thread of its own: when one that is asked for later is done, it was started.
+    assert jobs_of_a_collect() == usual
     assert counted == (5, None)
-    assert scheduler.numTotalJobs() == before
+    assert scheduler.numTotalJobs() == before + usual

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.demo_driver import Command, Terminal, wait_until
+from rekindle.cli.demo_driver import HINT, Command, Terminal, wait_until
 from rekindle.cli.demo_judge import Witness, Work, compare
 from rekindle.cli.demo_scene import (
     COMPARE_FILE,
@@ -29,7 +29,6 @@ from rekindle.testing.cluster import LocalCluster
 WORKER_DIES_AT = PARTITIONS // 8
 DRIVER_DIES_AT = PARTITIONS // 2
 WORKER = 0
-HINT = "rekindle demo --keep demo, then look at demo/spark.log"
 
 
 class Teller:
@@ -164,7 +163,7 @@ def saved(work: Work) -> str:
 
 def _until(on: Play, driver: Command, committed: int, what: str) -> None:
     if not wait_until(lambda: on.committed() >= committed, driver):
-        how = "is too slow for a demo" if driver.is_alive() else "ended"
+        how = "printed and wrote nothing for minutes" if driver.is_alive() else "ended"
         raise RunFailed(f"the run of {PIPELINE_NAME} {how} before {what}", HINT, is_resumable=False)
 
 

@@ -3,10 +3,14 @@
 - What a command prints is shown line by line, as it comes, under the command.
 - A driver is two processes, Python and the JVM it started. Both are named by pid and start time; nobody else is ever
   signalled.
+- Nobody knows how slow a machine is: a command is waited for as long as it prints something, or anything grows in the
+  folder it runs in (journal, results, Spark's logs). One that does neither for `STALLED_SECONDS` hangs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import signal
 import subprocess
@@ -18,11 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.cli.supervise import interpreter
+from rekindle.errors import RunFailed
 from rekindle.testing.processes import Process, end, wait_gone
 
 CLI = "from rekindle.cli.main import main; main()"
+HINT = "rekindle demo --keep demo, then look at demo/spark.log"
 GONE_SECONDS_MAX = 10.0
-SECONDS_MAX = 180.0
+STALLED_SECONDS = 180.0
+LOOK_SECONDS = 2.0
+POLL_SECONDS = 0.1
 # What the JVM says of itself whenever Spark starts.
 NOISE = "WARNING: Using incubator modules"
 
@@ -30,11 +38,37 @@ NOISE = "WARNING: Using incubator modules"
 Show = Callable[[str], None]
 
 
-class Command:
-    """One command that was started."""
+class Stalled(RunFailed):
+    """A command did nothing that anybody can see, for too long. What it did before is of the demo alone."""
 
-    def __init__(self, child: subprocess.Popen[str], show: Show) -> None:
+
+class Patience:
+    """Knows since when nothing moves. `sign` is a value that is another one after each step forward."""
+
+    def __init__(self, sign: Callable[[], object]) -> None:
+        self._sign = sign
+        self._last = sign()
+        self._moved = self._looked = time.monotonic()
+
+    def is_over(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            sign, self._looked = self._sign(), now
+            if sign != self._last:
+                self._last, self._moved = sign, now
+        return now - self._moved > STALLED_SECONDS
+
+
+class Command:
+    """One command that was started. `grows` is a number that changes when it wrote something."""
+
+    def __init__(
+        self, child: subprocess.Popen[str], show: Show, name: str = "it", grows: Callable[[], int] = lambda: 0
+    ) -> None:
         self._child = child
+        self._name = name
+        self._grows = grows
+        self._lines = 0
         self._reader = threading.Thread(target=self._read, args=(show,), name="demo-lines", daemon=True)
         self._reader.start()
         process = Process.of(child.pid)
@@ -45,10 +79,18 @@ class Command:
         return self._child.poll() is None
 
     def wait(self) -> int:
-        """Its exit code, when all it printed was shown."""
-        code = self._child.wait(SECONDS_MAX)
+        """Its exit code, when all it printed was shown. Raises `Stalled` where it hangs."""
+        patience = self.patience()
+        while (code := self._child.poll()) is None:
+            if patience.is_over():
+                told = f"`{self._name}` printed and wrote nothing for {STALLED_SECONDS:.0f} s"
+                raise Stalled(told, HINT, is_resumable=False)
+            time.sleep(POLL_SECONDS)
         self._reader.join(GONE_SECONDS_MAX)
         return code
+
+    def patience(self) -> Patience:
+        return Patience(lambda: (self._lines, self._grows()))
 
     def processes(self) -> list[Process]:
         """Python, and its JVM once it was started."""
@@ -72,6 +114,7 @@ class Command:
     def _read(self, show: Show) -> None:
         assert self._child.stdout is not None
         for line in self._child.stdout:
+            self._lines += 1
             if not line.startswith(NOISE):
                 show(line.rstrip())
 
@@ -115,16 +158,26 @@ class Terminal:
             errors="replace",
             start_new_session=True,
         )
-        command = Command(child, self.show)
+        command = Command(child, self.show, shlex.join(words[-2:]), lambda: bytes_below(self.folder))
         self._started.append(command)
         return command
 
 
 def wait_until(is_so: Callable[[], bool], command: Command) -> bool:
-    """Wait until something is so; False if the command ends before, or it takes too long."""
-    deadline = time.monotonic() + SECONDS_MAX
+    """Wait until something is so; False if the command ends before, or hangs."""
+    patience = command.patience()
     while not is_so():
-        if not command.is_alive() or time.monotonic() > deadline:
+        if not command.is_alive() or patience.is_over():
             return False
-        time.sleep(0.1)
+        time.sleep(POLL_SECONDS)
     return True
+
+
+def bytes_below(folder: Path) -> int:
+    """What all files of a folder take; one that goes meanwhile counts nothing."""
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(above) / name).lstat().st_size
+    return total
