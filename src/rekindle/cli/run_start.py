@@ -12,7 +12,7 @@ from rekindle.cli.progress import Display
 from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import Config
-from rekindle.errors import PublishedDiffers, Refused, RekindleError, RunFailed
+from rekindle.errors import PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
 from rekindle.master.events import Event, FailureHandled
 from rekindle.master.holes import refuse_holes
 from rekindle.master.state import RunState
@@ -104,8 +104,10 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
     log = starting.session.keep_log()
     message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *looks))
     if error.is_resumable:
-        first = "" if isinstance(error, SparkDied | PublishedDiffers) else "correct it, then: "
+        is_told = isinstance(error, SparkDied | PublishedDiffers | RowsNotConserved)
+        first = "" if is_told else "correct it, then: "
         word = ["--republish"] if isinstance(error, PublishedDiffers) else []
+        word += ["--conf", "spark.sql.adaptive.enabled=false"] if isinstance(error, RowsNotConserved) else []
         hint = f"{first}{shlex.join(['rekindle', 'resume', *_words(starting), *word, starting.named, number])}"
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]

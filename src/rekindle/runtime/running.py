@@ -19,7 +19,7 @@ from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.targets import is_local, store_of
-from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
+from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.journal.keys import claim, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
 from rekindle.journal.store import Store
@@ -29,6 +29,7 @@ from rekindle.master.events import Event
 from rekindle.master.holes import refuse_holes
 from rekindle.master.settled import ELSEWHERE, written_once
 from rekindle.master.state import Phase, RunState
+from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import Told, done_plan
@@ -276,6 +277,8 @@ def _failure_of(state: RunState) -> RunFailed:
     if failing is not None and failing.differs is not None:
         hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
         return PublishedDiffers("\n".join(told), hint)
+    if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
+        return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
     is_resumable = failing is None or failing.is_resumable
     again = "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else f"nothing, if the later one is right; {NEW_RUN} would replace it"

@@ -6,6 +6,8 @@ Rules
 - A cancel holds also before there is a Spark job.
 - The end is reported when the stage is quiet or the wait is over. What finished without being reported is found by
   one listing. What appears later counts for nothing.
+- Where a law of the rows (java/Laws) is violated nothing of the plan counts, neither what was found nor what was
+  reported: a partition that looks right may lack the rows that another one has too many.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ QUIET_SECONDS_MAX = 10.0
 FILES_NAMED_MAX = 3
 
 
+class LawViolated(Exception):
+    """What Spark wrote is not what was committed. In a Spark task the JVM's exception of that name says it."""
+
+
 class Generation:
     """The held query execution of one generation in this application, with its exchanges and their version.
 
@@ -65,6 +71,7 @@ class Generation:
         self._is_spoiled = False
         # A broadcast or a subquery that failed stays failed in its plan: the next attempt needs another one.
         self.is_stuck = self.has_committed = False
+        self.counted = EMPTY
 
     def reads(self, command: StartAttempt) -> bool:
         """Is everything that the command names among the files this was planned over?"""
@@ -164,6 +171,8 @@ class Attempt:
         self._drained: Callable[[str], str] = lambda directory: ""
         self._lock = threading.Lock()
         self._seen: set[int] = set()
+        self._rows = 0
+        self._strange: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
         self.is_cancelled = False
@@ -210,7 +219,7 @@ class Attempt:
                 self._report(AttemptEnded(self._command.attempt, was_cancelled=True))
                 return
             is_first, generation.has_run = not generation.has_run, True
-            results.write(
+            rows = results.write(
                 generation.held,
                 self._directory,
                 self._command.partitions,
@@ -219,6 +228,7 @@ class Attempt:
                 is_digested=bool(self._nothing),
                 storing=self._storing,
             )
+            self._compare(rows)
         except InputsGone as caught:
             attempt, has_lost_plan = self._command.attempt, caught.has_lost_plan
             self._report(AttemptEnded(attempt, (), True, caught.lost, has_lost_plan=has_lost_plan))
@@ -253,11 +263,26 @@ class Attempt:
                 self._add_empty()
                 tasks.forget(session, self._tag)
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
-            self._flush()
             failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
-        was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
+            is_violated = any(failure.cause.kind is FailureKind.INVARIANT for failure in failures)
+            if not is_violated:
+                self._flush()
+            disproved = self._generation.counted if is_violated else EMPTY
+        was_cancelled = not is_violated and any(one.cause.kind is FailureKind.CANCELLED for one in failures)
         told = () if was_cancelled else failures
-        self._report(AttemptEnded(self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost)))
+        ended = AttemptEnded(
+            self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost), disproved=disproved
+        )
+        self._report(ended)
+
+    def _compare(self, rows: int) -> None:
+        """What Spark says it wrote with what was committed to us. A number that was not asked for is never left out."""
+        with self._lock:
+            self._take()
+            if "tasks" in results.LAWS and self._strange:
+                raise LawViolated(f"partitions {Partitions(self._strange)} were written and not asked for")
+            if "rows" in results.LAWS and rows != self._rows:
+                raise LawViolated(f"Spark says that it wrote {rows} rows, its tasks committed {self._rows}")
 
     def _add_empty(self) -> None:
         """The Spark job succeeded: a partition without a task has no rows. Where each has one, all must be here."""
@@ -283,9 +308,12 @@ class Attempt:
 
     def _add(self, commits: list[manifest.Commit]) -> None:
         for commit in commits:
-            if commit.partition not in self._seen:
+            if commit.partition not in self._command.partitions:
+                self._strange.add(commit.partition)
+            elif commit.partition not in self._seen:
                 self._seen.add(commit.partition)
                 self._unreported.append(commit)
+                self._rows += max(0, commit.rows)
 
     def _flush(self) -> None:
         self._reported_at = time.monotonic()
@@ -294,10 +322,12 @@ class Attempt:
         assert self._generation is not None
         self._generation.has_committed = True
         self._generation.look()
+        found = Partitions(commit.partition for commit in self._unreported)
+        self._generation.counted = self._generation.counted | found
         self._report(
             CommitsSeen(
                 self._command.attempt,
-                Partitions(commit.partition for commit in self._unreported),
+                found,
                 manifest.pack(self._unreported, self._schema),
                 manifest.digests(self._unreported, self._nothing),
                 exchange_version=self._generation.version,
