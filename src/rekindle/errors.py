@@ -18,7 +18,8 @@ RekindleError                       code  next command or hint is part of every 
 ├── AppendUnknown                   RK302 maybe written: read again before anything else
 ├── StoreFailed                     RK303 the storage certainly did not do what was asked
 └── RunFailed                       RK4xx the run stopped; what was kept is named
-    └── PublishedDiffers            RK410 what a sink that is or may be published was made from came back different
+    ├── PublishedDiffers            RK410 what a sink that is or may be published was made from came back different
+    └── RowsNotConserved            RK411 Spark wrote rows elsewhere than the layout says, or not all of them
 """
 
 from __future__ import annotations
@@ -195,3 +196,14 @@ class PublishedDiffers(RunFailed):
 
     code = "RK410"
     advice = "`rekindle resume --republish` makes again what was made from it, and publishes those sinks together"
+
+
+class RowsNotConserved(RunFailed):
+    """Spark wrote rows to other partitions than the layout of a kept result says, or other rows than left the plan.
+    Nothing that was written with that plan counts, and nothing was published from it."""
+
+    code = "RK411"
+    advice = (
+        "run the same again with `--conf spark.sql.adaptive.enabled=false`, so that Spark keeps to its first plan; "
+        "and report it with the output of `rekindle plan`: a program should never meet this"
+    )

@@ -190,7 +190,11 @@ def test_a_join_by_the_keys_needs_no_exchange_of_ours_and_no_sort(spark: SparkSe
 def test_a_join_that_adaptive_execution_may_rewrite_misplaces_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The control: neither told to leave the join, nor held to the layout whatever it makes of it, nor watched."""
     monkeypatch.setattr(layout, "STAYS_JOINED", {})
+    monkeypatch.setattr(layout, "_held_to", lambda frame, lies, joins_stay=False: frame)
+    monkeypatch.setattr(layout, "UNCOALESCED", {"spark.sql.adaptive.coalescePartitions.enabled": "false"})
+    monkeypatch.setattr(results, "LAWS", ())
     assert misplaced(joined_by_key(spark), tmp_path) > 0
 
 

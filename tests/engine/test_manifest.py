@@ -16,6 +16,17 @@ DATA = "part-7_00003.c000.snappy.parquet\t512"
     [
         pytest.param([], [], id="nothing there"),
         pytest.param([DATA, "_committed/00003-7-1-512\t0"], [Commit(3, 7, DATA[:-4], 512)], id="a marker and its file"),
+        pytest.param(
+            [DATA, "_committed/00003-7-1-512r20\t0"], [Commit(3, 7, DATA[:-4], 512, rows=20)], id="a marker with rows"
+        ),
+        pytest.param(
+            [DATA, "_committed/00003-7-1-512r20-ab\t0"],
+            [Commit(3, 7, DATA[:-4], 512, "ab", 20)],
+            id="a marker with rows and a digest",
+        ),
+        pytest.param(
+            [DATA, "_committed/00003-7-1-512r20\t0", "_violated\t0"], [], id="nothing counts where a law was violated"
+        ),
         pytest.param([DATA], [], id="a file without a marker is not committed, however complete"),
         pytest.param(["_committed/00003-7-1-512\t0"], [], id="a marker whose file is gone"),
         pytest.param([DATA, "_committed/00003-7-1-513\t0"], [], id="a file of another length"),
@@ -37,9 +48,9 @@ def test_listing(lines: list[str], expected: list[Commit]) -> None:
 
 
 def test_what_the_driver_saw() -> None:
-    assert from_driver("3\t7\tpart-7_00003.c000.parquet\t512\n4\t9\n") == [
-        Commit(3, 7, "part-7_00003.c000.parquet", 512),
-        Commit(4, 9, "", -1),
+    assert from_driver("3\t7\t20\tpart-7_00003.c000.parquet\t512\n4\t9\t0\n") == [
+        Commit(3, 7, "part-7_00003.c000.parquet", 512, rows=20),
+        Commit(4, 9, "", -1, rows=0),
     ]
 
 

@@ -111,6 +111,16 @@ def test_a_committed_partition_did_not_fail() -> None:
     assert run.state.failed() == {}
 
 
+def test_what_was_written_with_a_plan_that_loses_rows_counts_no_more() -> None:
+    run = Driven("a[3]")
+    run.commit("a", "1")
+    cause = Cause(FailureKind.INVARIANT, "Spark writes 2 partitions where the layout has 3")
+    failures = (Failure("a", Partitions(), cause, "s"),)
+    run.give(st.AttemptEnded(run.attempt("a"), failures, disproved=Partitions((1,))))
+    assert not run.state.steps["a"].committed
+    assert given_up(run) == "unrecoverable cause: invariant violated"
+
+
 def test_attempts_of_a_step_are_bounded() -> None:
     config = MasterConfig(backoff=AT_ONCE.backoff, attempts_per_step_max=2)
     run = Driven("a[1]", config=config)

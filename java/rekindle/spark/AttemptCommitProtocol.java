@@ -31,25 +31,31 @@ import scala.collection.immutable.Seq;
  *    however late it wakes up. There is no rename, because object stores have none.
  * 2. A task has committed if and only if its marker exists. A complete Parquet file is no proof: when a task fails,
  *    Spark closes its writer, and the closed file has a valid footer over half of the rows.
- * 3. The marker's name says everything (partition, Spark task attempt, number of files, bytes, the digest if one was
- *    made), so that a new driver learns what a dead one finished from one listing. Empty partitions have a marker too.
+ * 3. The marker's name says everything (partition, Spark task attempt, number of files, bytes, rows, the digest if one
+ *    was made), so that a new driver learns what a dead one finished from one listing. Empty partitions have a marker too.
  * 4. Nothing is removed when the job aborts. A failed task removes only the files it did not commit itself.
  * 5. Numbers are those of the kept result, also where a pruned job counts its tasks from 0, and stand in the file name
  *    where Spark's bucketed reader looks for them.
  * 6. The driver sees each commit as it happens, in a queue per attempt directory that Python drains in one call.
+ * 7. A task commits only what its {@link Watch} found right. One that found a law violated leaves a mark: nothing of
+ *    this attempt counts then, for no driver.
  */
 public class AttemptCommitProtocol extends FileCommitProtocol implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String MARKERS = "_committed";
+  private static final String VIOLATED = "_violated";
   /** Directories of a run from that of an attempt upwards. */
   private static final int LEVELS = 4;
   private static final ConcurrentHashMap<String, Queue<String>> SEEN = new ConcurrentHashMap<>();
 
   /** Write option: the partitions that the job's tasks write, task i the i-th; absent if that is i itself. */
   public static final String PARTITIONS = "rekindle.partitions";
+  /** Write option: the rows are watched on their way; absent where a step writes files of its own. */
+  public static final String WATCHED = "rekindle.watched";
 
   private final String directory;
   private int[] partitions;
+  private boolean isWatched;
   private transient List<Path> files;
   private transient boolean committing;
 
@@ -57,7 +63,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     this.directory = path;
   }
 
-  /** All commits of this attempt directory since the last call, one per line: partition, task attempt, (name, bytes)*, digest if one was made. */
+  /** All commits of this attempt directory since the last call, one per line: partition, task attempt, rows, (name, bytes)*, digest if one was made. */
   public static String drain(String directory) {
     Queue<String> queue = SEEN.get(directory);
     if (queue == null) {
@@ -95,6 +101,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
       partitions = Bridge.numbers(Base64.getDecoder().decode(chosen));
       context.getConfiguration().unset(PARTITIONS); // Tasks get the numbers with this object, once.
     }
+    isWatched = context.getConfiguration().getBoolean(WATCHED, false);
     open(directory);
   }
 
@@ -112,7 +119,7 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
   public void setupTask(TaskAttemptContext context) {
     files = new ArrayList<>();
     committing = false;
-    DigestedParquet.take(); // What a failed task left in this thread.
+    KeptParquet.take(); // What a failed task left in this thread.
     LocalFolders.mark();
   }
 
@@ -132,19 +139,24 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
   @Override
   public TaskCommitMessage commitTask(TaskAttemptContext context) {
     try {
+      KeptParquet.Written written = KeptParquet.take();
+      if (isWatched && !isToCount(written.rows())) {
+        remove(context);
+        return new TaskCommitMessage("");
+      }
       FileSystem fs = new Path(directory).getFileSystem(context.getConfiguration());
       StringBuilder line = new StringBuilder().append(partition(context)).append('\t').append(attempt());
+      line.append('\t').append(written.rows());
       long bytes = 0;
       for (Path file : files) {
         long length = fs.getFileStatus(file).getLen();
         bytes += length;
         line.append('\t').append(file.getName()).append('\t').append(length);
       }
-      String digest = DigestedParquet.take();
-      String name = String.format("%05d-%d-%d-%d", partition(context), attempt(), files.size(), bytes);
-      if (!digest.isEmpty()) {
-        line.append('\t').append(digest);
-        name += "-" + digest;
+      String name = String.format("%05d-%d-%d-%dr%d", partition(context), attempt(), files.size(), bytes, written.rows());
+      if (!written.digest().isEmpty()) {
+        line.append('\t').append(written.digest());
+        name += "-" + written.digest();
       }
       committing = true;
       mark(fs, new Path(new Path(directory, MARKERS), name));
@@ -154,11 +166,32 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
     }
   }
 
+  /** False if Spark has other tasks than the layout has partitions, which is right only if there is no row in any of them: then none says which are empty. */
+  private static boolean isToCount(long rows) {
+    Watch watch = Watch.current();
+    if (watch == null && rows > 0) {
+      throw Laws.violated(rows + " rows were written that left no plan");
+    }
+    return watch != null && (watch.end(rows) > 0 || watch.isAsPlanned());
+  }
+
   @Override
   public void abortTask(TaskAttemptContext context) {
     if (committing) {
       return; // The marker may have been written: "maybe" is not "no", so nothing is removed.
     }
+    remove(context);
+    Watch watch = Watch.current();
+    if (isWatched && watch != null && watch.isViolated()) {
+      try {
+        mark(new Path(directory).getFileSystem(context.getConfiguration()), new Path(directory, VIOLATED));
+      } catch (IOException e) {
+        logWarning(() -> "could not mark " + directory + " as violated: " + e);
+      }
+    }
+  }
+
+  private void remove(TaskAttemptContext context) {
     for (Path file : files) {
       try {
         Bridge.delete(file.getFileSystem(context.getConfiguration()), file, LEVELS);
@@ -171,7 +204,9 @@ public class AttemptCommitProtocol extends FileCommitProtocol implements Seriali
 
   @Override
   public void onTaskCommit(TaskCommitMessage message) {
-    add(directory, (String) message.obj());
+    if (!"".equals(message.obj())) {
+      add(directory, (String) message.obj());
+    }
   }
 
   private static void mark(FileSystem fs, Path path) throws IOException {

@@ -2,7 +2,6 @@
 package rekindle.spark;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -12,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
@@ -20,6 +20,7 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.TimestampType;
 
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -33,8 +34,8 @@ public final class BelowPython {
   private BelowPython() {}
 
   /** The plan with its exchange below the lowest Python, or null where there is none, or the keys are made above it, or more bytes would move. */
-  public static LogicalPlan repartitioned(LogicalPlan plan, String keys, int partitions) {
-    List<Attribute> wanted = columns(plan, Arrays.asList(keys.split("\n")));
+  public static LogicalPlan repartitioned(LogicalPlan plan, Seq<String> keys, int partitions) {
+    List<Attribute> wanted = columns(plan, keys);
     if (wanted == null) {
       return null;
     }
@@ -51,28 +52,57 @@ public final class BelowPython {
     if (end == 0 || !isNarrower(path.get(end - 1), plan)) {
       return null;
     }
-    List<Expression> by = new ArrayList<>(wanted);
+    return placed(child(path.get(end - 1)), wanted, partitions, path.subList(0, end));
+  }
+
+  /**
+   * The plan with an exchange as low as every row above it stays in its partition, where Spark leaves it out if the rows lie that way without it. Null if
+   * there is not one column for each key.
+   */
+  public static LogicalPlan required(LogicalPlan plan, Seq<String> keys, int partitions) {
+    List<Attribute> wanted = columns(plan, keys);
+    if (wanted == null) {
+      return null;
+    }
+    List<LogicalPlan> path = new ArrayList<>();
+    LogicalPlan node = plan;
+    while (staysInPlace(node) && has(child(node), wanted)) {
+      path.add(node);
+      node = child(node);
+    }
+    return placed(node, wanted, partitions, path);
+  }
+
+  private static LogicalPlan placed(LogicalPlan below, List<Attribute> keys, int partitions, List<LogicalPlan> above) {
+    List<Expression> by = new ArrayList<>(keys);
     LogicalPlan made =
-        new RepartitionByExpression(
-            CollectionConverters.asScala(by).toSeq(), child(path.get(end - 1)), Option.apply(partitions), Option.empty());
-    for (int at = end - 1; at >= 0; at--) {
-      made = path.get(at).withNewChildren(CollectionConverters.asScala(List.of(made)).toSeq());
+        new RepartitionByExpression(CollectionConverters.asScala(by).toSeq(), below, Option.apply(partitions), Option.empty());
+    for (int at = above.size() - 1; at >= 0; at--) {
+      made = above.get(at).withNewChildren(CollectionConverters.asScala(List.of(made)).toSeq());
     }
     return made;
   }
 
-  /** The one column of each name, or null. */
-  private static List<Attribute> columns(LogicalPlan plan, List<String> names) {
+  /** The one column of each name, as it is written or else in other cases; null if there is none, or several. */
+  private static List<Attribute> columns(LogicalPlan plan, Seq<String> names) {
     List<Attribute> found = new ArrayList<>();
-    for (String name : names) {
-      List<Attribute> called =
-          CollectionConverters.asJava(plan.output()).stream().filter(one -> one.name().equalsIgnoreCase(name)).toList();
+    List<Attribute> all = CollectionConverters.asJava(plan.output());
+    for (String name : CollectionConverters.asJava(names)) {
+      List<Attribute> called = all.stream().filter(one -> one.name().equals(name)).toList();
+      if (called.isEmpty()) {
+        called = all.stream().filter(one -> one.name().equalsIgnoreCase(name)).toList();
+      }
       if (called.size() != 1) {
         return null;
       }
       found.add(called.get(0));
     }
     return found;
+  }
+
+  private static boolean staysInPlace(LogicalPlan node) {
+    boolean isLocalSort = node instanceof Sort sort && !sort.global();
+    return node instanceof Project || node instanceof SubqueryAlias || node instanceof Filter || isLocalSort;
   }
 
   private static boolean isRowByRow(LogicalPlan node) {

@@ -44,10 +44,15 @@ public final class Bridge {
 
   private Bridge() {}
 
-  /** Write the plan of a held query execution, with an execution of its own in Spark's UI and event log. */
-  public static void write(
-      DataWritingCommand command, SparkSession session, QueryExecution shown, SparkPlan held, String name) {
-    SQLExecution.withNewExecutionId(shown, Option.apply(name), () -> command.run(session, held));
+  /**
+   * Write the plan of a held query execution, with an execution of its own in Spark's UI and event log. Its rows are watched; a node takes its session from
+   * the thread. Returns the rows that Spark says were written.
+   */
+  public static long write(
+      DataWritingCommand command, SparkSession session, QueryExecution shown, SparkPlan held, Laws laws, String name) {
+    SparkPlan watched = session.withActive(() -> new WatchedRows(held, laws));
+    SQLExecution.withNewExecutionId(shown, Option.apply(name), () -> command.run(session, watched));
+    return command.metrics().apply("numOutputRows").value();
   }
 
   /** Little-endian ints, as Python packs them. */

@@ -53,21 +53,24 @@ public final class KeptBlocks extends SparkListener {
   private static final ConcurrentHashMap<String, Integer> NUMBERS = new ConcurrentHashMap<>();
   private static final ConcurrentHashMap<String, Queue<Integer>> NO_ROOM = new ConcurrentHashMap<>();
   private static final AtomicInteger REMOVED = new AtomicInteger();
+  /** What a task without rows says of a stage that has other tasks than the layout has partitions: nothing. */
+  private static final String UNTOLD = "-";
 
   /**
    * Compute all partitions of a query execution and store each where it was computed. Partition i has the i-th of `numbers` (little-endian ints), or i
-   * itself if there are none. Each is told as the commit protocol tells of files.
+   * itself if there are none. Each is told as the commit protocol tells of files. Returns the rows that were stored.
    */
-  public static void write(
-      SparkSession session, QueryExecution execution, StructType schema, Storing how, String name, String directory, byte[] numbers) {
+  public static long write(
+      SparkSession session, QueryExecution execution, StructType schema, Storing how, Laws laws, String name, String directory, byte[] numbers) {
     int number = NUMBERS.computeIfAbsent(directory, key -> session.sparkContext().newRddId());
     AttemptCommitProtocol.open(directory);
     Told told = new Told(directory, number, Bridge.numbers(numbers));
-    Put put = new Put(number, schema, how);
+    Put put = new Put(number, schema, how, laws);
     SQLExecution.withNewExecutionId(execution, Option.apply(name), () -> {
       session.sparkContext().runJob(execution.toRdd(), put, told, ClassTag$.MODULE$.<String>apply(String.class));
       return BoxedUnit.UNIT;
     });
+    return told.rows;
   }
 
   /** How blocks are stored: on disk where memory has no room, on how many executors, and whether each partition gets a digest. */
@@ -159,32 +162,35 @@ public final class KeptBlocks extends SparkListener {
     return SparkEnv.get().blockManager().master();
   }
 
-  /** One task: the rows of a partition become a block. Tells task attempt, bytes, digest; nothing if there was no room. */
+  /** One task: the rows of a partition become a block. Tells task attempt, rows, bytes, digest; nothing if there was no room. */
   private static final class Put extends AbstractFunction2<TaskContext, Iterator<InternalRow>, String> implements Serializable {
     private static final long serialVersionUID = 1L;
     private final int number;
     private final StructType schema;
     private final Storing how;
+    private final Laws laws;
 
-    Put(int number, StructType schema, Storing how) {
+    Put(int number, StructType schema, Storing how, Laws laws) {
       this.number = number;
       this.schema = schema;
       this.how = how;
+      this.laws = laws;
     }
 
     @Override
     public String apply(TaskContext context, Iterator<InternalRow> rows) {
       int task = (int) (context.taskAttemptId() & Integer.MAX_VALUE);
-      if (!rows.hasNext()) {
-        return task + "\t-1\t";
+      Watch watch = laws.watch(rows);
+      if (!watch.hasNext()) {
+        return watch.isAsPlanned() ? task + "\t0\t-1\t" : UNTOLD;
       }
       RDDBlockId block = new RDDBlockId(number, task);
-      RowChunks chunks = new RowChunks(rows, schema, how.isDigested() ? new RowDigest(schema) : null);
+      RowChunks chunks = new RowChunks(watch, schema, how.isDigested() ? new RowDigest(schema) : null);
       boolean isStored = SparkEnv.get().blockManager().putIterator(block, chunks, how.level(), true, BYTES);
       if (!isStored && how.usesDisk()) {
         throw new IllegalStateException("block " + block + " could not be stored");
       }
-      return isStored ? task + "\t" + chunks.bytes() + "\t" + chunks.digest() : "";
+      return isStored ? task + "\t" + watch.end(chunks.count()) + "\t" + chunks.bytes() + "\t" + chunks.digest() : "";
     }
   }
 
@@ -193,6 +199,7 @@ public final class KeptBlocks extends SparkListener {
     private final String directory;
     private final int number;
     private final int[] partitions;
+    private long rows; // Spark calls this from one thread at a time.
 
     Told(String directory, int number, int[] partitions) {
       this.directory = directory;
@@ -202,16 +209,20 @@ public final class KeptBlocks extends SparkListener {
 
     @Override
     public BoxedUnit apply(Object index, String told) {
+      if (told.equals(UNTOLD)) {
+        return BoxedUnit.UNIT;
+      }
       int partition = partitions.length == 0 ? (Integer) index : partitions[(Integer) index];
       if (told.isEmpty()) {
         NO_ROOM.computeIfAbsent(directory, key -> new ConcurrentLinkedQueue<>()).add(partition);
         return BoxedUnit.UNIT;
       }
-      String[] parts = told.split("\t", 3);
-      String line = partition + "\t" + parts[0];
-      if (!parts[1].equals("-1")) {
-        line += String.format("\tpart-%s_%05d.rdd%d\t%s", parts[0], partition, number, parts[1]);
-        line += parts[2].isEmpty() ? "" : "\t" + parts[2];
+      String[] parts = told.split("\t", 4);
+      rows += Long.parseLong(parts[1]);
+      String line = partition + "\t" + parts[0] + "\t" + parts[1];
+      if (!parts[2].equals("-1")) {
+        line += String.format("\tpart-%s_%05d.rdd%d\t%s", parts[0], partition, number, parts[2]);
+        line += parts[3].isEmpty() ? "" : "\t" + parts[3];
       }
       AttemptCommitProtocol.add(directory, line);
       return BoxedUnit.UNIT;

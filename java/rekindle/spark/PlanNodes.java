@@ -14,7 +14,12 @@ import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.BroadcastQueryStageExec;
+import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
 import org.apache.spark.sql.execution.joins.HashJoin;
 import org.apache.spark.sql.execution.joins.ShuffledJoin;
@@ -49,6 +54,8 @@ public final class PlanNodes {
       one.put("is_barrier", node instanceof MapInBatchExec batches && batches.isBarrier());
       columns(node, one.putArray("ids"), one.putArray("names"));
       partitioning(node, one);
+      exchange(node, one);
+      one.put("is_foreign", !node.getClass().getName().startsWith("org.apache.spark.sql."));
       keys(node, one);
       if (node instanceof BroadcastHashJoinExec join) {
         one.put("streamed", join.buildSide() instanceof BuildRight$ ? 0 : 1);
@@ -99,7 +106,20 @@ public final class PlanNodes {
   private static void partitioning(SparkPlan node, ObjectNode one) {
     Partitioning partitioning = node.outputPartitioning();
     one.put("partitioning", partitioning.getClass().getSimpleName());
+    one.put("count", partitioning.numPartitions());
     hashes(partitioning, one.putArray("hashes"));
+  }
+
+  /** Told by class, whatever the node is called: an exchange moves rows, and says why it is there, which tells whether its partitions may still change. */
+  private static void exchange(SparkPlan node, ObjectNode one) {
+    if (node instanceof BroadcastExchangeLike || node instanceof BroadcastQueryStageExec) {
+      one.put("moves", "all rows to all");
+    } else if (node instanceof Exchange || node instanceof ExchangeQueryStageExec) {
+      one.put("moves", "rows");
+    }
+    if (node instanceof ShuffleExchangeLike shuffle) {
+      one.put("origin", shuffle.shuffleOrigin().toString());
+    }
   }
 
   /** A join lies by the keys of both of its sides. */

@@ -25,6 +25,7 @@ final class RowChunks extends AbstractIterator<byte[]> {
   private final RowDigest digest;
   private byte[] buffer = new byte[CHUNK];
   private long bytes;
+  private long count;
 
   /** `digest` is null where none is wanted. */
   RowChunks(Iterator<InternalRow> rows, StructType schema, RowDigest digest) {
@@ -41,6 +42,11 @@ final class RowChunks extends AbstractIterator<byte[]> {
   /** The bytes of all chunks so far. */
   long bytes() {
     return bytes;
+  }
+
+  /** The rows of all chunks so far. */
+  long count() {
+    return count;
   }
 
   /** Of all rows so far; empty if none is made. */
@@ -61,6 +67,7 @@ final class RowChunks extends AbstractIterator<byte[]> {
       if (digest != null) {
         digest.add(row);
       }
+      count++;
       used = append(row instanceof UnsafeRow one ? one : unsafe.apply(row), used);
     }
     bytes += used;

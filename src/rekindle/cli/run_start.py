@@ -14,7 +14,7 @@ from rekindle.cli.progress import Display
 from rekindle.cli.run_options import STRATEGY, Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import HIDDEN, Config
-from rekindle.errors import PublishedDiffers, Refused, RekindleError, RunFailed
+from rekindle.errors import PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
 from rekindle.master.events import Event, FailureHandled
 from rekindle.master.holes import refuse_holes
 from rekindle.master.state import RunState
@@ -109,8 +109,10 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
     log = starting.session.keep_log()
     message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *looks))
     if error.is_resumable:
-        first = "" if isinstance(error, SparkDied | PublishedDiffers) else "correct it, then: "
+        is_told = isinstance(error, SparkDied | PublishedDiffers | RowsNotConserved)
+        first = "" if is_told else "correct it, then: "
         word = ["--republish"] if isinstance(error, PublishedDiffers) else []
+        word += ["--conf", "spark.sql.adaptive.enabled=false"] if isinstance(error, RowsNotConserved) else []
         words = _words(starting, without=(STRATEGY,))
         hint = f"{first}{shlex.join(['rekindle', 'resume', *words, *word, starting.named, number])}"
     else:

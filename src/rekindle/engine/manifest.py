@@ -18,18 +18,22 @@ from rekindle.model.partitions import Partitions
 LABEL = "_attempt"
 DATA = re.compile(r"part-(\d+)_(\d+)(\.[^/]*)$")
 BLOCK = re.compile(r"\.rdd\d+$")
-MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?$")
+# The rows are not told by the markers of earlier releases.
+MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:r(\d+))?(?:-([0-9a-f]+))?$")
+VIOLATED = "_violated"
 
 
 class Commit(msgspec.Struct, frozen=True):
     """One committed partition: the Spark task that wrote it and its file, if it has rows. The digest is hexadecimal,
-    empty where none was made; it is no part of a manifest, because the journal has a field for it."""
+    empty where none was made; it is no part of a manifest, because the journal has a field for it. Nor is the number of
+    rows, which the laws are about while the Spark job runs: -1 if it is not told."""
 
     partition: int
     task: int
     name: str
     bytes: int
     digest: str = ""
+    rows: int = -1
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -124,36 +128,39 @@ def unpack(packed: bytes) -> list[Commit]:
 
 
 def from_driver(lines: str) -> list[Commit]:
-    """What the commit protocol reported: partition, task attempt, then name and length of at most one file, and its
-    digest if one was made."""
+    """What the commit protocol reported: partition, task attempt, rows, then name and length of at most one file, and
+    its digest if one was made."""
     found = []
     for line in lines.splitlines():
-        partition, task, *files = line.split("\t")
+        partition, task, rows, *files = line.split("\t")
         assert len(files) <= 3, f"one file per partition, found {files}"
         name, length, digest = (*files, "")[:3] if files else ("", "-1", "")
-        found.append(Commit(int(partition), int(task), name, int(length), digest))
+        found.append(Commit(int(partition), int(task), name, int(length), digest, int(rows)))
     return found
 
 
 def from_listing(lines: str) -> list[Commit]:
-    """What a listing of the attempt directory proves: a marker, and the one file it speaks of at its full length.
+    """What a listing of the attempt directory proves: a marker, and the one file it speaks of at its full length. It
+    proves nothing if a task found rows where they must not be, or not all of them.
 
     Of two Spark task attempts that both committed a partition the lower one counts; nobody has read either.
     """
     data: dict[tuple[int, int], tuple[str, int]] = {}
-    markers: list[tuple[int, int, int, int, str]] = []
+    markers: list[tuple[int, int, int, int, int, str]] = []
     for path, length in _listed(lines):
         if match := DATA.fullmatch(path):
             data[int(match.group(2)), int(match.group(1))] = (path, length)
+        elif path == VIOLATED:
+            return []
         elif match := MARKER.fullmatch(path):
             partition, task, count, size = map(int, match.groups()[:4])
-            markers.append((partition, task, count, size, match.group(5) or ""))
+            markers.append((partition, task, count, size, int(match.group(5) or -1), match.group(6) or ""))
     found: dict[int, Commit] = {}
-    for partition, task, count, size, digest in sorted(markers):
+    for partition, task, count, size, rows, digest in sorted(markers):
         name, length = data.get((partition, task), ("", -1)) if count else ("", -1)
         if partition in found or count > 1 or (count == 1 and length != size):
             continue
-        found[partition] = Commit(partition, task, name, length, digest)
+        found[partition] = Commit(partition, task, name, length, digest, rows)
     return list(found.values())
 
 

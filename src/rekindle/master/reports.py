@@ -48,6 +48,8 @@ def attempt_ended(draft: Draft, report: AttemptEnded) -> None:
     draft.add(AttemptClosed(report.attempt, outcome, draft.now_ms))
     _lose(draft, _read(draft, report.lost, attempt.reads), FailureDomain.STORAGE)
     step = draft.step(report.attempt.step)
+    if report.attempt.generation == step.generation:
+        _lose(draft, Parts({report.attempt.step: report.disproved}, {}), FailureDomain.STORAGE)
     if report.has_lost_plan and report.attempt.generation == step.generation:
         _lose(draft, Parts({}, step.held), FailureDomain.APPLICATION)
     if outcome is Outcome.FAILED:

@@ -74,13 +74,15 @@ class CommitsSeen(msgspec.Struct, frozen=True):
 class AttemptEnded(msgspec.Struct, frozen=True):
     """The Spark job is over and its stage quiet. Failed if there are failures; `lost` is what it found missing. With
     `has_lost_plan` the exchanges that were held for its step cannot be read any more: whoever goes on with it plans
-    again, over everything that it reads."""
+    again, over everything that it reads. `disproved` are partitions of its step that were reported as committed, by
+    it or by others over the same plan, and were found to be wrong."""
 
     attempt: AttemptId
     failures: tuple[Failure, ...] = ()
     was_cancelled: bool = False
     lost: Parts = NOTHING
     has_lost_plan: bool = False
+    disproved: Partitions = EMPTY
 
 
 class AttemptSealed(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.targets import is_local, store_of
-from rekindle.errors import NotFound, PublishedDiffers, Refused, RunFailed
+from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
 from rekindle.journal.store import Store
@@ -297,6 +297,8 @@ def _failure_of(state: RunState) -> RunFailed:
     if failing is not None and failing.differs is not None:
         hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
         return PublishedDiffers("\n".join(told), hint)
+    if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
+        return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
     is_resumable = failing is None or failing.is_resumable
     again = _read_again(state) or "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"

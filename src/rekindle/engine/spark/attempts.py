@@ -7,6 +7,8 @@ Rules
 - A cancel holds also before there is a Spark job.
 - The end is reported when the stage is quiet or the wait is over. What finished without being reported is found by
   one listing. What appears later counts for nothing.
+- Where a law of the rows (java/Laws) is violated nothing of the plan counts, neither what was found nor what was
+  reported: a partition that looks right may lack the rows that another one has too many.
 """
 
 from __future__ import annotations
@@ -45,6 +47,10 @@ QUIET_SECONDS_MAX = 10.0
 FILES_NAMED_MAX = 3
 
 
+class LawViolated(Exception):
+    """What Spark wrote is not what was committed. In a Spark task the JVM's exception of that name says it."""
+
+
 class Generation:
     """The held query execution of one generation in this application, with its exchanges and their version.
 
@@ -71,6 +77,7 @@ class Generation:
         self._is_spoiled = False
         # A broadcast or a subquery that failed stays failed in its plan: the next attempt needs another one.
         self.is_stuck = self.has_committed = False
+        self.counted = EMPTY
 
     def reads(self, command: StartAttempt) -> bool:
         """Is everything that the command names among the files this was planned over?"""
@@ -170,6 +177,8 @@ class Attempt:
         self._drained: Callable[[str], str] = lambda directory: ""
         self._lock = threading.Lock()
         self._seen: set[int] = set()
+        self._rows = 0
+        self._strange: set[int] = set()
         self._unreported: list[manifest.Commit] = []
         self._reported_at = time.monotonic()
         self._sources = SourceCheck(None)
@@ -223,7 +232,7 @@ class Attempt:
                 self._report(AttemptEnded(self._command.attempt, was_cancelled=True))
                 return
             is_first, generation.has_run = not generation.has_run, True
-            results.write(
+            rows = results.write(
                 generation.held,
                 self._directory,
                 self._command.partitions,
@@ -232,6 +241,7 @@ class Attempt:
                 is_digested=bool(self._nothing),
                 storing=self._storing,
             )
+            self._compare(rows)
         except InputsGone as caught:
             attempt, has_lost_plan = self._command.attempt, caught.has_lost_plan
             self._report(AttemptEnded(attempt, (), True, caught.lost, has_lost_plan=has_lost_plan))
@@ -269,14 +279,28 @@ class Attempt:
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
         changed = self._changed_input()
         with self._lock:
-            if changed is None:
-                self._flush(len(self._unreported))
             failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
-        if changed is not None and not self.is_cancelled:
+            is_violated = any(failure.cause.kind is FailureKind.INVARIANT for failure in failures)
+            if changed is None and not is_violated:
+                self._flush(len(self._unreported))
+            disproved = self._generation.counted if is_violated else EMPTY
+        if changed is not None and not self.is_cancelled and not is_violated:
             failures, lost = (self._failure(EMPTY, text_of(changed)),), NOTHING
-        was_cancelled = any(failure.cause.kind is FailureKind.CANCELLED for failure in failures)
+        was_cancelled = not is_violated and any(one.cause.kind is FailureKind.CANCELLED for one in failures)
         told = () if was_cancelled else failures
-        self._report(AttemptEnded(self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost)))
+        ended = AttemptEnded(
+            self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost), disproved=disproved
+        )
+        self._report(ended)
+
+    def _compare(self, rows: int) -> None:
+        """What Spark says it wrote with what was committed to us. A number that was not asked for is never left out."""
+        with self._lock:
+            self._take()
+            if "tasks" in results.LAWS and self._strange:
+                raise LawViolated(f"partitions {Partitions(self._strange)} were written and not asked for")
+            if "rows" in results.LAWS and rows != self._rows:
+                raise LawViolated(f"Spark says that it wrote {rows} rows, its tasks committed {self._rows}")
 
     def _changed_input(self) -> InputChanged | None:
         """Everything that finished is known: the last look. Not under the lock, for which the loop would wait."""
@@ -310,9 +334,12 @@ class Attempt:
 
     def _add(self, commits: list[manifest.Commit]) -> None:
         for commit in commits:
-            if commit.partition not in self._seen:
+            if commit.partition not in self._command.partitions:
+                self._strange.add(commit.partition)
+            elif commit.partition not in self._seen:
                 self._seen.add(commit.partition)
                 self._unreported.append(commit)
+                self._rows += max(0, commit.rows)
 
     def _flush(self, count: int) -> None:
         """Report the first so many."""
@@ -324,10 +351,12 @@ class Attempt:
         assert self._generation is not None
         self._generation.has_committed = True
         self._generation.look()
+        found = Partitions(commit.partition for commit in told)
+        self._generation.counted = self._generation.counted | found
         self._report(
             CommitsSeen(
                 self._command.attempt,
-                Partitions(commit.partition for commit in told),
+                found,
                 manifest.pack(told, self._schema),
                 manifest.digests(told, self._nothing),
                 exchange_version=self._generation.version,

@@ -21,6 +21,7 @@ from rekindle.engine.installed import is_users_file
 from rekindle.model.failures import Cause, FailureKind
 
 JVM: tuple[tuple[str, FailureKind], ...] = (
+    (r"\bLawViolated: ", FailureKind.INVARIANT),
     (
         r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Py4JNetworkError|"
         r"Answer from Java side is empty|Error while sending or receiving|Master removed our application|"
@@ -132,6 +133,8 @@ def cause_of(error: str) -> Cause:
         return Cause(kind, _root(lines))
     telling = (line for line in lines if _kind(JVM, line) is kind)
     said = next(telling, _root(lines)).removeprefix("Caused by: ")
+    if kind is FailureKind.INVARIANT:
+        said = said.rpartition("LawViolated: ")[2]
     return Cause(kind, said[:TEXT_CHARACTERS_MAX])
 
 

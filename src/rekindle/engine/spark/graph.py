@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.code import is_task_bound
-from rekindle.engine.spark import cuts, plans, results
 from rekindle.engine.signature import line_of
+from rekindle.engine.spark import cuts, plans, results
 from rekindle.engine.spark.engine import GroupSpec
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, choose, hold

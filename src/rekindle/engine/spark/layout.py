@@ -10,6 +10,11 @@ Four plans are asked for, the one that moves the fewest rows is held:
 4. an exchange of our own below the write; below Python that works row by row, where that moves nothing wider, so that
    what Python made is kept partition by partition.
 
+Adaptive execution plans again whenever an exchange is done, and may then find that it needs one less: a join that
+became a broadcast leaves rows where an earlier exchange put them. So 2 and 3 are planned with our exchange on top,
+which Spark leaves out as long as its own rows lie just that way, and only if that costs no exchange. What it does to
+the partitions of the last exchange (merge, split, read where they lie) is switched off.
+
 A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
 partition p is Spark's p-th, which is the same in another driver if it is a split of one source (cut by pinned
 settings), and is bound to this application otherwise (a total order is sampled anew by each). Over a numbered result a
@@ -27,11 +32,13 @@ from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructT
 
 from rekindle.engine.spark import plans
 from rekindle.engine.spark.determinism import Verdict, judge
-from rekindle.engine.spark.session import clone, in_session, jvm
+from rekindle.engine.spark.session import clone, in_session, jvm, scala_seq
 
 NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
-UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}
+# Spark's rules that change the partitions of an exchange when its sizes are known: off for the last one, all of them.
+UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
+UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false", **UNCHANGED}
 # Spark hashes the smaller side if none of its partitions is larger than this; below its advisory size it never does.
 HASHED_BYTES_MAX = 64 << 20
 STAYS_JOINED = {
@@ -128,27 +135,29 @@ def choose(
     if keys:
         return Layout(keys, partitions)
     top = plans.top_of(in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
+    is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
     match top.by:
         case plans.Top.KEYS:
-            is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
             return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
         case plans.Top.FILES if reads_numbered:
             return Layout((), reads_numbered, is_by_file=True)
         case plans.Top.SPLITS:
             return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
         case plans.Top.ORDER:
-            return Layout((), partitions, is_bound=True)
+            return Layout((), top.partitions or partitions, is_bound=True)
         case plans.Top.ONE:
             return Layout((), 1, is_bound=True)
         case _:
-            columns = _plain_columns(frame)
-            return Layout(columns, partitions) if columns else Layout((), partitions, is_bound=True)
+            columns, count = _plain_columns(frame), partitions if is_asked_for else top.partitions or partitions
+            return Layout(columns, count) if columns else Layout((), count, is_bound=True)
 
 
 def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
-    """Columns by whose values rows can be told apart in any driver."""
+    """Columns by whose values rows can be told apart in any driver. A name that another column has in other cases may
+    mean either."""
     names = [field.name for field in frame.schema.fields if not isinstance(field.dataType, NOT_PLAIN)]
-    return tuple(name for name in names if names.count(name) == 1)
+    called = [field.name.lower() for field in frame.schema.fields]
+    return tuple(name for name in names if called.count(name.lower()) == 1)
 
 
 def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: Held | None = None) -> Held:
@@ -180,35 +189,55 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Way) ->
             return made if _lies(made, layout) and _shape(made).is_narrow else None
         case Way.AS_IT_IS:
             made = in_session(frame, clone(session, _own(layout)))
-            return made if _lies(made, layout) else None
+            return _held_to(made, layout) if _lies(made, layout) else None
         case Way.JOINED:
             made = in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
-            return made if plans.lies_by(made, layout.keys, layout.partitions, joins_stay=True) else None
+            return _held_to(made, layout, joins_stay=True) if _lies(made, layout, joins_stay=True) else None
         case Way.BELOW_PYTHON:
-            return _below_python(frame, layout)
+            return _below_python(in_session(frame, clone(session, UNCHANGED)), layout)
         case Way.EXCHANGE:
-            return frame.repartition(layout.partitions, *layout.keys)
+            named = (quoted(key) for key in layout.keys)
+            return in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
 
 
 def _own(layout: Layout) -> dict[str, str]:
     return {**UNCOALESCED, "spark.sql.shuffle.partitions": str(layout.partitions)}
 
 
-def _lies(frame: DataFrame, layout: Layout) -> bool:
-    return plans.lies_by(frame, layout.keys, layout.partitions)
+def _lies(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> bool:
+    return plans.lies_by(frame, layout.keys, layout.partitions, joins_stay=joins_stay)
+
+
+def quoted(name: str) -> str:
+    """A column by its whole name: Spark reads a dot as a field of a struct."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _held_to(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> DataFrame | None:
+    """A frame whose rows lie by the plan that Spark has before it runs, so that they do by any plan it goes on with.
+    None if that would take one more exchange."""
+    if _shape(frame).is_narrow:
+        return frame
+    found = _with_exchange("required", frame, layout)
+    is_free = found is not None and _shape(found).exchanges <= _shape(frame).exchanges
+    return found if found is not None and is_free and _lies(found, layout, joins_stay=joins_stay) else None
 
 
 def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
     """Our exchange below the Python that works row by row, where that moves nothing wider, and the rows then lie as
     they must when Python is done."""
+    found = _with_exchange("repartitioned", frame, layout)
+    return found if found is not None and _lies(found, layout) else None
+
+
+def _with_exchange(where: str, frame: DataFrame, layout: Layout) -> DataFrame | None:
     session = frame.sparkSession
     java = jvm(session)
-    plan = frame._jdf.logicalPlan()
-    made = java.rekindle.spark.BelowPython.repartitioned(plan, "\n".join(layout.keys), layout.partitions)
+    place = getattr(java.rekindle.spark.BelowPython, where)
+    made = place(frame._jdf.logicalPlan(), scala_seq(session, layout.keys), layout.partitions)
     if made is None:
         return None
-    found = DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
-    return found if _lies(found, layout) else None
+    return DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
 
 
 def verdict_of(frame: DataFrame) -> Verdict:

@@ -31,7 +31,17 @@ SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
 # How the file index of a kept result is called.
 KEPT_INDEX = "CommittedFiles"
 BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
-EXCHANGES = frozenset({"ShuffleExchangeExec", "ShuffleQueryStageExec", "CollectLimitExec", "TakeOrderedAndProjectExec"})
+SHUFFLES = frozenset({"ShuffleExchangeExec", "ShuffleQueryStageExec"})
+# Operators that move rows between partitions without a node of their own for it.
+HIDDEN_EXCHANGES = frozenset(
+    {"CollectLimitExec", "CollectTailExec", "TakeOrderedAndProjectExec", "AttachDistributedSequenceExec"}
+)
+EXCHANGES = SHUFFLES | HIDDEN_EXCHANGES
+# Where an exchange comes from, as Spark says it. The number of partitions of the first is the user's, and adaptive
+# execution leaves it. The others it may merge; in the sessions of `layout` that is switched off. Those of a rebalance
+# it may also split, and one that is not known here may be anything.
+ASKED_BY_NUMBER = "REPARTITION_BY_NUM"
+LEFT_ALONE = frozenset({ASKED_BY_NUMBER, "REPARTITION_BY_COL", "ENSURE_REQUIREMENTS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,10 @@ class _Node(msgspec.Struct, frozen=True):
     streamed: int = 0
     is_bucketed: bool = False
     index: str = ""
+    count: int = 0
+    origin: str = ""
+    moves: str = ""
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,17 @@ class Node:
     @property
     def name(self) -> str:
         return self.own.name
+
+    @property
+    def is_broadcast(self) -> bool:
+        return self.name in BROADCASTS or self.own.moves == "all rows to all"
+
+    @property
+    def is_exchange(self) -> bool:
+        """By its class, not by its name: another engine's exchange is one, too. An operator of another engine that has
+        inputs may be anything, and counts as one."""
+        is_unknown = self.own.is_foreign and bool(self.children)
+        return self.name in EXCHANGES or self.own.moves == "rows" or (is_unknown and not self.is_broadcast)
 
     def below(self) -> Iterator[Node]:
         """This node and every node below it, without the plans of subqueries."""
@@ -117,10 +142,13 @@ def read(spark: SparkSession, plan: Any) -> Node:
 
 
 def shape(root: Node) -> Shape:
-    nodes = list(root.below())
+    return shape_of(list(root.below()))
+
+
+def shape_of(nodes: list[Node]) -> Shape:
     return Shape(
-        exchanges=sum(node.name in EXCHANGES for node in nodes),
-        broadcasts=sum(node.name in BROADCASTS for node in nodes),
+        exchanges=sum(node.is_exchange for node in nodes),
+        broadcasts=sum(node.is_broadcast for node in nodes),
         subqueries=sum(node.own.subqueries for node in nodes),
         is_barrier=any(node.own.is_barrier for node in nodes),
     )
@@ -164,10 +192,10 @@ def map_tasks(frame: DataFrame) -> int | None:
     plan is looked at first: to ask for an RDD over a broadcast or a subquery would start its Spark job."""
     plan, spark = _initial_plan(frame), frame.sparkSession
     nodes = list(read(spark, plan).below())
-    unknown = BROADCASTS | EXCHANGES - {"ShuffleExchangeExec"}
-    if any(node.name in unknown or node.own.subqueries for node in nodes):
+    shuffles = [node for node in nodes if node.name == "ShuffleExchangeExec"]
+    if any(node.is_broadcast or node.own.subqueries for node in nodes) or shape_of(nodes).exchanges > len(shuffles):
         return None
-    sides = [node.children[0].number for node in nodes if node.name == "ShuffleExchangeExec"]
+    sides = [node.children[0].number for node in shuffles]
     at = jvm(spark).rekindle.spark.PlanNodes.at
     return sum(int(at(plan, number).execute().getNumPartitions()) for number in sides)
 
@@ -175,9 +203,9 @@ def map_tasks(frame: DataFrame) -> int | None:
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, joins_stay: bool = False) -> bool:
     """Do the rows already lie as `hash(keys) mod partitions` says, and will adaptive execution leave them there?
 
-    True only over a bucketed read of ours, an exchange the user asked for by number, an aggregation's exchange
-    (its coalescing is switched off in the session this is asked for), or a join where the session forbids to rewrite
-    one. Anything else gets an exchange of its own.
+    True only over a bucketed read of ours, an exchange whose partitions stay (coalescing is switched off in the
+    session this is asked for), an aggregation's exchange, or a join where the session forbids to rewrite one. Anything
+    else gets an exchange of its own. It is the plan before anything ran: `layout` makes Spark hold to it.
     """
     plan = _initial(frame)
     wanted = tuple(_expr_id(plan, key) for key in keys)
@@ -222,11 +250,23 @@ def top_of(frame: DataFrame) -> Decided:
         return _by_keys([own.left, own.right], names, max((one.partitions for one in own.hashes), default=0))
     if plan.name in SPLITS:
         return Decided(Top.SPLITS)
-    if own.partitioning in ALONE and any(node.name in EXCHANGES for node in plan.below()):
-        return Decided(ALONE[own.partitioning])
+    asked = _asked_for(plan)
+    if plan.name == "CoalesceExec":
+        return Decided(Top.ONE if asked == 1 else Top.OTHER, partitions=asked)
+    if own.partitioning in ALONE and any(node.is_exchange for node in plan.below()):
+        return Decided(ALONE[own.partitioning], partitions=asked)
     if own.hashes:
         return _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
-    return Decided(_of_scan(own) if plan.name == "FileSourceScanExec" else Top.OTHER)
+    return Decided(_of_scan(own)) if plan.name == "FileSourceScanExec" else Decided(Top.OTHER, partitions=asked)
+
+
+def _asked_for(plan: Node) -> int:
+    """The number of partitions that the user asked for where they are decided; 0 if Spark chose it."""
+    if plan.name == "CoalesceExec":
+        return plan.own.count
+    while plan.children and not plan.is_exchange:
+        plan = plan.children[0]
+    return plan.own.count if plan.own.origin == ASKED_BY_NUMBER else 0
 
 
 def _of_scan(scan: _Node) -> Top:
@@ -294,18 +334,23 @@ def _by_keys(sides: list[tuple[int, ...]], names: Mapping[int, str], partitions:
 
 
 def _is_left_alone(plan: Node, *, joins_stay: bool) -> bool:
-    """Down to what decided the partitioning there is no join: adaptive execution rewrites only those here."""
-    if plan.name in {"FileSourceScanExec", "ShuffleExchangeExec"}:
+    """Down to what decided the partitioning there is no join, which adaptive execution rewrites, and no exchange whose
+    partitions it may split or merge."""
+    if plan.name == "FileSourceScanExec":
         return True
+    if plan.name == "ShuffleExchangeExec":
+        return plan.own.origin in LEFT_ALONE
     if plan.name in STAYS or plan.name in {"HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"}:
         return _is_left_alone(plan.children[0], joins_stay=joins_stay)
     if joins_stay and plan.name in KEYED_JOINS:
         return all(_is_left_alone(side, joins_stay=True) for side in plan.children)
     # A join of results that lie together reads no exchange at all: nothing can be rewritten.
-    return bool(plan.children) and not any(node.name in EXCHANGES | BROADCASTS for node in plan.below())
+    return bool(plan.children) and not any(node.is_exchange or node.is_broadcast for node in plan.below())
 
 
 def _expr_id(plan: Node, key: str) -> int | None:
-    pairs = zip(plan.own.ids, plan.own.names, strict=True)
-    ids = [number for number, name in pairs if name.lower() == key.lower()]
+    """The one column of that name: as it is written, or else in other cases."""
+    pairs = list(zip(plan.own.ids, plan.own.names, strict=True))
+    ids = [number for number, name in pairs if name == key]
+    ids = ids or [number for number, name in pairs if name.lower() == key.lower()]
     return ids[0] if len(ids) == 1 else None

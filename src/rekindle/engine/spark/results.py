@@ -28,6 +28,8 @@ ONE_FILE_EACH = {
     # A number that the user wants is reached by putting files together.
     "spark.sql.files.maxPartitionNum": str(2**31 - 1),
 }
+# What every write is looked after for (java/Laws). Only a test takes one away, to see what it is good for.
+LAWS = ("tasks", "rows", "places")
 STRICT = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -55,28 +57,37 @@ def write(
     is_first: bool,
     is_digested: bool = False,
     storing: Storing | None = None,
-) -> None:
-    """One Spark job that computes and commits `wanted`. All of them: the held plan itself, as a plain write costs.
-    Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks are skipped. A wanted partition for
-    which Spark has no task is empty; no task, no job."""
+) -> int:
+    """One Spark job that computes and commits `wanted`, and how many rows Spark says it wrote. All of them: the held
+    plan itself, as a plain write costs. Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks
+    are skipped. A wanted partition for which Spark has no task is empty; no task, no job. Where Spark has other tasks
+    than the layout has partitions all of them run: that is right only if there is no row in any."""
     job = _Job(directory, name, is_digested, storing)
     is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
     if is_all and not held.layout.is_by_file:
-        _run(held, job, held.execution, b"")
-        return
-    rdd = held.rdd(is_first=is_first)
+        return _run(held, job, held.execution, b"")
+    rdd, session = held.rdd(is_first=is_first), held.session
+    count = int(rdd.getNumPartitions())
+    if count and not _has_its_tasks(held, count):
+        rows = session._jsparkSession.internalCreateDataFrame(rdd, held.schema, False)
+        return _run(held, job, rows.queryExecution(), b"")
     tasks = tasks_of(held, rdd, wanted)
     if not tasks:
-        return
-    session = held.session
+        return 0
     chosen = packed(number for _, number in tasks)
-    if is_all and len(tasks) == int(rdd.getNumPartitions()):
-        _run(held, job, held.execution, chosen)
-        return
+    if is_all and len(tasks) == count:
+        return _run(held, job, held.execution, chosen)
     rows = session._jsparkSession.internalCreateDataFrame(
         pruned(session, rdd, (index for index, _ in tasks)), held.schema, False
     )
-    _run(held, job, rows.queryExecution(), chosen)
+    return _run(held, job, rows.queryExecution(), chosen)
+
+
+def _has_its_tasks(held: Held, count: int) -> bool:
+    """Has Spark one task for each partition? Over files one that has no file has none, and a total order may have been
+    cut into fewer than were asked for."""
+    layout = held.layout
+    return count == layout.partitions or layout.is_by_file or (layout.is_bound and count < layout.partitions)
 
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
@@ -85,12 +96,13 @@ def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
 
 
 def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
-    """(Spark's partition, our number) of what is wanted and has a task, in Spark's order."""
+    """(Spark's partition, our number) of what is wanted and has a task, in Spark's order. None has, if Spark's tasks
+    are others than the layout's partitions: there is no row."""
     if held.layout.is_by_file:
         numbers = [manifest.number_of(line) for line in files_of(held.session, rdd)]
         return [(index, number) for index, number in enumerate(numbers) if number in wanted]
     count = int(rdd.getNumPartitions())
-    return [(number, number) for number in wanted if number < count]
+    return [(number, number) for number in wanted if number < count] if _has_its_tasks(held, count) else []
 
 
 def files_of(session: SparkSession, rdd: Any) -> list[str]:
@@ -109,22 +121,33 @@ def packed(numbers: Iterable[int]) -> bytes:
     return struct.pack(f"<{len(listed)}i", *listed)
 
 
-def _run(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
+def _run(held: Held, job: _Job, execution: Any, chosen: bytes) -> int:
     """`chosen` are the numbers of the partitions that its tasks make, if they are others than Spark's."""
+    laws = _laws(held, chosen)
     if job.storing is None:
-        _write_files(held, job, execution, chosen)
-        return
+        return _write_files(held, job, execution, chosen, laws)
     session = held.session
     blocks = jvm(session).rekindle.spark.KeptBlocks
     how = blocks.storing(job.storing.uses_disk, job.storing.replicas, job.is_digested)
-    blocks.write(session._jsparkSession, execution, held.schema, how, job.name, job.directory, chosen)
+    return int(blocks.write(session._jsparkSession, execution, held.schema, how, laws, job.name, job.directory, chosen))
 
 
-def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
+def _laws(held: Held, chosen: bytes) -> Any:
+    session, layout = held.session, held.layout
+    tasks = len(chosen) // 4 or layout.partitions
+    may_be_fewer = layout.is_bound and not chosen
+    keys, held_to = scala_seq(session, layout.keys), scala_seq(session, LAWS)
+    of = jvm(session).rekindle.spark.Laws.of
+    return of(held.schema, keys, layout.partitions, tasks, may_be_fewer, chosen, held_to)
+
+
+def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes, laws: Any) -> int:
     """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
     spark = held.session
     java = jvm(spark)
-    options = {"rekindle.partitions": base64.b64encode(chosen).decode()} if chosen else {}
+    options = {"rekindle.watched": "true"}
+    if chosen:
+        options["rekindle.partitions"] = base64.b64encode(chosen).decode()
     nothing = scala_seq(spark, [])
     command = java.org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand(
         java.org.apache.hadoop.fs.Path(job.directory),
@@ -132,7 +155,7 @@ def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
         False,
         nothing,
         scala_option(spark, None),
-        java.rekindle.spark.DigestedParquet() if job.is_digested else _parquet(spark),
+        java.rekindle.spark.KeptParquet(job.is_digested),
         scala_map(spark, options),
         execution.optimizedPlan(),
         java.org.apache.spark.sql.SaveMode.Append,
@@ -140,7 +163,8 @@ def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes) -> None:
         scala_option(spark, None),
         scala_seq(spark, held.frame.columns),
     )
-    java.rekindle.spark.Bridge.write(command, spark._jsparkSession, execution, execution.executedPlan(), job.name)
+    write = java.rekindle.spark.Bridge.write
+    return int(write(command, spark._jsparkSession, execution, execution.executedPlan(), laws, job.name))
 
 
 def read(

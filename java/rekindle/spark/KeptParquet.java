@@ -13,31 +13,43 @@ import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Map;
 
 /**
- * Spark's Parquet, written by Spark's own writer, with a look at each row on its way there. What a task wrote is found by the commit protocol, in
- * the same thread. Reading is as ever.
+ * Spark's Parquet, written by Spark's own writer, which counts the rows it gets and may look at each for a digest. What a task wrote is found by the commit
+ * protocol, in the same thread. Reading is as ever.
  */
-public final class DigestedParquet extends ParquetFileFormat {
+public final class KeptParquet extends ParquetFileFormat {
   private static final long serialVersionUID = 1L;
-  private static final ThreadLocal<RowDigest> WRITTEN = new ThreadLocal<>();
+  private static final ThreadLocal<Written> WRITTEN = new ThreadLocal<>();
+  private static final Written NOTHING = new Written(0, "");
+
+  private final boolean isDigested;
+
+  public KeptParquet(boolean isDigested) {
+    this.isDigested = isDigested;
+  }
+
+  /** How many rows one file has, and their digest; empty if none was made. */
+  record Written(long rows, String digest) {}
 
   @Override
   public OutputWriterFactory prepareWrite(SparkSession session, Job job, Map<String, String> options, StructType schema) {
-    return new Factory(super.prepareWrite(session, job, options, schema));
+    return new Factory(super.prepareWrite(session, job, options, schema), isDigested);
   }
 
-  /** The digest of the file that this thread closed last; empty if there is none. Then it is forgotten. */
-  static String take() {
-    RowDigest digest = WRITTEN.get();
+  /** What is in the file that this thread closed last. Then it is forgotten. */
+  static Written take() {
+    Written written = WRITTEN.get();
     WRITTEN.remove();
-    return digest == null ? "" : digest.packed();
+    return written == null ? NOTHING : written;
   }
 
   private static final class Factory extends OutputWriterFactory {
     private static final long serialVersionUID = 1L;
     private final OutputWriterFactory inner;
+    private final boolean isDigested;
 
-    Factory(OutputWriterFactory inner) {
+    Factory(OutputWriterFactory inner, boolean isDigested) {
       this.inner = inner;
+      this.isDigested = isDigested;
     }
 
     @Override
@@ -47,14 +59,16 @@ public final class DigestedParquet extends ParquetFileFormat {
 
     @Override
     public OutputWriter newInstance(String path, StructType schema, TaskAttemptContext context) {
-      return new Writer(inner.newInstance(path, schema, context), new RowDigest(schema));
+      return new Writer(inner.newInstance(path, schema, context), isDigested ? new RowDigest(schema) : null);
     }
   }
 
-  private static final class Writer extends OutputWriter {
+  static final class Writer extends OutputWriter {
     private final OutputWriter inner;
     private final RowDigest digest;
+    private long rows;
 
+    /** `digest` is null where none is wanted. */
     Writer(OutputWriter inner, RowDigest digest) {
       this.inner = inner;
       this.digest = digest;
@@ -63,13 +77,16 @@ public final class DigestedParquet extends ParquetFileFormat {
     @Override
     public void write(InternalRow row) {
       inner.write(row);
-      digest.add(row);
+      rows++;
+      if (digest != null) {
+        digest.add(row);
+      }
     }
 
     @Override
     public void close() {
       inner.close();
-      WRITTEN.set(digest);
+      WRITTEN.set(new Written(rows, digest == null ? "" : digest.packed()));
     }
 
     @Override
