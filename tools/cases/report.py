@@ -37,7 +37,7 @@ The column "allowed" is what the case declares. Nothing here is a measure of spe
 The column "before" was not filled by one run: it was put together from the printed outcomes of several partial runs of
 2026-11-16 on a machine with a load of 20 and more, while the cases were still being written. An empty cell was not
 played. The outcomes of 8a to 8c, 8:import-inside, 8:plain, 8:singledispatch, 9a to 9e, 10 to 22,
-23a, 23b, 24, 26 to 29, 31, 32f, 32:partial, 33 to 38 and 40 were copied by hand from a terminal; 24, 29 and 31 are of
+23a, 23b, 24, 26 to 29, 32f, 32:partial, 33 to 38 and 40 were copied by hand from a terminal; 24 and 29 are of
 an earlier form of the program that starts their drivers.
 """
 
