@@ -112,7 +112,12 @@ def test_what_an_eager_step_found_out_is_of_all_its_input_also_when_it_goes_on(
     def weak(step: str) -> Any:
         def check(k: int) -> int:
             if k == 3 and (tmp_path / step).exists():
-                time.sleep(5)  # The others are done by then.
+                committed = f"runs/daily/*/results/{step}/*/*/_committed/*"
+                deadline = time.monotonic() + 400  # Not how long it may take: a test that waits for ever must end.
+                while len(list(tmp_path.glob(committed))) < 2:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"the other partitions of {step} never committed")
+                    time.sleep(0.05)
                 raise ValueError(f"{step} cannot do {k}")
             return k
 
