@@ -236,7 +236,7 @@ def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
     [
         ([called_python, named_files], {"result": "blocking"}, "asks for the names of the files"),
         ([ranked_by_hidden, top], {"result": "blocking"}, "observes the order of its rows"),
-        ([with_interval, uses_interval], {"partition_by": "k"}, "no file can hold an interval: column i"),
+        ([with_interval, uses_interval], {"partition_by": "k"}, "no file can hold a calendar interval: column i"),
         ([joined], {}, "several columns of one name (k, k)"),
     ],
     ids=["names of files", "hidden order", "interval", "doubled names in a sink"],
@@ -247,6 +247,22 @@ def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
     with pytest.raises(GraphRefused, match=r"test_cuts\.py:\d+") as caught:
         ours(spark, lake, tmp_path, steps, **options)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [
+        ("array(make_interval(1))", "a calendar interval"),
+        ("named_struct('a', map('k', make_interval(1)))", "a calendar interval"),
+        ("struct()", "a struct without fields"),
+        ("map('a' collate utf8_lcase, 1)", "a map whose keys have a collation"),
+        ("map('a', named_struct('b', 1))", ""),
+        ("named_struct('a', 'b' collate utf8_lcase)", ""),
+    ],
+)
+def test_what_no_file_can_hold(spark: SparkSession, column: str, what: str) -> None:
+    told = cuts.unstorable(spark.range(1).selectExpr("id", f"{column} as c").schema)
+    assert told == (f"no file can hold {what}: column c" if what else "")
 
 
 def test_settings_that_a_step_changes_are_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 | order of a sort, partitions of a repartition or coalesce | kept: the operator stands above the stored rows again |
 | the same over columns that the step does not return | kept by fusing the step into a reader that observes it |
 | names of files (`input_file_name()`, `_metadata`) | kept by fusing |
-| columns that no file can hold (calendar intervals) | kept by fusing |
+| columns that no file can hold (calendar intervals, empty structs) | kept by fusing |
 | settings that a step sets, views and variables of another step | refused when the run is planned, with the line |
 
 A step that the user asked to keep is never fused: the run is refused with the line. The operators are read from Spark's
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StringType, StructType
 
 from rekindle.engine.spark.session import jvm
 
@@ -92,19 +92,24 @@ def doubled_names(frame: DataFrame) -> list[str]:
 
 def unstorable(schema: StructType) -> str:
     """Which columns no file can hold; empty if there is none."""
-    found = [field.name for field in schema.fields if _has_interval(field.dataType)]
-    return f"no file can hold an interval: column {', '.join(found)}" if found else ""
+    found = {field.name: what for field in schema.fields if (what := _unstorable(field.dataType))}
+    return "; ".join(f"no file can hold {what}: column {name}" for name, what in found.items())
 
 
-def _has_interval(kind: DataType) -> bool:
+def _unstorable(kind: DataType) -> str:
     match kind:
         case CalendarIntervalType():
-            return True
+            return "a calendar interval"
         case ArrayType():
-            return _has_interval(kind.elementType)
+            return _unstorable(kind.elementType)
         case MapType():
-            return _has_interval(kind.keyType) or _has_interval(kind.valueType)
+            is_collated = isinstance(kind.keyType, StringType) and not kind.keyType.isUTF8BinaryCollation()
+            return "a map whose keys have a collation" if is_collated else _first(kind.keyType, kind.valueType)
         case StructType():
-            return any(_has_interval(field.dataType) for field in kind.fields)
+            return _first(*(field.dataType for field in kind.fields)) if kind.fields else "a struct without fields"
         case _:
-            return False
+            return ""
+
+
+def _first(*kinds: DataType) -> str:
+    return next(filter(None, map(_unstorable, kinds)), "")
