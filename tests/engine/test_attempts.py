@@ -27,7 +27,7 @@ from rekindle.master.digests import Digests
 from rekindle.master.state import Segment
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
 from rekindle.model.ids import AttemptId, Epoch, Generation
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 from support.reports import until
 
 N = 4
@@ -388,7 +388,7 @@ class Telling(Attempt):
     """An attempt that stays on its way: what the commit protocol says is put into its mouth."""
 
     def __init__(self, report: list[Stimulus]) -> None:
-        generation = SimpleNamespace(look=lambda: None, version=0, checksum=lambda: "equal")
+        generation = SimpleNamespace(look=lambda: None, version=0, checksum=lambda: "equal", counted=EMPTY)
         command = StartAttempt(ATTEMPT, Partitions.first(100), (), True, True, 0, None)
         super().__init__(
             command, "file:/nowhere", "a", "tag", lambda: cast(attempts.Generation, generation), report.append
@@ -399,7 +399,7 @@ class Telling(Attempt):
         return False
 
     def says(self, partition: int) -> None:
-        self._drained = lambda directory: f"{partition}\t0\n"
+        self._drained = lambda directory: f"{partition}\t0\t0\n"
         self.drain()
 
 
