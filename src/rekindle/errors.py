@@ -204,6 +204,7 @@ class RowsNotConserved(RunFailed):
 
     code = "RK411"
     advice = (
-        "run the same again with `--conf spark.sql.adaptive.enabled=false`, so that Spark keeps to its first plan; "
-        "and report it with the output of `rekindle plan`: a program should never meet this"
+        "start a new run with `--new --conf spark.sql.adaptive.enabled=false`, so that Spark keeps to its first plan "
+        "(a run keeps the setting that it was started with); and report it with the output of `rekindle plan`: a "
+        "program should never meet this"
     )

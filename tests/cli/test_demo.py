@@ -22,6 +22,7 @@ from rekindle.cli.demo_driver import Terminal, wait_until
 from rekindle.cli.demo_judge import Comparison, Work, compare
 from rekindle.cli.demo_scene import COMPARE_FILE, ORDERS, PIPELINE_FILE, PIPELINE_NAME, lay_out
 from rekindle.cli.load import load
+from rekindle.errors import RunFailed
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_times import Pace
 from rekindle.testing.cluster import LocalCluster
@@ -136,7 +137,7 @@ def test_a_command_is_waited_for_while_anything_moves_and_no_longer(
         assert terminal.types_python("grows.py").wait() == 0
         hangs = terminal.types_python("sleeper.py")
         assert not wait_until(lambda: False, hangs) and hangs.is_alive()
-        with pytest.raises(demo_driver.Stalled, match=r"sleeper.py` printed and wrote nothing for 3 s") as stalled:
+        with pytest.raises(RunFailed, match=r"sleeper.py` printed and wrote nothing for 3 s") as stalled:
             hangs.wait()
     assert "rekindle demo --keep" in stalled.value.hint
 

@@ -36,8 +36,9 @@ from rekindle.journal.store import Put
 from rekindle.journal.stores import open_store
 from rekindle.master import commands as cmd
 from rekindle.master import stimuli as st
+from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.kinds import FailureDomain
-from rekindle.model.partitions import Partitions
+from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
 from rekindle.runtime import running
 from rekindle.runtime.opening import close, codec
@@ -114,7 +115,7 @@ def a_parameter_that_is_misspelt(scene: Scene) -> int:
     return scene.user.types("run", "--param", "dya=monday")
 
 
-@leads_to(errors.StepStartsJob, "counted starts a Spark job while it is built", "@pipeline.step(eager=True)")
+@leads_to(errors.StepStartsJob, "counted starts a Spark job while it is built", "declare the step with eager=True")
 def a_step_that_counts(scene: Scene) -> int:
     scene.request.getfixturevalue("spark")
     scene.patch.undo()
@@ -269,6 +270,27 @@ def a_number_that_holds_something_else(scene: Scene) -> int:
 @leads_to(errors.RunFailed, "counted[1-3] no such column", "correct it, then: rekindle resume", ExitCode.RESUMABLE)
 def a_step_that_fails_for_good(scene: Scene) -> int:
     scene.user.adapter.make = lambda folder: Broken(open_store(str(folder)))
+    return scene.user.types("run")
+
+
+class Leaking(InstantEngine):
+    """Every attempt writes rows to partitions that the layout does not have."""
+
+    def send(self, command: cmd.Command) -> None:
+        super().send(command)
+        if isinstance(command, cmd.StartAttempt):
+            cause = Cause(FailureKind.INVARIANT, "LawViolated: Spark has 6 tasks, the layout 4 partitions")
+            self._happened = [st.AttemptEnded(command.attempt, (Failure("counted", EMPTY, cause, "s"),))]
+
+
+@leads_to(
+    errors.RowsNotConserved,
+    "Spark has 6 tasks, the layout 4 partitions",
+    "rekindle run --new --conf spark.sql.adaptive.enabled=false",
+    ExitCode.FAILED,
+)
+def a_write_that_breaks_a_law(scene: Scene) -> int:
+    scene.user.adapter.make = lambda folder: Leaking(open_store(str(folder)))
     return scene.user.types("run")
 
 

@@ -311,6 +311,19 @@ def test_a_frame_of_another_session_is_planned_in_the_groups_own(spark: SparkSes
     assert results.stand_in(session, "end", held.schema, held.layout).columns == ["id"]
 
 
+def test_the_active_session_is_the_users_after_a_step_made_frames(spark: SparkSession) -> None:
+    spark.createDataFrame([(1,)], "id int")
+    pipeline = rk.Pipeline("daily")
+    pipeline.add_source(lambda spark: spark.createDataFrame([(1,)], "id int"), name="numbers")
+    pipeline.add_step(lambda numbers: numbers.groupBy("id").count(), name="end")
+    compiled(spark, pipeline)
+    active = SparkSession.getActiveSession()
+    assert active is not None
+    assert active.conf.get("spark.sql.sources.commitProtocolClass") == spark.conf.get(
+        "spark.sql.sources.commitProtocolClass"
+    )
+
+
 def test_a_range_is_cut_as_when_the_run_started_whatever_the_cores_are(spark: SparkSession) -> None:
     session = group_session(spark, {"spark.sql.leafNodeDefaultParallelism": "5"})
     assert session.range(100).rdd.getNumPartitions() == 5

@@ -38,10 +38,6 @@ NOISE = "WARNING: Using incubator modules"
 Show = Callable[[str], None]
 
 
-class Stalled(RunFailed):
-    """A command did nothing that anybody can see, for too long. What it did before is of the demo alone."""
-
-
 class Patience:
     """Knows since when nothing moves. `sign` is a value that is another one after each step forward."""
 
@@ -79,12 +75,12 @@ class Command:
         return self._child.poll() is None
 
     def wait(self) -> int:
-        """Its exit code, when all it printed was shown. Raises `Stalled` where it hangs."""
+        """Its exit code, when all it printed was shown. Raises `RunFailed` where it hangs."""
         patience = self.patience()
         while (code := self._child.poll()) is None:
             if patience.is_over():
                 told = f"`{self._name}` printed and wrote nothing for {STALLED_SECONDS:.0f} s"
-                raise Stalled(told, HINT, is_resumable=False)
+                raise RunFailed(told, HINT, is_resumable=False)
             time.sleep(POLL_SECONDS)
         self._reader.join(GONE_SECONDS_MAX)
         return code

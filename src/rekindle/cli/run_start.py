@@ -109,16 +109,17 @@ def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequ
     log = starting.session.keep_log()
     message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *looks))
     if error.is_resumable:
-        is_told = isinstance(error, SparkDied | PublishedDiffers | RowsNotConserved)
-        first = "" if is_told else "correct it, then: "
+        first = "" if isinstance(error, SparkDied | PublishedDiffers) else "correct it, then: "
         word = ["--republish"] if isinstance(error, PublishedDiffers) else []
-        word += ["--conf", "spark.sql.adaptive.enabled=false"] if isinstance(error, RowsNotConserved) else []
         words = _words(starting, without=(STRATEGY,))
         hint = f"{first}{shlex.join(['rekindle', 'resume', *words, *word, starting.named, number])}"
     else:
         key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
-        again = shlex.join(["rekindle", "run", "--new", *_words(starting), *key, starting.named])
-        hint = error.hint.replace(NEW_RUN, again)
+        words = [*_words(starting), *key, starting.named]
+        if isinstance(error, RowsNotConserved):
+            hint = shlex.join(["rekindle", "run", "--new", "--conf", "spark.sql.adaptive.enabled=false", *words])
+        else:
+            hint = error.hint.replace(NEW_RUN, shlex.join(["rekindle", "run", "--new", *words]))
     if HIDDEN in hint:
         message = f"{message}\n{hidden.GIVE_AGAIN}"
     return type(error)(message, hint, is_resumable=error.is_resumable)

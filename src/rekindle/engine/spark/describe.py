@@ -25,7 +25,7 @@ from rekindle.engine.constants import Known, known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark.failures import text_of
-from rekindle.engine.spark.session import is_connect, jvm
+from rekindle.engine.spark.session import is_connect, jvm, same_active_session
 from rekindle.errors import GraphRefused, StepStartsJob
 
 NO_JOBS = "rekindle-only-describes"
@@ -39,7 +39,8 @@ def describe(
     """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE
     before = _settings(session)
-    with known(constants), contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext):
+    jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext)
+    with known(constants), same_active_session(session), jobs:
         made = one.call(frames, session, given)
     _refuse_settings(one, before, _settings(session))
     if made is None and one.role is Role.SINK and len(one.inputs) == 1:

@@ -6,7 +6,8 @@ group needs never reaches another group or the user's session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -124,6 +125,22 @@ def pinned_settings(spark: SparkSession) -> dict[str, str]:
     return {name: spark.conf.get(name, cores) or cores for name in FOLLOW_CORES} | {
         name: str(spark.conf.get(name)) for name in CUT_FILES + JOIN_BY_SIZE + ADAPTIVE
     }
+
+
+@contextlib.contextmanager
+def same_active_session(spark: SparkSession) -> Iterator[None]:
+    """Whatever user code makes active meanwhile (`createDataFrame` does that), what was active is active again: a
+    session of ours plans and writes in its own way, and is not for the user's other code."""
+    sessions: Any = jvm(spark).org.apache.spark.sql.classic.SparkSession
+    in_python, in_thread = SparkSession._activeSession, sessions.getActiveSession()
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = in_python
+        if in_thread.isDefined():
+            sessions.setActiveSession(in_thread.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
