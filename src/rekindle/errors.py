@@ -208,3 +208,6 @@ class RowsNotConserved(RunFailed):
         "(a run keeps the setting that it was started with); and report it with the output of `rekindle plan`: a "
         "program should never meet this"
     )
+
+    def __init__(self, message: str, hint: str = "", *, is_resumable: bool = False) -> None:
+        super().__init__(message, hint, is_resumable=is_resumable)

@@ -298,7 +298,7 @@ def _failure_of(state: RunState) -> RunFailed:
         hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
         return PublishedDiffers("\n".join(told), hint)
     if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
-        return RowsNotConserved("\n".join(told), RowsNotConserved.advice, is_resumable=False)
+        return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
     is_resumable = failing is None or failing.is_resumable
     again = _read_again(state) or "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
