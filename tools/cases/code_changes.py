@@ -157,7 +157,7 @@ def _script(context: Context, text: str, rate: int) -> tuple[int, int]:
         return kept.where("y = x * 2 and x > 0").count(), run.summary.reused
 
 
-for _kind in "bound-method callable-object partial lru-cache class-attribute function-attribute metaclass".split():
+for _kind in "bound-method callable-object partial class-attribute function-attribute metaclass".split():
     _number = "32f" if _kind == "function-attribute" else f"32:{_kind}"
     add(
         _number,

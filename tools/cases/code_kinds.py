@@ -77,10 +77,6 @@ f = udf(Pricing(RATE), IntegerType())
         "udf() of a functools.partial of a function whose body holds the rate",
         f"def g(one, x): return x*one*RATE + ready(x)\nf = udf(functools.partial(g, 1), IntegerType())\n{BY_F}",
     ),
-    "lru-cache": (
-        "udf() of a function under lru_cache",
-        f"@functools.lru_cache(None)\ndef g(x): return x*RATE + ready(x)\nf = udf(g, IntegerType())\n{BY_F}",
-    ),
     "class-attribute": (
         "A class attribute called _rate_",
         f"class Rates:\n    _rate_ = RATE\ndef row(x): return x*Rates._rate_ + ready(x)\n{BY_ROW}",
@@ -418,6 +414,11 @@ def _(x: int): return x*RATE
 import case_helpers
 def row(x): return getattr(case_helpers, 'rate_' + 'a')(x) + case_helpers.ZERO + ready(x)
 {BY_ROW}""",
+    ),
+    "lru-cache": (
+        "udf() of a function under lru_cache",
+        "import functools\n@functools.lru_cache(None)\ndef g(x): return x*RATE\n",
+        f"from case_helpers import g\ndef row(x): return g(x) + ready(x)\n{BY_ROW}",
     ),
     "star-import": (
         "A helper that came by import *",

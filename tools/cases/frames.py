@@ -91,7 +91,7 @@ def caches_inside_steps(context: Context) -> Finding:
     return context.compare(by_k(left), by_k(right))
 
 
-@case("16")
+@case("16", EQUAL_OR_REFUSED)
 def file_name_above_a_kept_step(context: Context) -> Finding:
     """A step filters and is kept, the next asks for the name of the file that each row came from."""
 

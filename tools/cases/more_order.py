@@ -74,9 +74,9 @@ def limit_after_order_and_filter(context: Context) -> Finding:
     return context.compare(ranked, filtered, first_ten, source=context.tables.large)
 
 
-@case("54")
+@case("54", EQUAL_OR_REFUSED)
 def limit_without_the_sort_column(context: Context) -> Finding:
-    """Three steps: order, select other columns than the one sorted by, take the first ten."""
+    """Three steps: order, select other columns than the one sorted by and be kept, take the first ten."""
 
     def selected(ranked: DataFrame) -> DataFrame:
         return ranked.select("id")
@@ -85,6 +85,19 @@ def limit_without_the_sort_column(context: Context) -> Finding:
         return selected.limit(10)
 
     return context.compare(ranked, kept(selected, result="blocking"), first_ten, source=context.tables.large)
+
+
+@case("54b")
+def limit_without_the_sort_column_as_it_comes(context: Context) -> Finding:
+    """Three steps: order, select other columns than the one sorted by, take the first ten; keeping is not asked for."""
+
+    def selected(ranked: DataFrame) -> DataFrame:
+        return ranked.select("id")
+
+    def first_ten(selected: DataFrame) -> DataFrame:
+        return selected.limit(10)
+
+    return context.compare(ranked, selected, first_ten, source=context.tables.large)
 
 
 @case("55")

@@ -164,7 +164,7 @@ def asked_again_after_success(context: Context) -> Finding:
     if not summary.was_done:
         return same(400, context.published().count(), "it ran again")
     told = " ".join(line for line in str(summary).splitlines() if "changed" in line)
-    if "orders" in told and "priced" in told:
+    if "the input changed" in told and "rate" in told:
         return Finding(Outcome.EQUAL, told)
     return Finding(Outcome.DIFFERENT, f"no word of both changes: {str(summary).splitlines()[0]}; {told}")
 
