@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -115,7 +116,7 @@ def _step(rng: Random, name: str, last: str, frames: dict[str, Frame]) -> Step |
                 break
     if not ops:
         return None
-    frames[name] = frame
+    frames[name] = replace(frame, is_cut=True)
     inputs = tuple(dict.fromkeys((last, *used)))
     result = rng.choices(list(RESULTS), list(RESULTS.values()))[0]
     return Step(name, inputs, tuple(ops), result, *_layout(rng, frame, ops, result))

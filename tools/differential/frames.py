@@ -35,16 +35,18 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Frame:
     """`unique` is a column without two equal values. `is_ordered`: in a complete order, so that the first rows are the
-    same ones in every run. `is_files`: row by row over the files of a source, so that names of files, and a sample with
-    a seed, are the same in every run. `is_single`: in one partition. `hashed`: by how many partitions and which column
-    the user has just put rows together. `weak` is why rows are not determinate ("", `limit`, `sample`), `ids` are
-    columns that hold ids by partition, `ids_follow` whether these follow a complete order."""
+    same ones in every run. `is_files`: row by row over the files of a source, so that names of files are the same in
+    every run. `is_cut`: it may be read from kept files, in other partitions than those of the source. `is_single`: in
+    one partition. `hashed`: by how many partitions and which column the user has just put rows together. `weak` is why
+    rows are not determinate ("", `limit`, `sample`), `ids` are columns that hold ids by partition, `ids_follow` whether
+    these follow a complete order."""
 
     columns: tuple[Column, ...]
     rows: int
     unique: str = ""
     is_ordered: bool = False
     is_files: bool = False
+    is_cut: bool = False
     is_single: bool = False
     hashed: tuple[int, str] | None = None
     alias: str = ""

@@ -318,15 +318,15 @@ class FileName(Kind):
 
 @kind("sample", 1.5)
 class Sample(Kind):
-    """A sample with a seed: the same rows in every run if they are read as they lie in the source's files, any rows
-    otherwise."""
+    """A sample with a seed: the same rows in every run if they are read as they lie in the source's files. Elsewhere
+    any rows: which ones follows the numbers of partitions, and those nobody asked for are not promised."""
 
     def draw(self, rng: Random, frame: Frame, others: Sequence[str], look: Others) -> Args | None:
         is_drawn = frame.is_files or rng.random() < 0.15
         return {"fraction": 0.4, "seed": rng.randrange(1000)} if is_drawn else None
 
     def apply(self, frame: Frame, args: Args, look: Others) -> Frame:
-        return replace(frame.fewer(0.4), weak="" if frame.is_files else "sample").unnamed()
+        return replace(frame.fewer(0.4), weak="" if frame.is_files and not frame.is_cut else "sample").unnamed()
 
     def code(self, args: Args, tag: str) -> list[str]:
         return [f"df = df.sample(fraction={args['fraction']}, seed={args['seed']})"]

@@ -6,7 +6,7 @@ The functions are called in turn by `bare`, so that bare Spark is given exactly 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -77,7 +77,7 @@ def frames_of(program: Program) -> dict[str, Frame]:
         for key in step.partition_by:
             if frame.names.count(key) != 1:
                 raise Invalid(f"{key} is no column")
-        found[step.name] = frame
+        found[step.name] = replace(frame, is_cut=True)
     if program.sink_by:
         found[program.steps[-1].name].need(*program.sink_by)
         if not is_plain(found[program.steps[-1].name]):
