@@ -214,6 +214,15 @@ class Rates(typing.Generic[typing.TypeVar('T')]):
 def row(x): return Rates[int].rate*x + ready(x)
 {BY_ROW}""",
     ),
+    "temp-view": (
+        "A temporary view that holds a udf, which the step reads by name",
+        """
+def row(x): return x*RATE + ready(x)
+_spark = SparkSession.getActiveSession()
+_spark.read.parquet(SOURCE).withColumn('y', udf(row, IntegerType())('x')).createOrReplaceTempView('case_priced')
+def priced(orders): return orders.sparkSession.table('case_priced')
+""",
+    ),
 }
 
 # The same, for ways that nobody had tried: what the plan holds of them is a name, an id or a value.
