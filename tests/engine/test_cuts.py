@@ -173,7 +173,59 @@ def metadata_of_files(rows: DataFrame) -> DataFrame:
     return rows.select("id", F.col("_metadata.file_size").alias("n"))
 
 
+def sorted_in_a_cte(orders: DataFrame) -> DataFrame:
+    text = "with r as (select * from {orders} order by amount desc, id) select * from r"
+    return orders.sparkSession.sql(text, orders=orders)
+
+
+def under_a_header(orders: DataFrame) -> DataFrame:
+    header = orders.where("id = 77").withColumn("amount", F.lit(-1).cast("long"))
+    return header.select(orders.columns).union(ranked(orders))
+
+
+def first_ten(orders: DataFrame) -> DataFrame:
+    return ranked(orders).limit(10)
+
+
+def two_of_four(orders: DataFrame) -> DataFrame:
+    return orders.repartition(4, "k").coalesce(2)
+
+
+def counts_in_partitions(rows: DataFrame) -> DataFrame:
+    """How many rows of each key are in one partition: a key that is in two of them has two lines."""
+
+    def counted(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        seen = pd.concat([batch[["k"]] for batch in batches] or [pd.DataFrame({"k": []})])
+        yield seen.groupby("k").size().reset_index(name="n")
+
+    return rows.mapInPandas(counted, "k long, n long")
+
+
+def numbered_as_they_come(rows: DataFrame) -> DataFrame:
+    return rows.select("id", F.expr("row_number() over (order by 1)").alias("n")).where("n <= 100")
+
+
+def ranges(rows: DataFrame) -> DataFrame:
+    """Whether the amounts of one partition overlap with those of another one."""
+
+    def ends(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        seen = [batch["amount"] for batch in batches if len(batch)]
+        if seen:
+            yield pd.DataFrame({"low": [min(map(min, seen))], "high": [max(map(max, seen))]})
+
+    found = rows.sortWithinPartitions("id").mapInPandas(ends, "low long, high long")
+    before = "max(high) over (order by low rows between unbounded preceding and 1 preceding)"
+    return found.selectExpr(f"low < {before} as o").groupBy().agg(F.count_if("o").alias("overlaps"))
+
+
 IN_ORDER = [
+    pytest.param([lambda orders: ranked(orders).coalesce(2), top], id="a sort and a coalesce, then a limit"),
+    pytest.param(
+        [ranked, lambda rows: called_python(rows).coalesce(2), top], id="a sort, then a coalesce, then a limit"
+    ),
+    pytest.param([sorted_in_a_cte, top], id="a sort inside a CTE, then a limit"),
+    pytest.param([under_a_header, top], id="a union over a sort, then a limit"),
+    pytest.param([first_ten, lambda rows: rows.limit(3)], id="a sort and a limit, then another limit"),
     pytest.param([ranked, top], id="a sort, then a limit"),
     pytest.param([ranked, small, top], id="a sort, then a filter, then a limit"),
     pytest.param([ranked, skipped], id="a sort, then an offset"),
@@ -182,6 +234,13 @@ IN_ORDER = [
     pytest.param([ranked, lambda rows: rows.select("id"), top], id="a sort, its column dropped by the next, a limit"),
 ]
 ALIKE = [
+    pytest.param([first_ten, first_of_each], id="a limit is one partition"),
+    pytest.param(
+        [first_ten, lambda rows: rows.withColumn("n", F.monotonically_increasing_id())], id="ids after a limit"
+    ),
+    pytest.param([two_of_four, counts_in_partitions], id="a repartition below a coalesce"),
+    pytest.param([ranked, numbered_as_they_come], id="numbers over a window without an order"),
+    pytest.param([ranked, ranges], id="ranges of a sort, sorted within"),
     pytest.param([in_one, first_of_each], id="one partition, then code that sees partitions"),
     pytest.param([by_key, lambda rows: first_of_each(rows).select("n")], id="five partitions by a key"),
     pytest.param([sorted_within, first_of_each], id="rows sorted within partitions"),
@@ -263,6 +322,36 @@ def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
 def test_what_no_file_can_hold(spark: SparkSession, column: str, what: str) -> None:
     told = cuts.unstorable(spark.range(1).selectExpr("id", f"{column} as c").schema)
     assert told == (f"no file can hold {what}: column c" if what else "")
+
+
+@pytest.mark.parametrize("keys", [{"partition_by": "k"}, {"partition_by": "k", "result": "memory"}])
+def test_a_sort_that_is_stored_by_other_keys_is_a_sort_again(
+    spark: SparkSession, lake: str, tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    for number, first in enumerate((ranked, first_ten, lambda orders: ranked(orders).coalesce(1))):
+        steps = [first, lambda rows: rows.limit(7)]
+        assert ours(spark, lake, tmp_path / str(number), steps, **keys) == bare(spark, lake, steps)
+
+
+def test_one_sorted_file_of_a_limit_by_a_hidden_order_is_read_in_its_order(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    steps = [lambda orders: ranked(orders).limit(50).select("id", "k"), lambda rows: called_python(rows).limit(5)]
+    assert ours(spark, lake, tmp_path, steps, result="blocking") == bare(spark, lake, steps)
+    with pytest.raises(GraphRefused, match="in a way that its columns do not tell"):
+        ours(spark, lake, tmp_path / "keyed", steps, partition_by="k")
+
+
+def test_a_source_whose_partitions_are_pruned_by_a_broadcast(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(400).selectExpr("id", "id % 4 as d").write.partitionBy("d").parquet(str(tmp_path / "fact"))
+    spark.range(4).selectExpr("id as d", "concat('n', id) as name").write.parquet(str(tmp_path / "dim"))
+    steps = [
+        lambda fact: fact.join(
+            F.broadcast(fact.sparkSession.read.parquet(str(tmp_path / "dim")).where("name = 'n3'")), "d"
+        )
+    ]
+    found = ours(spark, str(tmp_path / "fact"), tmp_path, steps)
+    assert sorted(found) == sorted(bare(spark, str(tmp_path / "fact"), steps)) and len(found) == 100
 
 
 def test_settings_that_a_step_changes_are_refused(spark: SparkSession, lake: str, tmp_path: Path) -> None:

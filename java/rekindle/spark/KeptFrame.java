@@ -17,18 +17,23 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Offset;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.catalyst.plans.logical.Repartition;
 import org.apache.spark.sql.catalyst.plans.logical.RepartitionOperation;
 import org.apache.spark.sql.catalyst.plans.logical.ResolvedHint;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
@@ -59,7 +64,9 @@ public final class KeptFrame {
 
   private final List<Attribute> output;
   private final List<LogicalPlan> deciding = new ArrayList<>();
+  private boolean isSingle;
   private String lost = "";
+  private String lostByKeys = "";
 
   private KeptFrame(LogicalPlan plan) {
     output = CollectionConverters.asJava(plan.output());
@@ -72,9 +79,14 @@ public final class KeptFrame {
     return frame;
   }
 
-  /** Why a reader would see another order or other partitions over the stored rows; empty if it would not. */
-  public String lost() {
-    return lost;
+  /** Why a reader would see another order or other partitions over the stored rows; empty if it would not. `isKeyed`: they are stored by keys. */
+  public String lost(boolean isKeyed) {
+    return isKeyed && lost.isEmpty() ? lostByKeys : lost;
+  }
+
+  /** Whether all rows are in one partition. */
+  public boolean isSingle() {
+    return isSingle;
   }
 
   /**
@@ -169,45 +181,128 @@ public final class KeptFrame {
   private void look(LogicalPlan plan) {
     Map<ExprId, Attribute> seen = new HashMap<>();
     output.forEach(column -> seen.putIfAbsent(column.exprId(), column));
+    Map<Long, CTERelationDef> definitions = new HashMap<>();
     boolean isOpaque = false;
-    boolean isLimited = false;
     LogicalPlan node = plan;
-    while (true) {
-      if (node instanceof Sort || node instanceof RepartitionOperation) {
-        boolean isGlobal = node instanceof Sort sort && sort.global();
-        if (isLimited && !isGlobal) {
-          return; // A limit gathers its rows in one partition.
-        }
-        if (isOpaque) {
-          lost = words(node) + " below an operator that makes other rows of them";
+    while (node != null) {
+      if (node instanceof Sort sort) {
+        if (isSingle || isOpaque || !add(sort, seen) || sort.global()) {
+          end(sort, isOpaque, seen);
           return;
         }
-        if (!add(node, seen) || !(node instanceof Sort) || isGlobal) {
+      } else if (node instanceof RepartitionOperation moved) {
+        if (isSingle || moved.numPartitions() == 1) {
+          isSingle = true; // Whatever lies below a shuffle into one partition, its order is gone.
+          if (moved.shuffle()) {
+            break;
+          }
+        } else if (isOpaque || !add(moved, seen) || moved.shuffle()) {
+          end(moved, isOpaque, seen);
           return;
         }
       } else if (node instanceof Project project) {
         through(project, seen);
       } else if (node instanceof GlobalLimit || node instanceof LocalLimit || node instanceof Offset) {
-        isLimited = true;
+        isSingle = true; // A limit gathers its rows in one partition, in their order.
+      } else if (node instanceof WithCTE with) {
+        CollectionConverters.asJava(with.cteDefs()).forEach(one -> definitions.put(one.id(), one));
+        node = with.plan();
+        continue;
+      } else if (node instanceof CTERelationRef reference && definitions.containsKey(reference.cteId())) {
+        node = definitions.get(reference.cteId()).child();
+        renumber(reference.output(), node.output(), seen);
+        continue;
+      } else if (node instanceof Union) {
+        uniting(node);
+        break;
       } else if (isRowLocal(node)) {
         isOpaque = true;
       } else if (!isTransparent(node)) {
+        break;
+      }
+      node = node.children().head();
+    }
+    if (isSingle) {
+      inOne();
+    }
+  }
+
+  /** At the operator that decides the order of one partition, or that cannot be written over the stored columns. */
+  private void end(LogicalPlan node, boolean isOpaque, Map<ExprId, Attribute> seen) {
+    boolean isSorted = deciding.stream().anyMatch(Sort.class::isInstance);
+    if (!isSingle) {
+      if (isOpaque) {
+        lost = words(node) + " below an operator that makes other rows of them";
+        deciding.clear();
+      }
+      return;
+    }
+    if (!isSorted && node instanceof Sort sort) {
+      boolean isKnown = sort.global() && !isOpaque && hidden(sort, seen) == null;
+      if (isKnown) {
+        LogicalPlan within = sort.copy(sort.order(), false, sort.child(), sort.hint());
+        deciding.add(within.mapExpressions(expression -> expression.transform(new Renamed(seen))));
+      } else {
+        lostByKeys = words(node) + ", in a way that its columns do not tell";
+      }
+    }
+    inOne();
+  }
+
+  /** One partition is one file, which is read in its order. */
+  private void inOne() {
+    deciding.add(new Repartition(1, false, new OneRowRelation()));
+  }
+
+  /** Spark reads the parts of a union one after the other. */
+  private void uniting(LogicalPlan union) {
+    for (LogicalPlan child : CollectionConverters.asJava(union.children())) {
+      KeptFrame part = new KeptFrame(child);
+      part.look(child);
+      if (!part.lost.isEmpty() || part.deciding.stream().anyMatch(Sort.class::isInstance)) {
+        String what = "it unites rows that are sorted";
+        if (isSingle) {
+          lostByKeys = what;
+        } else {
+          lost = what;
+          deciding.clear();
+        }
         return;
       }
-      node = node instanceof WithCTE with ? with.plan() : node.children().head();
     }
   }
 
   private boolean add(LogicalPlan node, Map<ExprId, Attribute> seen) {
-    for (Attribute column : CollectionConverters.asJava(node.references().toSeq())) {
-      if (!seen.containsKey(column.exprId())) {
-        lost = words(node) + " by " + column.name() + ", a column that it does not return";
-        deciding.clear();
-        return false;
-      }
+    Attribute hidden = hidden(node, seen);
+    if (hidden != null) {
+      lost = words(node) + " by " + hidden.name() + ", a column that it does not return";
+      deciding.clear();
+      return false;
     }
     deciding.add(node.mapExpressions(expression -> expression.transform(new Renamed(seen))));
     return true;
+  }
+
+  /** A column that the node needs and the frame does not return; null if there is none. */
+  private static Attribute hidden(LogicalPlan node, Map<ExprId, Attribute> seen) {
+    for (Attribute column : CollectionConverters.asJava(node.references().toSeq())) {
+      if (!seen.containsKey(column.exprId())) {
+        return column;
+      }
+    }
+    return null;
+  }
+
+  private static void renumber(Seq<Attribute> from, Seq<Attribute> to, Map<ExprId, Attribute> seen) {
+    Map<ExprId, Attribute> below = new HashMap<>();
+    for (int i = 0; i < from.size(); i++) {
+      Attribute shown = seen.get(from.apply(i).exprId());
+      if (shown != null) {
+        below.putIfAbsent(to.apply(i).exprId(), shown);
+      }
+    }
+    seen.clear();
+    seen.putAll(below);
   }
 
   private static String words(LogicalPlan node) {
@@ -234,7 +329,6 @@ public final class KeptFrame {
         || node instanceof SubqueryAlias
         || node instanceof ResolvedHint
         || node instanceof View
-        || node instanceof WithCTE
         || node instanceof RebalancePartitions;
   }
 

@@ -5,11 +5,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
+import org.apache.spark.sql.catalyst.expressions.DenseRank;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InputFileBlockLength;
 import org.apache.spark.sql.catalyst.expressions.InputFileBlockStart;
 import org.apache.spark.sql.catalyst.expressions.InputFileName;
+import org.apache.spark.sql.catalyst.expressions.RangeFrame$;
+import org.apache.spark.sql.catalyst.expressions.Rank;
+import org.apache.spark.sql.catalyst.expressions.SpecifiedWindowFrame;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
+import org.apache.spark.sql.catalyst.expressions.WindowExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
@@ -89,7 +94,8 @@ public final class Observed {
       return node;
     }
     boolean isRestored = node.getTagValue(KeptFrame.RESTORED).isDefined();
-    if (isRestored && !(node instanceof Sort ? above.order : above.partitions)) {
+    boolean isSeen = above.partitions && !(node instanceof Sort sort && !sort.global()) || above.order && node instanceof Sort;
+    if (isRestored && !isSeen) {
       return walk(node.children().head(), above);
     }
     Flags below = below(node, above).with(readsNames(node));
@@ -137,7 +143,7 @@ public final class Observed {
         node instanceof Distinct
             || node instanceof Except
             || node instanceof Intersect
-            || node instanceof Window
+            || (node instanceof Window window && ignoresOrder(window))
             || (node instanceof Aggregate aggregate && ignoresOrder(aggregate));
     return (isFree ? NONE : ALL).keepingNames(above);
   }
@@ -151,6 +157,21 @@ public final class Observed {
                     part ->
                         (part instanceof AggregateExpression one && !ignoresOrder(one.aggregateFunction()))
                             || part instanceof UserDefinedExpression));
+  }
+
+  /** The same, for rows of one key that come in any order, and for rows that are equal in the window's own order. */
+  private static boolean ignoresOrder(Window window) {
+    return CollectionConverters.asJava(window.expressions()).stream()
+        .noneMatch(expression -> expression.exists(part -> part instanceof WindowExpression one && !ignoresOrder(one)));
+  }
+
+  private static boolean ignoresOrder(WindowExpression window) {
+    Expression function = window.windowFunction();
+    boolean isByValue =
+        window.windowSpec().frameSpecification() instanceof SpecifiedWindowFrame frame && frame.frameType() instanceof RangeFrame$;
+    return function instanceof Rank
+        || function instanceof DenseRank
+        || (isByValue && function instanceof AggregateExpression one && ignoresOrder(one.aggregateFunction()));
   }
 
   private static boolean ignoresOrder(AggregateFunction function) {

@@ -164,7 +164,7 @@ def _among_readers(one: Declared, look: Look, places: list[str]) -> Decision:
     names = " and ".join(dict.fromkeys(places))
     cause = f": {', '.join(look.because)}" if look.because else ""
     if look.not_kept:
-        if len(places) > 1 and not look.determinism.is_repeatable:
+        if len(places) > 1 and not (look.determinism.is_repeatable and look.is_pinned):
             raise GraphRefused(
                 f"{one.place}: {one.name} cannot be kept ({look.not_kept}), and {names} would compute it separately "
                 f"and see different rows{cause}",

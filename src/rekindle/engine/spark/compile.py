@@ -248,7 +248,8 @@ def _look(one: Declared, frame: DataFrame, below: Sequence[Look], read: Pin | No
         is_narrow=shape.is_narrow,
         determinism=_determinism(one, verdict.level, below),
         because=verdict.because,
-        is_pinned=read is None or one.declared_deterministic is True or read.is_pinned,
+        is_pinned=(read is None or one.declared_deterministic is True or read.is_pinned)
+        and all(look.is_pinned for look in below),
     )
 
 

@@ -39,7 +39,8 @@ def _to_give_up(analysis: Analysis, compiled: Compiled, steps: Mapping[str, Decl
         for one in found:
             if one.step not in compiled.groups[name].inputs:
                 raise _hidden(reader, one.step, compiled.members[name])
-            why = _why(one, str(analysis.groups[one.step].outline.lost()), reader)
+            is_keyed = bool(analysis.held[one.step].layout.keys)
+            why = _why(one, str(analysis.groups[one.step].outline.lost(is_keyed)), reader)
             if why and is_asked_for(steps[one.step]):
                 raise _refused(reader, steps[one.step], why)
             if why:

@@ -252,7 +252,10 @@ def top_of(frame: DataFrame) -> Decided:
         return Decided(Top.SPLITS)
     asked = _asked_for(plan)
     if plan.name == "CoalesceExec":
-        return Decided(Top.ONE if asked == 1 else Top.OTHER, partitions=asked)
+        is_sorted = ALONE.get(_top(plan.children[0]).own.partitioning) is Top.ORDER
+        return Decided(Top.ONE if asked == 1 else Top.ORDER if is_sorted else Top.OTHER, partitions=asked)
+    if plan.name == "FileSourceScanExec" and own.subqueries:
+        return Decided(Top.OTHER)  # Which files it reads is known when the subquery has run.
     if own.partitioning in ALONE and any(node.is_exchange for node in plan.below()):
         return Decided(ALONE[own.partitioning], partitions=asked)
     if own.hashes:

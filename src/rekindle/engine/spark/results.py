@@ -184,6 +184,7 @@ def read(
     what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
     java = jvm(session)
     listed = list(files)
+    is_one = outline is not None and not layout.keys and bool(outline.isSingle())
     is_blocks = bool(listed) and manifest.is_block(listed[0][0])
     ours = java.rekindle.spark
     kind = ours.KeptBlocks.index if is_blocks else ours.KeptFiles if is_source else ours.CommittedFiles
@@ -195,7 +196,7 @@ def read(
         scala_option(session, _buckets(session, layout) if layout.keys else None),
         ours.BlockRows() if is_blocks else _parquet(session),
         scala_map(session, STRICT),
-        (clone(session, ONE_FILE_EACH) if is_by_file else session)._jsparkSession,
+        (clone(session, ONE_FILE_EACH) if is_by_file or is_one else session)._jsparkSession,
     )
     rows = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
     return rows if outline is None else cuts.restored(rows, outline)
