@@ -40,7 +40,7 @@ def calendar_interval(context: Context) -> Finding:
     return context.compare(by_k(left), by_k(right))
 
 
-@case("12", is_quick=False)
+@case("12", EQUAL_OR_REFUSED, is_quick=False)
 def global_view_between_steps(context: Context) -> Finding:
     """A step registers a global temporary view of its input, and the next reads it by name."""
 

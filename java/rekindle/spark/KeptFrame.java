@@ -40,6 +40,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -160,7 +161,7 @@ public final class KeptFrame {
       now.put(stored.get(i).exprId(), stored.get(i).withExprId(column.exprId()).withQualifier(column.qualifier()));
       columns.add(new Alias(stored.get(i), column.name(), column.exprId(), column.qualifier(), Option.empty(), none()));
     }
-    if (!isRenamed) {
+    if (!isRenamed && scan instanceof LogicalRelation) {
       return scan.mapExpressions(expression -> expression.transform(new Renamed(now)));
     }
     return new Project(CollectionConverters.asScala(distinct(columns)).toSeq(), scan);

@@ -15,6 +15,7 @@ import org.apache.spark.QueryContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.SQLFunction;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -207,6 +208,7 @@ public final class PlanShape {
       return !name.equals("id") && !name.equals("cteId") && !name.equals("statsOpt");
     }
     return !(product instanceof Sample && name.equals("seed"))
+        && !(product instanceof SQLFunction && (name.equals("createTimeMs") || name.equals("owner")))
         && !(product instanceof Range && name.equals("numSlices"))
         && !(product instanceof NamedLambdaVariable && (name.equals("name") || name.equals("value")));
   }
