@@ -251,12 +251,13 @@ def top_of(frame: DataFrame) -> Decided:
     if plan.name in SPLITS:
         return Decided(Top.SPLITS)
     asked = _asked_for(plan)
+    has_exchange = any(node.is_exchange for node in plan.below())
     if plan.name == "CoalesceExec":
-        is_sorted = ALONE.get(_top(plan.children[0]).own.partitioning) is Top.ORDER
+        is_sorted = has_exchange and ALONE.get(_top(plan.children[0]).own.partitioning) is Top.ORDER
         return Decided(Top.ONE if asked == 1 else Top.ORDER if is_sorted else Top.OTHER, partitions=asked)
     if plan.name == "FileSourceScanExec" and own.subqueries:
         return Decided(Top.OTHER)  # Which files it reads is known when the subquery has run.
-    if own.partitioning in ALONE and any(node.is_exchange for node in plan.below()):
+    if own.partitioning in ALONE and has_exchange:
         return Decided(ALONE[own.partitioning], partitions=asked)
     if own.hashes:
         return _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
