@@ -11,7 +11,6 @@ from identity_corpus.__main__ import write
 from identity_corpus.driver import rows, told
 from identity_corpus.every import PROGRAMS
 from rekindle.engine.changes import describe_change
-from rekindle.engine.spark.session import jvm
 from rekindle.master.opening import changed_parts
 
 CHANGED = {
@@ -45,7 +44,7 @@ def test_the_same_code_is_the_same_and_changed_code_is_not(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     program = BY_NAME[name]
-    jvm(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    monkeypatch.setattr(SparkSession, "_activeSession", spark)
     write(tmp_path / "one" / "project", "1", [program])
     first = told(program, tmp_path / "one" / "project", rows(spark))
     monkeypatch.setenv("CORPUS_OTHER", "yes")

@@ -23,7 +23,7 @@ from rekindle.engine.spark import results
 from rekindle.engine.spark.describe import describe
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Layout, verdict_of
-from rekindle.engine.spark.session import attach, clone, jvm
+from rekindle.engine.spark.session import attach, clone, jvm, same_active_session
 from rekindle.engine.trial import Trial
 from rekindle.errors import RekindleError
 from rekindle.model.kinds import Determinism
@@ -62,7 +62,8 @@ def try_steps(
             yield Trial(one.name, one.place, Determinism.UNKNOWN, failure=f"it reads {', '.join(lacks)}, which failed")
         else:
             given = {name: samples[name] for name in one.inputs}
-            trial, made = _Tried(one, first, second, parameters, constants).over(given)
+            with same_active_session(spark):
+                trial, made = _Tried(one, first, second, parameters, constants).over(given)
             if made is not None:
                 samples[one.name] = Sample(made.rows[:rows], made.schema)
             yield trial
