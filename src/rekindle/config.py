@@ -39,10 +39,23 @@ OPEN_OPTIONS = frozenset({"endpoint", "region", "bucket", "allow_http", "virtual
 # Names under which secrets are given, to Spark or as parameters; values that hold one, such as Java options.
 SECRET_NAME = re.compile(
     r"password|passwd|passphrase|(?<![a-z])(pass|pwd|sas)(?![a-z])|secret|token|credential|signature|\.key(?![a-z])"
+    r"|authorization|bearer"
     r"|(access|account|api|private|shared|encryption|master)[._-]?key",
     re.IGNORECASE,
 )
-SECRET_VALUE = re.compile(r"(password|passphrase|secret|token|access.?key)\w*=", re.IGNORECASE)
+# Names that only sound like those: whether something is on, which class does it, how long it lasts.
+OPEN_NAME = re.compile(
+    r"credentials?[._-]?providers?([._-](path|mapping))?$|skip[._-]signature$"
+    r"|[._-](enabled|type|class|algorithm|version|interval|timeout|duration|seconds|expiration)$",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(
+    r"(password|passphrase|secret|token|access.?key)\w*=|authorization\s*[:=]|\bbearer\s+\S", re.IGNORECASE
+)
+# Values that are no secret under whatever name: switches, numbers, and names of Java classes.
+OPEN_VALUE = re.compile(
+    r"true|false|[-+]?\d+(\.\d+)?([smhd]|ms)?|([a-z][a-z0-9_]*\.)+[A-Z][\w$]*(\s*,\s*([a-z][a-z0-9_]*\.)+[A-Z][\w$]*)*",
+)
 PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
 
 T = TypeVar("T", str, int, float, bool)
@@ -220,7 +233,13 @@ def load_config(
 
 def is_secret(name: str, value: str = "") -> bool:
     """Whether what is given under this name, or this value, looks like a secret."""
-    return bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    is_named = SECRET_NAME.search(name) and not OPEN_NAME.search(name)
+    return bool(is_named or SECRET_VALUE.search(value))
+
+
+def is_open(value: str) -> bool:
+    """Whether a value cannot be a secret: it stands in texts that have nothing to do with where it was given."""
+    return OPEN_VALUE.fullmatch(value) is not None or value.lower() in ("true", "false")
 
 
 def may_show(option: str) -> bool:

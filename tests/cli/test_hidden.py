@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,8 @@ def test_a_parameter_that_looks_like_a_secret_is_warned_of_and_accepted(user: Ty
         "api_key",
         "github_token",
         "SECRET",
+        "header.Authorization",
+        "spark.hadoop.fs.gs.auth.bearer",
     ],
 )
 def test_names_of_secrets(name: str) -> None:
@@ -145,10 +148,55 @@ def test_names_of_secrets(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["day", "partition_key", "spark.sql.shuffle.partitions", "spark.executor.memory", "passes", "keys", "sass"]
+    "name",
+    [
+        *("day", "partition_key", "spark.sql.shuffle.partitions", "spark.executor.memory", "passes", "keys", "sass"),
+        *("skip_signature", "aws_skip_signature", "spark.hadoop.fs.s3a.aws.credentials.provider"),
+        *("spark.security.credentials.hive.enabled", "spark.hadoop.fs.s3a.assumed.role.credentials.provider"),
+    ],
 )
 def test_names_of_other_things(name: str) -> None:
     assert not is_secret(name)
+
+
+PROVIDER = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+
+
+@pytest.mark.parametrize("value", ["true", "false", "False", "12345", "3600s", PROVIDER, f"{PROVIDER}, a.b.Other"])
+def test_what_cannot_be_a_secret_is_hidden_nowhere_else(value: str) -> None:
+    """`--storage skip_signature=true` hid every `true`, also those of JSON."""
+    hidden.remember(load_config(flags={"storage.session_token": value}), conf=[("spark.x.token", value)])
+    text = f'{{"is_published": {value}}}'
+    assert hidden.without_secrets(text) == text
+
+
+@pytest.mark.parametrize("value", ["eyJhbGci.eyJzdWIi.SflKxwRJ", "a.b.c-Secret", "truely", "12ab34cd"])
+def test_what_only_looks_like_it_is_hidden(value: str) -> None:
+    hidden.remember(conf=[("spark.x.token", value)])
+    assert hidden.without_secrets(f"with {value}") == "with (hidden)"
+
+
+def test_an_authorization_is_hidden_with_and_without_its_kind() -> None:
+    hidden.remember(load_config(flags={"storage.header.Authorization": "Bearer abcd1234"}))
+    assert hidden.without_secrets("sent Bearer abcd1234; abcd1234 is expired") == "sent (hidden); (hidden) is expired"
+    assert is_secret("spark.x.headers", "Authorization: Bearer abcd1234")
+
+
+def test_an_option_of_the_store_that_may_not_be_shown_is_hidden_in_texts() -> None:
+    flags = {"storage.sse_customer": "k3y-of-mine", "storage.region": "eu-central-1", "storage.checksum": "unsigned"}
+    hidden.remember(load_config(flags={**flags, "storage.root": "/data/lake"}))
+    text = "k3y-of-mine is refused in eu-central-1, unsigned, /data/lake/x"
+    assert hidden.without_secrets(text) == text.replace("k3y-of-mine", "(hidden)")
+
+
+def test_json_stays_json_whatever_is_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A secret may be a word that JSON, or a view of ours, is made of; in JSON it may be written in another way."""
+    for value in ("null", "verdict", 'quo"ted', "back\\slash"):
+        words = ["--storage", f"token={value}", "--location", f"{tmp_path}/{value}"]
+        said = call(capsys, "doctor", *words, "--json")
+        told = json.loads(said.out)
+        assert {one["verdict"] for one in told["checks"]} and value not in str(list(told["checks"][0].values()))
+        assert not any(value == row["value"] or f"/{value}" in str(row["value"]) for row in told["settings"])
 
 
 def test_values_that_hold_a_secret() -> None:

@@ -16,7 +16,7 @@ from rekindle.engine.spark import sinks, tables
 from rekindle.engine.spark.publication import Publication
 from rekindle.engine.spark.sinks import publish
 from rekindle.engine.targets import Files, Table, Target
-from rekindle.errors import RunFailed
+from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import NoRestart
 from rekindle.journal.stores import open_store
 from rekindle.master.config import BackoffSpec, MasterConfig
@@ -195,3 +195,53 @@ def test_a_script_that_appends_the_same_key_again_replaces_its_rows(spark: Spark
     spark.range(1).select("id", F.lit("1").alias("day")).write.mode("append").parquet(source)
     script("1")
     assert read(spark, target) == {"1": 101, "2": 100}
+
+
+@pytest.mark.parametrize("kind", ["files", "table"])
+def test_an_append_that_reads_its_own_rows_of_the_same_key_is_refused(
+    spark: SparkSession, orders: Path, kind: str
+) -> None:
+    """What is new is appended: a second start with the same parameters found nothing new, and put that in place of the
+    100 rows that the first had brought."""
+    target = rk.files(f"{orders}/out", "append") if kind == "files" else rk.table("own_rows", "append", f"{orders}/out")
+    made, new, source = rk.Pipeline("daily"), rk.RunOptions(new=True), str(orders / "orders")
+
+    def there(spark: SparkSession) -> DataFrame:
+        if newest(open_store(f"{orders}/out")).pointer is None:
+            return spark.range(0)
+        return rk.read_newest(spark, target.path) if isinstance(target, Files) else spark.table(target.name)
+
+    def out(orders: DataFrame, there: DataFrame, day: str) -> DataFrame:
+        return orders.where(F.col("day") <= day).join(there.select("id"), "id", "left_anti")
+
+    made.add_source(lambda spark: spark.read.parquet(source), name="orders")
+    made.add_source(there)
+    made.add_sink(out, target, partition_by="id", partitions=2)
+    try:
+        made.run(spark, str(orders / "kept"), day="1")
+        with pytest.raises(Refused, match="holds the rows that run 1 appended with the same parameters") as refused:
+            made.run(spark, str(orders / "kept"), options=new, day="1")
+        assert "run with other parameters, or read another target" in refused.value.hint
+        assert read(spark, target) == {"1": 100}
+        made.run(spark, str(orders / "kept"), day="2")
+        assert read(spark, target) == {"1": 100, "2": 100}, "the first run of a key may read what others appended"
+    finally:
+        spark.sql("DROP TABLE IF EXISTS own_rows")
+
+
+def test_a_script_that_reads_its_own_rows_of_the_same_key_is_refused(spark: SparkSession, orders: Path) -> None:
+    target, source = rk.files(f"{orders}/out", "append"), str(orders / "orders")
+
+    def script(day: str) -> None:
+        frame = spark.read.parquet(source).where(F.col("day") == day)
+        if newest(open_store(target.path)).pointer is not None:
+            frame = frame.join(rk.read_newest(spark, target.path).select("id"), "id", "left_anti")
+        with rk.run("script", spark, str(orders / "kept"), tell=lambda line: None, day=day) as run:
+            run.publish(frame, target, name="daily", partition_by="id", partitions=2)
+
+    script("1")
+    script("2")
+    assert read(spark, target) == {"1": 100, "2": 100}
+    with pytest.raises(Refused, match="with the same parameters"):
+        script("1")
+    assert read(spark, target) == {"1": 100, "2": 100}

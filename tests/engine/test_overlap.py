@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 import rekindle as rk
 from rekindle.engine import overlap
 from rekindle.engine.overlap import is_inside
-from rekindle.engine.spark import directories
+from rekindle.engine.spark import directories, sinks
 from rekindle.engine.targets import Target
-from rekindle.errors import GraphRefused, Refused, RekindleError
+from rekindle.errors import GraphRefused, Refused, RekindleError, RunFailed
 from rekindle.failover.backoff import NoRestart
 from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.events import Event, SinkPublished
+from rekindle.master.state import RunState
 
 ONCE = MasterConfig(backoff=BackoffSpec.of(NoRestart()))
 
@@ -154,6 +157,30 @@ def test_a_directory_that_is_replaced_keeps_what_is_not_ours(spark: SparkSession
     (out / "later.parquet").unlink()
     made.run(spark, location, options=rk.RunOptions(new=True))
     assert spark.read.parquet(str(out)).count() == 10
+
+
+def test_a_resume_that_has_replaced_a_directory_leaves_what_others_put_there(
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was refused for a directory that it had no more to do with."""
+    out, location, is_published = lake / "out", str(lake / "kept"), threading.Event()
+    made = pipeline(lake / "orders", out=rk.replace(str(out), atomic=False), gold=rk.files(str(lake / "gold")))
+
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        if any(isinstance(event, SinkPublished) and event.sink == "out" for event in events):
+            is_published.set()
+
+    def fail(*arguments: object, **options: object) -> None:
+        assert is_published.wait(120)
+        raise Refused("the storage of gold is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sinks, "_put_version", fail)
+        with pytest.raises(RunFailed, match="the storage of gold is away"):
+            made.run(spark, location, options=rk.RunOptions(config=ONCE, watcher=watch))
+    (out / "later.parquet").write_bytes(next(out.glob("part-*")).read_bytes())
+    assert made.run(spark, location, options=rk.RunOptions(config=ONCE)).was_resumed
+    assert (out / "later.parquet").exists() and rk.read_newest(spark, str(lake / "gold")).count() == 10
 
 
 def test_what_was_handed_over_goes_although_the_first_publisher_died(

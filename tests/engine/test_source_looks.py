@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from rekindle.engine.spark.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.layout import Layout, hold
 from rekindle.engine.spark.looking import SourceCheck, SourceFiles, source_files
 from rekindle.engine.spark.session import group_session
+from rekindle.engine.spark.sources import pin
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import FixedDelay
 from rekindle.master.commands import SealAttempt, StartAttempt
@@ -171,6 +173,84 @@ def test_a_file_that_is_added_is_not_read_and_no_change(spark: SparkSession, sou
     assert summary.failures == 1 and versions(spark, folder) == {"old": 400}
 
 
+def test_what_is_added_while_another_group_is_planned_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Planning `later` listed the shared source again, under `all_rows`, whose tasks had not begun to read it: 2100 of
+    2000 rows were counted, and the run was done."""
+    path, more = tmp_path / "in", tmp_path / "more"
+    begun, added, ended = tmp_path / "begun", tmp_path / "added", tmp_path / "ended"
+    spark.range(2000).selectExpr("id", "id % 50 k", "id % 2 d").repartition(2).write.partitionBy("d").parquet(str(path))
+    spark.range(5000, 5100).selectExpr("id", "id % 50 k").coalesce(1).write.parquet(str(more))
+
+    def waits_for(flag: Path) -> None:
+        for _ in range(600):
+            if not flag.exists():
+                time.sleep(0.1)
+
+    def counts(frame: DataFrame, name: str) -> DataFrame:
+        return frame.where("d = 1").groupBy("k").agg(F.count("id").alias(name)).coalesce(1)
+
+    def first(s: DataFrame) -> DataFrame:
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            begun.touch()
+            waits_for(added)
+            yield from batches
+
+        return counts(s, "n").mapInArrow(work, "k long, n long")
+
+    def later(first: DataFrame, s: DataFrame) -> DataFrame:
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            ended.touch()
+            yield from batches
+
+        return counts(first.join(s, "k"), "m").mapInArrow(work, "k long, m long")
+
+    def all_rows(s: DataFrame) -> DataFrame:
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            waits_for(ended)
+            yield from batches
+
+        slow = counts(s, "n").mapInArrow(work, "k long, n long").select("k")
+        keys = slow.union(s.select("k").distinct()).distinct()
+        return s.join(F.broadcast(keys), "k").groupBy("k").agg(F.count("id").alias("c"))
+
+    def adds() -> None:
+        waits_for(begun)
+        shutil.copy(next(more.glob("*.parquet")), path / "d=0" / "part-new.parquet")
+        added.touch()
+
+    made = rk.Pipeline("daily")
+    made.add_source(lambda spark: spark.read.parquet(str(path)), name="s")
+    made.add_step(first)
+    made.add_step(later)
+    made.add_step(all_rows)
+    made.add_sink(lambda later: later, rk.files(str(tmp_path / "b")), name="b")
+    made.add_sink(lambda all_rows: all_rows, rk.files(str(tmp_path / "a")), name="a")
+    adding = threading.Thread(target=adds, daemon=True)
+    adding.start()
+    made.run(spark, str(tmp_path / "kept"))
+    adding.join()
+    assert added.exists() and ended.exists()
+    (row,) = rk.read_newest(spark, str(tmp_path / "a")).agg(F.sum("c").alias("rows")).collect()
+    assert row["rows"] == 2000
+
+
+def test_a_plan_whose_listing_is_another_one_than_was_pinned_is_not_run(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    """Somebody else listed it again: this is the very plan that was fingerprinted, by the listing that it had then."""
+    session = group_session(spark, {})
+    frame = session.read.parquet(str(source)).selectExpr("id % 10 k").groupBy("k").count()
+    planned = hold(frame, session, Layout(("k",), 2))
+    group = GroupSpec("totals", lambda *given: frame, (), ("k",), 2, source=str(pin(planned.frame)), planned=planned)
+    made = SparkEngine(spark, f"file:{tmp_path}/run", {"totals": group})
+    write(source, FILES, "added")
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    leaves.apply(0).relation().location().refresh()
+    made.send(StartAttempt(ATTEMPT, Partitions.first(2), (), True, True, 0, None))
+    (ended,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
+    assert "the input of totals changed while the run was on" in ended.failures[0].cause.text
+
+
 ATTEMPT = AttemptId("totals", Generation(0), Epoch(1), 1)
 
 
@@ -230,6 +310,30 @@ def test_each_change_of_a_file_is_told(
     assert any("p1.parquet" in line and told in line for line in lines)
     with pytest.raises(InputChanged, match="--replace orders"):
         found.refuse_change()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_changed"),
+    [
+        pytest.param(250, 0, False, id="listed in milliseconds and asked in seconds"),
+        pytest.param(0, 250, False, id="the other way"),
+        pytest.param(250, 1000, True, id="another second"),
+        pytest.param(250, 750, True, id="both in milliseconds"),
+    ],
+)
+def test_times_are_compared_as_exactly_as_both_are_told(
+    spark: SparkSession, source: Path, before: int, after: int, is_changed: bool
+) -> None:
+    """A listing and a question about one object may tell the time of the same object with another precision."""
+    file, second = source / "p1.parquet", 1_700_000_000_000
+
+    def set_time(millis: int) -> None:
+        os.utime(file, ns=((second + millis) * 1_000_000,) * 2)
+
+    set_time(before)
+    found = source_files("orders", spark.read.parquet(str(source)), lambda: None)
+    set_time(after)
+    assert found is not None and bool(found.changed()) == is_changed
 
 
 def test_nothing_is_looked_at_where_no_file_is_read(spark: SparkSession) -> None:

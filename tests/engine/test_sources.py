@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from rekindle.engine.spark.engine import GroupSpec, refuse_change
-from rekindle.engine.spark.sources import pin, pin_again
+from rekindle.engine.spark.sources import pin
 from rekindle.errors import InputChanged
 
 
@@ -37,12 +37,18 @@ def test_files_are_pinned_by_path_size_and_time(spark: SparkSession, folder: Pat
     assert (touched.files, touched.bytes) == (4, found.bytes) and touched.digest != found.digest
 
 
-def test_a_frame_that_was_read_before_is_listed_again(spark: SparkSession, folder: Path) -> None:
-    frame = read(spark, folder).where("id > 3")
+def test_the_listing_of_a_source_stays_when_a_group_that_reads_it_is_planned(spark: SparkSession, folder: Path) -> None:
+    """Another group reads by the same listing, and lists nothing before its tasks begin."""
+    frame = read(spark, folder)
+    part = frame.where("day = 1")
     before = pin(frame)
-    (folder / "day=1" / "more.parquet").write_bytes(next(folder.rglob("*.parquet")).read_bytes())
-    assert pin(frame) == before, "the control: without another listing nothing is seen"
-    assert pin_again(frame).files == before.files + 1
+    (folder / "day=0" / "more.parquet").write_bytes(next(folder.rglob("*.parquet")).read_bytes())
+    refuse_change(GroupSpec("some", lambda session, inputs: part, (), ("id",), 2, source=str(pin(part))), part)
+    refuse_change(GroupSpec("all", lambda session, inputs: frame, (), ("id",), 2, source=str(before)), frame)
+    assert pin(frame) == before and frame.count() == 40, "what was added after the pin is not read"
+    later = read(spark, folder)
+    with pytest.raises(InputChanged, match=f"{before}, now .* 5 files"):
+        refuse_change(GroupSpec("all", lambda session, inputs: later, (), ("id",), 2, source=str(before)), later)
 
 
 def test_an_input_that_changed_while_the_run_is_on_is_refused(spark: SparkSession, folder: Path) -> None:

@@ -256,6 +256,18 @@ def test_what_overwrites_fences_older_appends_and_is_fenced_by_later_ones() -> N
     assert keys(put(store, Fence(5, 1, 1), key="all")) == [("all", 5)]
 
 
+def test_an_overwrite_with_what_the_same_run_appended_is_a_floor() -> None:
+    """Its version is the one that was there, under a name that tells of an append."""
+    store = MemoryStore()
+    put(store, Fence(2, 1, 1), adds=True, key="all")
+    top = put(store, Fence(2, 2, 1), key="all")
+    assert top.overwritten == ("", Fence(2, 2, 1))
+    late = put(store, Fence(1, 1, 1), adds=True, key="day 1")
+    assert keys(late) == [("all", 2)], "an append of an older run comes too late"
+    later = put(store, Fence(3, 1, 1), adds=True, key="day 3")
+    assert keys(later) == [("all", 2), ("day 3", 3)] and later.overwritten == ("", Fence(2, 2, 1))
+
+
 def test_whoever_does_not_know_keys_refuses_what_was_appended() -> None:
     assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=True).format == 2
     assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=False).format == 1

@@ -26,7 +26,21 @@ from rekindle.runtime.opening import peek
 from runtime.filing import Filing
 
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
-FORGED = ["../../b/daily/run-1", "..", ".", "", "/etc", "run/1", "_keys", ".hidden", "a\x1b[2J", "x" * 200, "a\nb"]
+FORGED = [
+    "../../b/daily/run-1",
+    "..",
+    ".",
+    "",
+    "/etc",
+    "run/1",
+    "_keys",
+    ".hidden",
+    "a\x1b[2J",
+    "x" * 200,
+    "a\nb",
+    "a\\b",
+]
+OLDER = ["day=2026-11-13", "the day", "täglich", "2026-11-13T10:00+01", "a,b"]
 
 
 @pytest.fixture
@@ -77,6 +91,20 @@ def test_what_is_no_run_name_is_given_to_nobody(name: str) -> None:
         keys.enlist(store, "daily", name)
     with pytest.raises(Refused):
         keys.claim(store, "daily", {}, name)
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_a_run_that_an_earlier_release_named_is_found_and_resumed(name: str) -> None:
+    """Names were free then. A new one has to be a plain one."""
+    store = MemoryStore()
+    keys.claim(store, "daily", {}, "run-1")
+    (key,) = [key for key in store.objects if "/_keys/" in key]
+    store.put(key, msgspec.json.encode({"run": name, "key": "{}"}))
+    assert keys.claim(store, "daily", {}, name) == keys.claim(store, "daily", {}, "run-2") == keys.Claim(name, 1)
+    assert keys.enlist(store, "daily", name) == 1, "it may have died before it was listed"
+    assert keys.listed(store, "daily") == {1: name} and keys.numbered(store, "daily", 1) == name
+    with pytest.raises(Refused, match="cannot be the name of a run"):
+        keys.claim(store, "daily", {"day": "1"}, name)
 
 
 @pytest.mark.parametrize("body", [b'{"run": "../../b/daily/run-1", "key": "{}"}', b"no json", b"{}"])

@@ -27,6 +27,8 @@ public final class SourceFiles {
   /** So many files of one directory are asked for one by one; of more the directory is listed. */
   private static final int ASKED_MAX = 8;
 
+  private static final long MILLIS = 1000;
+
   private final Map<Path, Map<String, FileStatus>> directories = new TreeMap<>();
   private final Map<Path, Configuration> configurations = new HashMap<>();
   private final Map<Path, String> tags = new HashMap<>();
@@ -108,6 +110,12 @@ public final class SourceFiles {
     }
   }
 
+  /** Some stores tell whole seconds when they are asked for one object, and milliseconds when they list. */
+  private static boolean isSameTime(long one, long other) {
+    boolean isWhole = one % MILLIS == 0 || other % MILLIS == 0;
+    return isWhole ? one / MILLIS == other / MILLIS : one == other;
+  }
+
   private String difference(FileStatus was, FileStatus now) {
     if (now == null) {
       return "is gone";
@@ -115,7 +123,7 @@ public final class SourceFiles {
     if (now.getLen() != was.getLen()) {
       return "had " + was.getLen() + " bytes and has " + now.getLen();
     }
-    if (now.getModificationTime() != was.getModificationTime()) {
+    if (!isSameTime(was.getModificationTime(), now.getModificationTime())) {
       return "was written again";
     }
     if (now instanceof EtagSource tagged && tagged.getEtag() != null) {

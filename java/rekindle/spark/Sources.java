@@ -207,17 +207,6 @@ public final class Sources {
     return "[" + String.join(",", found) + "]";
   }
 
-  /** List again what a plan reads from files, so that `pins` tells how it lies now. */
-  public static void refresh(QueryExecution execution) {
-    for (LogicalPlan node : nodes(execution.analyzed())) {
-      if (node instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {
-        files.location().refresh();
-      } else if (node instanceof DataSourceV2Relation relation && relation.table() instanceof FileTable files) {
-        files.fileIndex().refresh();
-      }
-    }
-  }
-
   /** The settings `keys`, and all below `prefixes` that somebody set. One line each: key, its value here, its default; by tabs. */
   public static String settings(SparkSession session, String keys, String prefixes) {
     SQLConf conf = session.sessionState().conf();

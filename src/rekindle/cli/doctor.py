@@ -21,7 +21,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.checks import Check, Verdict
 from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, styled, table, width, wrapped
+from rekindle.cli.text import Cell, Column, say, say_json, styled, table, width, wrapped
 from rekindle.config import Config, java_home
 from rekindle.errors import RekindleError
 from rekindle.journal.probe import probe
@@ -63,7 +63,7 @@ def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], remo
     if is_json:
         rows = [{"setting": key, "value": value, "from": origin} for key, value, origin in config.rows()]
         made = {"checks": [{**one._asdict(), "verdict": one.verdict.value} for one in checks], "settings": rows}
-        say([msgspec.json.format(msgspec.json.encode(made), indent=2).decode()])
+        say_json(msgspec.json.encode(made))
     else:
         say(_lines(checks, config, width()))
     has_problem = any(one.verdict is Verdict.PROBLEM for one in checks)

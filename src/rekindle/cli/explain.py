@@ -8,7 +8,7 @@ import click
 
 from rekindle.cli.opened import Opened, open_run
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import say, styled, width, wrapped
+from rekindle.cli.text import say, say_json, styled, width, wrapped
 from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
 from rekindle.runtime.vertices import vertex_of
@@ -30,7 +30,7 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
     records = ((one.sequence, one.epoch, one.events) for one in opened.history.records)
     story = story_of(records, opened.state, step, partition)
     if is_json:
-        say([to_json(story)])
+        say_json(to_json(story))
     else:
         say(_lines(story, opened, width()))
 

@@ -12,7 +12,7 @@ import msgspec
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, table, width
+from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.failover.waste import Act
@@ -56,7 +56,7 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     if not is_dry:
         tidy_location(store, rules.terms)
     if is_json:
-        say([msgspec.json.format(msgspec.json.encode(reports), indent=2).decode()])
+        say_json(msgspec.json.encode(reports))
     else:
         again = shlex.join(["rekindle", "gc", *settings.words(), *([pipeline] if pipeline else [])])
         say(_lines(reports, now_ms, again, is_dry=is_dry, is_all=is_all))

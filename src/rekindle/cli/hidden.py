@@ -2,19 +2,28 @@
 
 - A value is hidden by the name it was given under (`is_secret`), and a password inside a URL by its place. Printed is
   `spark.hadoop.fs.s3a.secret.key=(hidden)`: the user has to give it again.
-- What was hidden once is hidden wherever it turns up in the output of this process, such as in the text of an error.
+- What was hidden once is hidden wherever it turns up in the output of this process, such as in the text of an error:
+  not switches, numbers and names of classes, which stand there for other reasons. JSON stays JSON: there the texts
+  inside of it are searched, one by one.
 - `(hidden)` itself is refused as a value: it was copied from a line that Rekindle printed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from rekindle.config import HIDDEN, Config, is_secret, may_show, without_passwords
+from rekindle.config import HIDDEN, Config, is_open, is_secret, may_show, without_passwords
 from rekindle.errors import ConfigRefused
 
 # A shorter value is found inside of words that have nothing to do with it.
 KNOWN_LEAST = 4
+# The same where no name says that it is a secret; plain words and paths are not searched for.
+UNNAMED_LEAST = 8
+PLAIN = re.compile(r"[a-z_-]+|/.*")
+SCHEME = re.compile(r"(?:bearer|basic)\s+", re.IGNORECASE)
 GIVE_AGAIN = f"where the next command says {HIDDEN}, give the value again: Rekindle does not print secrets"
 
 _known: set[str] = set()
@@ -26,10 +35,22 @@ def forget() -> None:
 
 
 def remember(config: Config | None = None, conf: Iterable[tuple[str, str]] = ()) -> None:
-    """Hide the secrets among these settings and Spark properties from now on."""
-    for name, value in (*(config.storage.items() if config else ()), *conf):
-        if is_secret(name, value) and len(value) >= KNOWN_LEAST:
-            _known.add(value)
+    """Hide the secrets among these settings and Spark properties from now on; of the options of the store all that may
+    not be shown."""
+    stored = config.storage if config is not None else {}
+    for name, value in (*stored.items(), *conf):
+        if is_secret(name, value):
+            _learn(value, KNOWN_LEAST)
+    for name, value in stored.items():
+        if not may_show(name) and not PLAIN.fullmatch(value):
+            _learn(value, UNNAMED_LEAST)
+
+
+def _learn(value: str, least: int) -> None:
+    """Without the word for its kind as well: an error may have it alone."""
+    for one in (value, SCHEME.sub("", value)):
+        if len(one) >= least and not is_open(one):
+            _known.add(one)
 
 
 def without_secrets(text: str) -> str:
@@ -37,6 +58,23 @@ def without_secrets(text: str) -> str:
     for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return without_passwords(text)
+
+
+def json_without_secrets(made: str | bytes) -> str:
+    """The same JSON, indented. Its texts are without secrets; the names in it and everything else stay."""
+    return json.dumps(_texts(json.loads(made)), indent=2, ensure_ascii=False)
+
+
+def _texts(value: Any) -> Any:
+    match value:
+        case str():
+            return without_secrets(value)
+        case dict():
+            return {name: _texts(one) for name, one in value.items()}
+        case list():
+            return [_texts(one) for one in value]
+        case _:
+            return value
 
 
 def refuse_hidden(option: str, name: str, value: str) -> None:

@@ -16,7 +16,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, options_of, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.text import folded, printable, say
+from rekindle.cli.text import folded, printable, say_json
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
@@ -55,7 +55,7 @@ def command(
         options = replace(options_of(config, choices), new=new)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:
-        say([plan.to_json()])
+        say_json(plan.to_json())
     else:
         to = console()
         show(plan, to)

@@ -14,7 +14,7 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
 from rekindle.cli.gc import what_text
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, table, width
+from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.config import Config
 from rekindle.errors import Refused, RunClosed, StillOwned, StoreFailed
 from rekindle.failover.waste import Act, Found
@@ -76,7 +76,7 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
 
     kept = [line for lines in each(store, held, shown) for line in lines]
     if is_json:
-        say([msgspec.json.format(msgspec.json.encode(kept), indent=2).decode()])
+        say_json(msgspec.json.encode(kept))
         return
     if kept:
         say(table(HEAD, [_row(one) for one in kept], width()))

@@ -11,7 +11,7 @@ import msgspec
 from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, colored_phase, say, table, width
+from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table, width
 from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
@@ -51,7 +51,7 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
     reader = Briefs(store, config.stale_seconds)
     briefs = list(each(store, lambda one: reader.of(one, keys[one.pipeline].get(one.run)), shown))
     if is_json:
-        say([msgspec.json.format(msgspec.json.encode(briefs), indent=2).decode()])
+        say_json(msgspec.json.encode(briefs))
         return
     if not briefs:
         say([f"no run at {store.name} yet", f"next: {shlex.join(['rekindle', 'run', *settings.words(), 'PIPELINE'])}"])

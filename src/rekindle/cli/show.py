@@ -11,7 +11,7 @@ import click
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.runs import parameters_text
-from rekindle.cli.text import Cell, Column, colored_phase, say, styled, table, width, wrapped
+from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
@@ -48,7 +48,7 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
         Path(html).write_text(page(view), encoding="utf-8")
         say([f"written: {html}"], err=True)
     if is_json:
-        say([to_json(view)])
+        say_json(to_json(view))
     elif html is None:
         say(_lines(view, settings.words(), width()))
 

@@ -2,8 +2,8 @@
 
 - A table that fits is a table. One that does not becomes one block per row, wrapped: nothing is ever cut off.
 - Without a terminal there is no width and no colour: lines are as long as they are.
-- Everything that is printed goes through `printable`: text of others has no control characters on a terminal, and
-  secrets are hidden. The only escapes that `say` writes are the colours of `styled`.
+- Everything that is printed goes through `printable` or `say_json`: text of others has no control characters on a
+  terminal, and secrets are hidden. The only escapes that `say` writes are the colours of `styled`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import click
 
-from rekindle.cli.hidden import without_secrets
+from rekindle.cli.hidden import json_without_secrets, without_secrets
 from rekindle.config import columns
 from rekindle.errors import visible
 
@@ -78,6 +78,11 @@ def say(lines: Iterable[str] = ("",), *, err: bool = False, color: bool | None =
     """Print lines as one write."""
     pieces = "\n".join(lines).split(MARK)
     click.echo("\x1b".join(map(printable, pieces)), err=err, color=color)
+
+
+def say_json(made: str | bytes) -> None:
+    """Print JSON, which stays JSON whatever is hidden in it."""
+    click.echo(visible(json_without_secrets(made)))
 
 
 def table(head: Sequence[Column], rows: Sequence[Cells], width: int | None) -> Iterator[str]:

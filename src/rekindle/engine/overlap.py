@@ -50,6 +50,11 @@ def refuse_overlaps(location: Place, targets: Iterable[Place], sources: Mapping[
             _refuse_source(location, all_targets, Place(path, f"what {step} reads"))
 
 
+def reads_versions(target: str, paths: Collection[str]) -> bool:
+    """Whether one of the paths that are read lies in the versions of a target."""
+    return any(is_inside(path, f"{target}/{VERSIONS}") for path in _few(paths))
+
+
 def _few(paths: Collection[str]) -> list[str]:
     """Where thousands of files are named one by one, the directories that they lie in."""
     return sorted(paths if len(paths) <= PATHS_MAX else {path.rsplit("/", 1)[0] for path in paths})

@@ -83,9 +83,9 @@ class Part(msgspec.Struct, frozen=True):
 
 class Pointer(msgspec.Struct, frozen=True):
     """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
-    last one. `floor` is the fence of what overwrote last, where something was appended since, and `floor_place` where
-    its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there before its
-    first publication: whoever asked for that handed them over."""
+    last one. `floor` is the fence of what overwrote last, of this publication itself if it did, and `floor_place`
+    where its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there
+    before its first publication: whoever asked for that handed them over."""
 
     fence: Fence
     owner: str
@@ -109,9 +109,9 @@ class Pointer(msgspec.Struct, frozen=True):
 
     @property
     def overwritten(self) -> tuple[str, Fence | None]:
-        """Which publication overwrote last: its place and its fence. Before there were keys the name of a version told
-        whether it was added to another one."""
-        if self.format == ADDING:
+        """Which publication overwrote last: its place and its fence. One that overwrote and does not tell is older:
+        then the name of its version says whether it was added to another one."""
+        if self.format == ADDING or self.floor is not None:
             return self.floor_place, self.floor
         return self.place, None if ADDED_TO in self.version else self.fence
 
@@ -183,7 +183,7 @@ def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Poi
     else:
         version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
     if not adds:
-        return Pointer(part.fence, owner, version, schema, parts)
+        return Pointer(part.fence, owner, version, schema, parts, floor=part.fence, floor_place=part.place)
     place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
     return Pointer(part.fence, owner, version, schema, parts, ADDING, floor, place)
 

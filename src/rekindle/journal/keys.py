@@ -9,8 +9,10 @@ wherever two publish into the same target.
 `<pipeline>/_identity/id` is a random word, put before the first run is listed: numbers of two locations, or of one that
 was emptied and filled again, cannot be compared.
 
-A name that is read here becomes a folder, from which gc deletes. What is not the name of a run (`RUN_NAME`) is never
-given to anybody: a list leaves it out and says so, a key that holds it is refused.
+A name that is read here becomes a folder, from which gc deletes. What cannot be the name of a run is never given to
+anybody: a list leaves it out and says so, a key that holds it is refused. A new name has to be a plain one
+(`RUN_NAME`); one that is stored was accepted by the release that stored it, and only has to be a folder of its own
+(`_is_folder`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from rekindle.journal.store import Put, Store
 IDENTITY = "_identity/id"
 # One level of a path, which is neither hidden nor one of the folders beside the runs.
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+NAME_LETTERS_MAX = 128
+UNREADABLE = "\ufffd"
 IDENTITY_WORD = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -81,7 +85,6 @@ def claim(
 ) -> Claim:
     """Claim a key for a run, or learn who holds it. `run` must be a unique name; one that holds the key already, from
     an earlier call, gets no second place."""
-    refuse_name(run)
     try:
         held = find_claim(store, pipeline, parameters)
         number = 1 if held is None else held.number + 1
@@ -91,6 +94,7 @@ def claim(
         held, number = None, _newest_number(store, _folder(pipeline, parameters)) + 1
     if held is not None and (held.run == run or not is_new):
         return held
+    refuse_name(run)
     key = f"{_folder(pipeline, parameters)}{number:08d}"
     body = msgspec.json.encode(_Stored(run, key_of(parameters)))
     for seconds in PAUSES_SECONDS:
@@ -176,7 +180,8 @@ def _make_identity(store: Store, pipeline: str, pause: Pause) -> str:
 
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
     """The place of a new run among all runs of its pipeline. A number that a dead process took is never used again."""
-    refuse_name(run)
+    if not _is_folder(run):
+        refuse_name(run)
     folder, number = _listing(pipeline), next_order(store, pipeline)
     for seconds in PAUSES_SECONDS:
         answer = store.put_if_absent(f"{folder}{number:08d}", run.encode())
@@ -201,7 +206,7 @@ def refuse_name(run: str) -> None:
 def _run_name(data: bytes, key: str) -> str | None:
     """The name of a run as it was stored; None, and a word about it, where it is none."""
     name = data.decode(errors="replace")
-    if RUN_NAME.fullmatch(name):
+    if _is_folder(name):
         return name
     _warn(key, data)
     return None
@@ -214,11 +219,17 @@ def _read_run(data: bytes, key: str) -> str:
         raise JournalRefused(
             f"{key} is damaged: {error}", "restore it from a backup, or start anew with --new"
         ) from None
-    if not RUN_NAME.fullmatch(run):
+    if not _is_folder(run):
         raise JournalRefused(
             f"{key} holds {run[:80]!r}, which is not the name of a run", "find out who wrote it; --new starts a new run"
         )
     return run
+
+
+def _is_folder(name: str) -> bool:
+    """One level of a path, neither hidden nor one of the folders beside the runs, and readable."""
+    is_one_level = name[:1] not in ("", ".", "_") and not any(one in name for one in "/\\")
+    return is_one_level and len(name) <= NAME_LETTERS_MAX and name.isprintable() and UNREADABLE not in name
 
 
 def _warn(key: str, data: bytes) -> None:

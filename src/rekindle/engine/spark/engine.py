@@ -30,7 +30,7 @@ from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, Layout, hold
 from rekindle.engine.spark.looking import changed_input, source_files
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
-from rekindle.engine.spark.sources import pin_again
+from rekindle.engine.spark.sources import pin
 from rekindle.errors import RunFailed
 from rekindle.master.commands import (
     CancelAttempt,
@@ -305,7 +305,11 @@ class SparkEngine:
         if known is None or known.is_stuck or not known.reads(command):
             if absent := {one.step: one.absent for one in command.inputs if one.absent}:
                 raise InputsGone({}, absent)
-            held = self._planned.pop(command.attempt.step, None) or self._plan(command)
+            held = self._planned.pop(command.attempt.step, None)
+            if held is None:
+                held = self._plan(command)
+            else:
+                refuse_other_listing(self._groups[key[0]], held.frame)
             sources = source_files(key[0], held.frame, self._enter)
             made = Generation(held, command, is_eager=self._groups[key[0]].is_eager, sources=sources)
             with self._planning:
@@ -420,10 +424,19 @@ class SparkEngine:
 
 
 def refuse_change(group: GroupSpec, frame: DataFrame) -> None:
-    """The fingerprint pinned a listing; this plan has a later one."""
+    """The fingerprint pinned one listing; this plan may have another one. Nothing is listed again here: the listing of
+    a source is shared by every group that reads it, and one that is planned reads whatever that listing has by then."""
     if group.source:
-        now = pin_again(frame)
-        if now.is_pinned and str(now) != group.source:
-            known = source_files(group.step, group.planned.frame, lambda: None) if group.planned is not None else None
-            gone = known.changed() if known is not None else []
-            raise changed_input(group.step, gone or [f"{group.source}, now {now}"])
+        refuse_other_listing(group, frame)
+        files = source_files(group.step, frame, lambda: None)
+        if files is not None:
+            files.refuse_change()
+
+
+def refuse_other_listing(group: GroupSpec, frame: DataFrame) -> None:
+    """Raise `InputChanged` unless the listing that a frame has is the one that the fingerprint pinned."""
+    now = pin(frame) if group.source else None
+    if now is not None and now.is_pinned and str(now) != group.source:
+        known = source_files(group.step, group.planned.frame, lambda: None) if group.planned is not None else None
+        gone = known.changed() if known is not None else []
+        raise changed_input(group.step, gone or [f"{group.source}, now {now}"])

@@ -104,12 +104,13 @@ def _check_targets(
         known = ", ".join(compiled.named) or "none"
         raise Refused(f"--take-target {name}: there is no such sink", did_you_mean(name, compiled.named) or known)
     taken: dict[str, str | None] = {}
+    read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
         taken[step] = sinks.place_of(target, base, wanted.stores) if sink in wanted.takes else None
         claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step], wanted.key, step in wanted.published)
         schema = str(analysis.held[step].schema.json())
-        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema)
+        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema, read)
     return taken
 
 

@@ -16,13 +16,14 @@ What readers may rely on
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from rekindle.engine.overlap import reads_versions
 from rekindle.engine.pointers import Part, Pointer, Top, advance, compose, newest
 from rekindle.engine.spark import directories, tables
 from rekindle.engine.spark.copying import Copy, Lost
@@ -67,8 +68,17 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
     return SinkDone(what.sink, what.fence) if newer is None else SinkFenced(what.sink, what.fence, newer)
 
 
-def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores: Stores, schema: str = "") -> None:
-    """Before anything runs: refuse what publishing would refuse after hours of work."""
+def check(
+    spark: SparkSession,
+    by: Claimant,
+    target: Target,
+    order: int,
+    stores: Stores,
+    schema: str = "",
+    read: Collection[str] = (),
+) -> None:
+    """Before anything runs: refuse what publishing would refuse after hours of work, and an append that would lose
+    rows. `read` are the paths that the run reads."""
     base = base_of(spark, target)
     match target:
         case Table() | Files():
@@ -77,10 +87,13 @@ def check(spark: SparkSession, by: Claimant, target: Target, order: int, stores:
             top = newest(stores(base)).pointer
             by.check(base, top)
             _check_later(by, target, order, top, adds=target.adds)
+            if target.adds and top is not None and reads_versions(base, read):
+                _check_own_rows(by, target, order, top)
         case Replace():
             top = newest(stores(base), directories.HIDDEN_POINTERS).pointer
             directories.check_replaced(by, base, top)
-            directories.handed_over(spark, base, top, by.place)
+            if not by.has_published:
+                directories.handed_over(spark, base, top, by.place)
             _check_later(by, target, order, top, adds=False)
         case Directory():
             label = directories.label_of(spark, target, stores(base))
@@ -98,6 +111,19 @@ def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, 
         raise Refused(
             f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
             "leave it if the later run is right; --new computes this one anew, over it",
+        )
+
+
+def _check_own_rows(by: Claimant, target: Target, order: int, top: Pointer) -> None:
+    """What was made by looking at the rows of a key cannot take the place of those rows: whatever it left out because
+    it was there already would be gone. A run that goes on has seen the target as it was before."""
+    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    earlier = [one for one in top.parts if this.replaces(one) and one.run != this.run]
+    if earlier and not by.has_published:
+        raise Refused(
+            f"{target.shown} is read by this run, and holds the rows that run {earlier[-1].fence.order} appended with "
+            "the same parameters: this run would read those rows and then replace them, so that rows are lost",
+            "run with other parameters, or read another target: Rekindle cannot read it as it was before that run",
         )
 
 

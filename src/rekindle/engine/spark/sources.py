@@ -66,12 +66,6 @@ def pin(frame: DataFrame) -> Pin:
     )
 
 
-def pin_again(frame: DataFrame) -> Pin:
-    """The same after another listing: what it reads may have changed since the first one."""
-    jvm(frame.sparkSession).rekindle.spark.Sources.refresh(frame._jdf.queryExecution())
-    return pin(frame)
-
-
 def places(frame: DataFrame) -> list[str]:
     """The files and directories that a frame was told to read. Kept results of ours are none."""
     return str(jvm(frame.sparkSession).rekindle.spark.Sources.places(frame._jdf.queryExecution())).splitlines()
