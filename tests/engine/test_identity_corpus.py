@@ -24,7 +24,7 @@ CHANGED = {
     "column_of_udf": "the Python function f in the plan of priced changed",
     "attribute_around": "the attribute R._rate_ of priced changed: 1 -> 2",
     "metaclass": "M.rate, which priced uses, changed",
-    "environment_used": "the environment variable CORPUS_RATE, which priced asks for, changed: 1 -> 2",
+    "environment_used": "the environment variable CORPUS_RATE, which priced asks for, changed",
     "path_below": "the constant TABLE of priced changed",
     "column_of_rand": "the seeds changed: rand 1 -> rand 2",
     "large_seed": "the seeds changed: rand -12345678901234561 -> rand -12345678901234562",

@@ -56,9 +56,9 @@ def _sentence(part: str, old: str, new: str) -> str:
         case "jvm":
             return f"the Java or Scala function {name or 'without a name'} in the plan of {step} {_happened(old, new)}"
         case "compiled":
-            return f"the compiled module {name}, which {step} uses, {_happened(old, new)}"
+            return f"the file of the module {name}, which {step} uses, {_happened(old, new)}"
         case "environment":
-            return f"the environment variable {name}, which {step} asks for, {_happened(old, new)}{_values(old, new)}"
+            return f"the environment variable {name}, which {step} asks for, {_happened(old, new)}"
         case "unjudged":
             what = (new or old).partition(" ")[0]
             return f"{name} of {step} cannot be compared: it is a {what}; make it inside the function"

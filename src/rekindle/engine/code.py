@@ -6,9 +6,10 @@ Parts of a function
   names, closures, defaults, containers, `partial`, methods, decorators and Spark's udf objects.
 - `constant:NAME`, `closure:NAME`, `default:NAME`: values it can see. Numbers stand as they are, all else as a hash.
   `attribute:NAME`: what hangs on a function, or on a class under a name with underscores around it.
-- `environment:NAME`: a variable of the environment that it asks for by a name that stands in it.
+- `environment:NAME`: a variable of the environment that it asks for by a name that stands in it. Always a hash: it may
+  be a secret, even if it is a number.
 - `package:NAME`: the version of each installed package it names. Their code is not looked into.
-- `compiled:NAME`: the bytes of a compiled module of the user's own.
+- `compiled:NAME`: the bytes of the file of a module of the user's own that was compiled, or that is not loaded.
 - `unjudged:NAME`: a value that cannot be compared with one of another process. It counts as changed in every new
   process, because unknown is not equal: make such a thing inside the function, where it is code.
 
@@ -35,7 +36,7 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from rekindle.engine.compiled import compiled_module
+from rekindle.engine.compiled import compiled_module, file_of_module, hash_of
 from rekindle.engine.installed import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
 from rekindle.engine.source import Import, Loads, loads_of, text_of
 from rekindle.engine.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
@@ -205,7 +206,7 @@ class _Walk:
             is_environment(value) or value is os.getenv for value in values
         ):
             for name, held in environment(words).items():
-                self.parts[f"environment:{name}"] = shown(held)
+                self.parts[f"environment:{name}"] = hashed(held)
         self.parts[label] = hashed("\0".join((text_of(function), *bound)))
 
     def _looked_up(
@@ -219,9 +220,22 @@ class _Walk:
             return
         found = sorted({name for word in words for name in _modules_named(word)})
         for name in found:
-            self._import(Import(name, 0, ()), function, loads, bound)
+            self._named_module(name, loads, bound)
         if not found:
             self.parts[f"unjudged:{inside}import_module"] = f"module {THIS_PROCESS}"
+
+    def _named_module(self, name: str, loads: Loads, bound: list[str]) -> None:
+        """A module whose name stands in a text. It is never imported here, because the text may mean something else:
+        if it is not loaded, its file counts."""
+        if not is_users_module(name):
+            self._packages.add(top_of(name))
+        elif name in sys.modules:
+            self._module(sys.modules[name], loads.attributes, bound)
+            self._all_of(vars(sys.modules[name]), name, bound)
+        elif file := file_of_module(name):
+            self.parts[f"compiled:{name}"] = hash_of(file)
+        else:
+            self.parts[f"unjudged:{name}"] = f"module {THIS_PROCESS}"
 
     def _class(self, found: type, label: str) -> None:
         bound = [f"base={self._label(base)}" for base in found.__bases__]
@@ -287,7 +301,7 @@ class _Walk:
             return
         try:
             module = importlib.import_module(name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             bound.append(f"{name} cannot be imported: {type(error).__name__}")
             return
         self._module(module, loads.attributes | set(one.names), bound)
