@@ -14,6 +14,7 @@ import pytest
 
 from rekindle.engine.changes import describe_change
 from rekindle.engine.code import parts
+from rekindle.master.opening import ADDED, changed_parts, part_kind
 
 NUMBERS = itertools.count()
 Load = Callable[[str], ModuleType]
@@ -91,3 +92,110 @@ def test_a_variable_of_the_environment_is_never_shown(load: Load, monkeypatch: p
     assert describe_change(*told) == ["the environment variable DB_PASSWORD, which s asks for, changed"]
     plain = [{"s.environment:DB_PASSWORD": password} for password in ("4711", "4712")]
     assert describe_change(*plain) == ["the environment variable DB_PASSWORD, which s asks for, changed"]
+
+
+UNJUDGED = {
+    "a connection in a decorator of a package": (
+        "unjudged:step.self",
+        """
+        import contextlib, sqlite3
+        class Timed(contextlib.ContextDecorator):
+            def __init__(self): self.line = sqlite3.connect(":memory:")
+            def __enter__(self): return self
+            def __exit__(self, *error): return False
+        @Timed()
+        def helper(x): return x
+        def step(df): return helper(df)
+        """,
+    ),
+    "an object whose class raises": (
+        "unjudged:VALUE",
+        """
+        class Lazy:
+            @property
+            def __class__(self): raise RuntimeError("outside")
+            def __reduce_ex__(self, protocol): raise RuntimeError("outside")
+        VALUE = Lazy()
+        def step(df): return VALUE
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNJUDGED)
+def test_what_raises_when_it_is_looked_at_is_a_part_that_cannot_be_judged(load: Load, name: str) -> None:
+    part, text = UNJUDGED[name]
+    assert part.replace("step.", "helper.") in parts(load(text).step)
+
+
+def test_looking_runs_no_getattr_of_the_users(load: Load) -> None:
+    text = """
+        import contextlib
+        class Table:
+            def __init__(self, values): self.__dict__["values"] = values
+            def __getattr__(self, name): return self.values[name]
+            def __reduce__(self): return type(self), (self.values,)
+        class Meta(type):
+            def __getattr__(cls, name): raise KeyError(name)
+        class Odd(metaclass=Meta):
+            RATE = 1
+        class Held(Table, contextlib.ContextDecorator):
+            def __enter__(self): return self
+            def __exit__(self, *error): return False
+        TABLE = Table({"a": 1})
+        @Held({"a": 3})
+        def helper(x): return x
+        def step(df): return TABLE, Odd, helper
+    """
+    before = parts(load(text).step)
+    assert [name for name in before if name.startswith("unjudged:")] == []
+    assert changed(load, text, text.replace('"a": 1', '"a": 2')) == {"constant:TABLE"}
+    assert changed(load, text, text.replace("RATE = 1", "RATE = 2")) == {"constant:Odd.RATE"}
+    assert changed(load, text, text.replace('"a": 3', '"a": 2')) == {"attribute:helper.self"}
+
+
+ORDINARY = """
+    import dataclasses, enum, functools
+    @dataclasses.dataclass
+    class Config:
+        rate: int = 1
+    class Colour(enum.Enum):
+        RED = 1
+        def hot(self): return self is Colour.RED
+    @functools.singledispatch
+    def kind(x): return 0
+    @kind.register
+    def kind_int(x: int): return x * 5
+    LIMIT = 3
+    def step(df): return Config(), Colour.RED.hot(), kind(LIMIT)
+"""
+# As the release before parts of the kinds in `ADDED` told them.
+TOLD_BEFORE = {
+    "code": "#49ec9aeff39eb28b",
+    "constant:Colour.RED": "#165e0f28164bcd6d",
+    "constant:Config.rate": "1",
+    "constant:LIMIT": "3",
+    "default:Config.__init__.rate": "1",
+    "helper:Colour": "#cd69a01c92f89701",
+    "helper:Colour.hot": "#a6581b95f89a1d28",
+    "helper:Config": "#2104238ebe4e552e",
+    "helper:Config.__eq__": "#06f3adb7530e8e67",
+    "helper:Config.__init__": "#a88c3c7547e57021",
+    "helper:__create_fn__.<locals>.__repr__": "#e69bc63ca9fcd5a7",
+    "helper:kind": "#d709048e28b100b1",
+}
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="each Python compiles what dataclasses made in its own way")
+def test_parts_that_earlier_releases_told_are_told_alike(load: Load) -> None:
+    """So that their runs are resumed, and not computed again, if nobody changed anything."""
+    found = parts(load(ORDINARY).step)
+    assert {part: value for part, value in found.items() if part_kind(f"step.{part}") not in ADDED} == TOLD_BEFORE
+    told = [{f"step.{part}": value for part, value in one.items()} for one in (TOLD_BEFORE, found)]
+    assert changed_parts(told[0], told[1] | {"identity": "2"}) == ()
+
+
+def test_what_singledispatch_holds_is_seen_and_named(load: Load) -> None:
+    before, after = (parts(load(text).step) for text in (ORDINARY, ORDINARY.replace("x * 5", "x * 6")))
+    told = [{f"s.{part}": value for part, value in one.items()} for one in (before, after)]
+    assert describe_change(*told) == ["kind_int, which s uses, changed"]

@@ -6,6 +6,7 @@ Parts of a function
   names, closures, defaults, containers, `partial`, methods, decorators and Spark's udf objects.
 - `constant:NAME`, `closure:NAME`, `default:NAME`: values it can see. Numbers stand as they are, all else as a hash.
   `attribute:NAME`: what hangs on a function, or on a class under a name with underscores around it.
+  What only a package's function holds beside a function of the user's is told here too: `attribute:helper NAME`.
 - `environment:NAME`: a variable of the environment that it asks for by a name that stands in it. Always a hash: it may
   be a secret, even if it is a number.
 - `package:NAME`: the version of each installed package it names. Their code is not looked into.
@@ -40,7 +41,7 @@ from rekindle.engine.compiled import compiled_module, file_of_module, hash_of
 from rekindle.engine.installed import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
 from rekindle.engine.source import Import, Loads, loads_of, text_of
 from rekindle.engine.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
-from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of
+from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of, is_a, probed
 
 ROOT = "code"
 # Names whose value is another one in a pruned retry or in another Spark task: never retried by pruning.
@@ -59,6 +60,10 @@ LOOKS_UP = frozenset("getattr vars eval exec globals __import__ __dict__ import_
 LOOKS_UP_HERE = frozenset({"eval", "exec", "globals"})
 IMPORTS = frozenset({"import_module", "__import__"})
 MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?")
+# Kinds of parts that a look at what earlier releases did not look at may find, see `_Walk._kept_as`.
+FOUND_LATER = frozenset({"helper", "constant", "closure", "default"})
+# Their functions hold, beside the user's, what belongs to this process: caches, who is inside.
+HOLD_OF_THIS_PROCESS = frozenset({"functools", "dataclasses", "reprlib"})
 NUMBER = re.compile(r"-?[\d.e+-]+|True|False|None")
 NUMBER_CHARACTERS_MAX = 40
 THIS_PROCESS = secrets.token_hex(4)
@@ -105,6 +110,8 @@ class _Walk:
         self._taken: Counter[str] = Counter()
         self._todo: deque[tuple[FunctionType | type, str]] = deque()
         self._packages: set[str] = set()
+        self._later: deque[tuple[str, Any, str]] = deque()
+        self._is_later = False
         self._folders = Folders()
         self._file = ""
         self._text = Text(self._label, lambda text: self._folders.placed(text, self._file), self._met)
@@ -114,15 +121,38 @@ class _Walk:
         else:
             self._file = _file_of(_innermost(root))
             self._note(ROOT, "", root)
+        self._work()
+        named = self._packages - RUNS_STEPS - sys.stdlib_module_names
+        self._is_later = True
+        while self._later:
+            name, value, self._file = self._later.popleft()
+            self._note(f"attribute:{name}", name, value)
+            self._work()
+        for package in self._packages - RUNS_STEPS - sys.stdlib_module_names:
+            self.parts[f"package:{package}" if package in named else f"attribute:package {package}"] = version_of(
+                package
+            )
+
+    def _work(self) -> None:
         while self._todo:
             found, label = self._todo.popleft()
-            self._file = _file_of(found)
-            if isinstance(found, type):
-                self._class(found, label)
-            else:
-                self._function(found, label)
-        for package in self._packages - RUNS_STEPS - sys.stdlib_module_names:
-            self.parts[f"package:{package}"] = version_of(package)
+            try:
+                self._file = _file_of(found)
+                if isinstance(found, type):
+                    self._class(found, label)
+                else:
+                    self._function(found, label)
+            except Exception as error:  # Code of the user's may run where it is looked at, and may raise anything.
+                self._cannot(label.partition(":")[2], _kind_of(error, found))
+
+    def _kept_as(self, part: str) -> str:
+        """What fingerprints of earlier releases did not have is a part of another kind, so that a run of theirs counts
+        as unchanged: see `ADDED` in master/opening.py."""
+        kind, _, name = part.partition(":")
+        return f"attribute:{kind} {name}" if self._is_later and kind in FOUND_LATER else part
+
+    def _cannot(self, name: str, what: str) -> None:
+        self.parts[f"unjudged:{name or ROOT}"] = f"{what} {THIS_PROCESS}"
 
     def _open(self, found: FunctionType | type, label: str) -> str:
         self._labels[id(found)] = found, label
@@ -157,28 +187,25 @@ class _Walk:
             self.parts[f"compiled:{module}"] = found
 
     def _wrapped(self, function: FunctionType) -> str:
-        """What a function of a package, such as Spark's udf objects and most decorators, holds of the user's; then all
-        else that it holds too."""
+        """What a function of a package, such as Spark's udf objects and most decorators, holds of the user's. If it
+        holds anything, all else that it holds is looked at later."""
         own = vars(function)
-        if own.get("registry") is not None and _module_of(function) == "functools":
-            return f"({self._text.of(own['registry'])})"  # singledispatch: its cache is of this process.
-        held = [own.get(name) for name in ("func", "__wrapped__")]
-        held += [value for _, value in _closure(function)]
-        held = [getattr(one, "func", None) if class_of(one).startswith("pyspark.") else one for one in held]
-        inner = sorted({self._label(one) for one in held if isinstance(one, FunctionType)})
-        others = [one for one in held if one is not None and not isinstance(one, FunctionType)]
-        if any(map(_is_users, held)):
-            inner += sorted({self._held(one) for one in others})
+        held = [(name, own.get(name)) for name in ("func", "__wrapped__")]
+        held += _closure(function)
+        held = [(name, probed(one, "func") if class_of(one).startswith("pyspark.") else one) for name, one in held]
+        inner = sorted({self._label(one) for _, one in held if is_a(one, FunctionType)})
+        if _module_of(function) in HOLD_OF_THIS_PROCESS:
+            held = [("registry", dict(own.get("registry") or ()))]  # Of singledispatch.
+        if any(_is_users(one) for _, one in held):
+            for name, one in held:
+                if one is not None and not is_a(one, FunctionType):
+                    self._look_later(f"{function.__qualname__}.{name}", one)
         kind = [str(own[name]) for name in ("evalType", "returnType") if name in own]
         return f"({', '.join(inner + kind)})" if inner else ""
 
-    def _held(self, value: Any) -> str:
-        try:
-            return self._text.of(value)
-        except Unjudged as what:
-            if not _is_users(value):
-                return str(what)  # Of the package's own: it counts by its version.
-            raise
+    def _look_later(self, name: str, value: Any) -> None:
+        self._taken[name] += 1
+        self._later.append((name if self._taken[name] == 1 else f"{name}#{self._taken[name]}", value, self._file))
 
     def _function(self, function: FunctionType, label: str) -> None:
         loads = loads_of(function.__code__)
@@ -200,14 +227,14 @@ class _Walk:
             if not name.startswith("__"):
                 self._note(f"attribute:{inside}{name}", f"{inside}{name}", value)
         values = [*seen.values(), *(value for _, value in _closure(function))]
-        words = loads.strings | {value for value in values if isinstance(value, str)}
+        words = loads.strings | {str(value) for value in values if issubclass(type(value), str)}
         self._looked_up(function, loads, words, inside, bound)
         if not ASKS_ENVIRONMENT.isdisjoint(_all_names(loads)) or any(
             is_environment(value) or value is os.getenv for value in values
         ):
             for name, held in environment(words).items():
                 self.parts[f"environment:{name}"] = hashed(held)
-        self.parts[label] = hashed("\0".join((text_of(function), *bound)))
+        self.parts[self._kept_as(label)] = hashed("\0".join((text_of(function), *bound)))
 
     def _looked_up(
         self, function: FunctionType, loads: Loads, words: frozenset[str], inside: str, bound: list[str]
@@ -244,30 +271,33 @@ class _Walk:
         inside = label.partition(":")[2]
         for name, value in sorted(vars(found).items()):
             is_around = name.startswith("_") and name.endswith("_")
-            if isinstance(value, FunctionType | classmethod | staticmethod | property) or not (
+            if is_a(value, (FunctionType, classmethod, staticmethod, property)) or not (
                 is_around or name == "_abc_impl"
             ):
                 self._value(f"constant:{inside}.{name}", name, value, None, bound)
             elif _is_judged(found, name):
                 self._note(f"attribute:{inside}.{name}", f"{inside}.{name}", value)
-        self.parts[label] = hashed("\0".join(bound))
+        self.parts[self._kept_as(label)] = hashed("\0".join(bound))
 
     def _value(self, part: str, name: str, value: Any, loads: Loads | None, bound: list[str]) -> None:
         """A value that a function or class can see: code belongs to whoever names it, all else is a part by itself."""
-        if isinstance(value, ModuleType) and loads is not None:
-            self._module(value, loads.attributes, bound)
-            if is_users_module(value.__name__) and not LOOKS_UP.isdisjoint(_all_names(loads)):
-                self._all_of(vars(value), value.__name__, bound)
-        elif isinstance(value, CODE):
-            bound.append(f"{name}={self._label(value)}")
-        else:
-            self._note(part, part.partition(":")[2], value)
+        try:
+            if is_a(value, ModuleType) and loads is not None:
+                self._module(value, loads.attributes, bound)
+                if is_users_module(value.__name__) and not LOOKS_UP.isdisjoint(_all_names(loads)):
+                    self._all_of(vars(value), value.__name__, bound)
+            elif is_a(value, CODE):
+                bound.append(f"{name}={self._label(value)}")
+            else:
+                self._note(part, part.partition(":")[2], value)
+        except Exception as error:  # Code of the user's may run where a value is looked at, and may raise anything.
+            self._cannot(part.partition(":")[2], _kind_of(error, value))
 
     def _note(self, part: str, name: str, value: Any) -> None:
         try:
-            self.parts[part] = shown(self._text.of(value))
+            self.parts[self._kept_as(part)] = shown(self._text.of(value))
         except Unjudged as what:
-            self.parts[f"unjudged:{name or ROOT}"] = f"{what} {THIS_PROCESS}"
+            self._cannot(name, str(what))
 
     def _module(self, module: ModuleType, wanted: frozenset[str], bound: list[str], seen: tuple[str, ...] = ()) -> None:
         """Of a module of the user's, what is asked of it by name; all that it defines if nothing can be told."""
@@ -279,7 +309,7 @@ class _Walk:
         asked = sorted(wanted & vars(module).keys() - MODULE_NAMES) or _own_names(module)
         for one in asked:
             value = vars(module)[one]
-            if isinstance(value, ModuleType):
+            if is_a(value, ModuleType):
                 if value.__name__ not in (name, *seen):
                     self._module(value, wanted, bound, (*seen, name))
             else:
@@ -288,9 +318,9 @@ class _Walk:
     def _all_of(self, names: dict[str, Any], module: str, bound: list[str]) -> None:
         """Everything that a module of the user's defines: its functions and classes, and its values."""
         for name, value in sorted(names.items()):
-            if name in MODULE_NAMES or isinstance(value, ModuleType):
+            if name in MODULE_NAMES or is_a(value, ModuleType):
                 continue
-            if not isinstance(value, CODE) or _module_of(value) == module:
+            if not is_a(value, CODE) or _module_of(value) == module:
                 self._value(f"constant:{module}.{name}", f"{module}.{name}", value, None, bound)
 
     def _import(self, one: Import, function: FunctionType, loads: Loads, bound: list[str]) -> None:
@@ -309,6 +339,10 @@ class _Walk:
             self._all_of(vars(module), name, bound)
 
 
+def _kind_of(error: Exception, value: Any) -> str:
+    return str(error) if isinstance(error, Unjudged) else class_of(value)
+
+
 def _innermost(root: Any) -> Any:
     while isinstance(root, partial):
         root = root.func
@@ -317,20 +351,20 @@ def _innermost(root: Any) -> Any:
 
 def _is_users(value: Any) -> bool:
     """Is it, or does it hold at first sight, code of the user's?"""
-    if isinstance(value, FunctionType):
+    if is_a(value, FunctionType):
         return is_users_function(value)
-    if isinstance(value, partial):
+    if is_a(value, partial):
         return _is_users(value.func)
-    if isinstance(value, MethodType):
+    if is_a(value, MethodType):
         return _is_users(value.__func__)
-    if isinstance(wrapped := getattr(value, "__wrapped__", None), FunctionType):
+    if is_a(wrapped := probed(value, "__wrapped__"), FunctionType):
         return _is_users(wrapped)
     if type(value) in (list, tuple):
         return any(map(_is_users, value))
     if type(value) is dict:
         return any(map(_is_users, value.values()))
-    home = value if isinstance(value, type) else type(value)
-    return home.__module__ != "builtins" and is_users_module(home.__module__)
+    home = class_of(value).rpartition(".")[0] if not is_a(value, type) else _module_of(value)
+    return home != "builtins" and is_users_module(home)
 
 
 def _is_judged(found: type, name: str) -> bool:
@@ -357,7 +391,7 @@ def _file_of(found: Any) -> str:
     if isinstance(found, FunctionType):
         named = str(found.__globals__.get("__file__") or "")
         return named or found.__code__.co_filename
-    return str(getattr(found, "__file__", None) or getattr(sys.modules.get(_module_of(found)), "__file__", None) or "")
+    return str(probed(found, "__file__") or probed(sys.modules.get(_module_of(found)), "__file__") or "")
 
 
 def _name_of(found: FunctionType | type) -> str:
@@ -377,7 +411,7 @@ def _own_names(module: ModuleType) -> list[str]:
     """The functions and classes that a module defines itself."""
     mine = (FunctionType, type)
     return sorted(
-        name for name, value in vars(module).items() if isinstance(value, mine) and _module_of(value) == module.__name__
+        name for name, value in vars(module).items() if is_a(value, mine) and _module_of(value) == module.__name__
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rekindle.engine.installed import RUNS_STEPS, is_users_file, top_of
+from rekindle.engine.pickled import Made
 
 FOLDERS_ABOVE = 2
 PARTS_MIN = 2  # The root and what lies in it directly are no folder of a project.
@@ -83,7 +84,7 @@ def environment(names: Iterable[str]) -> dict[str, str]:
 
 def is_environment(value: Any) -> bool:
     """The environment of the process, or a copy of all of it, as it is or as it was packed."""
-    if isinstance(value, type(os.environ)) or getattr(value, "maker", None) is type(os.environ):
+    if type(value) is type(os.environ) or (type(value) is Made and value.maker is type(os.environ)):
         return True
     return type(value) is dict and _is_copy(value)
 
@@ -91,7 +92,8 @@ def is_environment(value: Any) -> bool:
 def _is_copy(value: Mapping[Any, Any]) -> bool:
     if len(value) < VARIABLES_MIN or len(value) < SHARE_OF_ENVIRONMENT * len(os.environ):
         return False
-    same = sum(isinstance(name, str) and os.environ.get(name) == held for name, held in value.items())
+    texts = ((name, held) for name, held in value.items() if type(name) is str and type(held) is str)
+    same = sum(os.environ.get(name) == held for name, held in texts)
     return bool(same >= SHARE_OF_ENVIRONMENT * len(value))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -60,14 +61,14 @@ class Text:
             return repr(self._placed(value))
         if type(value) in PLAIN:
             return repr(value)
-        if isinstance(value, CODE):
-            return self._label(value)
         if id(value) in self._open:
             return f"itself {self._open.index(id(value))}"
         self._open.append(id(value))
         try:
-            return self._taken_apart(value)
-        except RecursionError:
+            return self._label(value) if is_a(value, CODE) else self._taken_apart(value)
+        except Unjudged:
+            raise
+        except Exception:  # Code of the user's may run where a value is looked at, and may raise anything.
             raise Unjudged(class_of(value)) from None
         finally:
             self._open.pop()
@@ -122,7 +123,7 @@ class Text:
             return name
         if name == "functools._lru_cache_wrapper":
             return self._many(name, (value.__wrapped__,))
-        wrapped = getattr(value, "__wrapped__", None)
+        wrapped = probed(value, "__wrapped__")
         try:
             return self._many(self._label(type(value)), _state(value))
         except Unjudged:
@@ -144,7 +145,22 @@ class Text:
 
 
 def class_of(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    """The class by its full name, asked of `type` itself: a metaclass may answer with anything."""
+    module, name = (type.__dict__[one].__get__(type(value)) for one in ("__module__", "__qualname__"))
+    return f"{module if isinstance(module, str) else '?'}.{name}"
+
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """`isinstance` of something that may raise when it is asked for its class."""
+    try:
+        return isinstance(value, kinds)
+    except Exception:
+        return False
+
+
+def probed(value: Any, name: str) -> Any:
+    """What stands under a name, or None: without running code of the user's, such as `__getattr__`."""
+    return inspect.getattr_static(value, name, None)
 
 
 def _state(value: Any) -> Iterator[Any]:
