@@ -199,3 +199,63 @@ def test_what_singledispatch_holds_is_seen_and_named(load: Load) -> None:
     before, after = (parts(load(text).step) for text in (ORDINARY, ORDINARY.replace("x * 5", "x * 6")))
     told = [{f"s.{part}": value for part, value in one.items()} for one in (before, after)]
     assert describe_change(*told) == ["kind_int, which s uses, changed"]
+
+
+LIBRARY = """
+RATE = 1
+OTHER = 2
+def used(x): return x * RATE
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """The name of a module of the user's, which lies in another folder each time."""
+    name = f"library_{next(NUMBERS)}"
+
+    def made(old: str, new: str) -> str:
+        path = tmp_path / f"library{next(NUMBERS)}" / f"{name}.py"
+        path.parent.mkdir()
+        path.write_text(LIBRARY.replace(old, new))
+        monkeypatch.syspath_prepend(path.parent)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        importlib.import_module(name)
+        return name
+
+    return made
+
+
+LOOKED_INTO = {
+    "getattr": "import {0}\ndef step(row): return getattr({0}, 'RA' + row)\n",
+    "vars": "import {0}\ndef step(row): return vars({0})['RA' + row]\n",
+    "its __dict__": "import {0}\ndef step(row): return {0}.__dict__['RA' + row]\n",
+    "handed on": "import {0}\ndef ask(what, name): return getattr(what, name)\ndef step(row): return ask({0}, row)\n",
+    "imported inside": "def step(row):\n    import {0} as mine\n    return getattr(mine, 'RA' + row)\n",
+    "under another name": "import {0}\ndef step(row):\n    mine = {0}\n    return getattr(mine, 'RA' + row)\n",
+    "closed over": "import {0}\ndef made(m):\n    def step(row): return getattr(m, row)\n    return step\nstep = made({0})\n",
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_INTO)
+def test_all_values_of_a_module_that_is_looked_into_count(
+    load: Load, library: Callable[[str, str], str], name: str
+) -> None:
+    same, again = (parts(load(LOOKED_INTO[name].format(library("", ""))).step) for _ in range(2))
+    assert same == again, "it lies in another folder"
+    changed_one = parts(load(LOOKED_INTO[name].format(called := library("RATE = 1", "RATE = 3"))).step)
+    assert {part for part in same if same[part] != changed_one[part]} == {f"constant:{called}.RATE"}
+    assert f"constant:{called}.OTHER" in same
+
+
+def test_a_module_that_is_not_looked_into_counts_by_what_is_asked_of_it(
+    load: Load, library: Callable[[str, str], str]
+) -> None:
+    text = "import {0}\ndef step(row): return getattr(row, 'a'), {0}.used(row)\n"
+    before, after = (parts(load(text.format(library("OTHER = 2", new))).step) for new in ("OTHER = 2", "OTHER = 3"))
+    assert before == after and not any("OTHER" in part for part in before)
+
+
+def test_names_that_are_looked_up_at_home_are_relative_to_it(load: Load) -> None:
+    text = "RATE = 1\ndef step(row): return globals()[row]\n"
+    assert changed(load, text, text.replace("RATE = 1", "RATE = 2")) == {"constant:RATE"}

@@ -17,8 +17,8 @@ Parts of a function
 Comments, documentation, annotations, decorators, blank lines and where a function stands do not count. What counts is
 the code that runs: if its file says something else by now, the compiled form is taken. Names are relative to the module
 of the function, so that a file is the same whether it was run or imported, and paths to the folder of its file (see
-surroundings.py). A function that looks names up while it runs (`getattr`, `import_module`) is taken to use all that the
-modules it names define.
+surroundings.py). Of a module that a function looks into by names that are known only when it runs (`getattr`, `vars`),
+or hands on, all that it defines counts: see lookups.py.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from typing import Any
 
 from rekindle.engine.compiled import compiled_module, file_of_module, hash_of
 from rekindle.engine.installed import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
+from rekindle.engine.lookups import modules_used_whole
 from rekindle.engine.source import Import, Loads, loads_of, text_of
 from rekindle.engine.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
 from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of, is_a, probed
@@ -46,7 +47,9 @@ from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of, is_a, p
 ROOT = "code"
 # Names whose value is another one in a pruned retry or in another Spark task: never retried by pruning.
 TASK_BOUND = frozenset({"TaskContext", "BarrierTaskContext"})
-MODULE_NAMES = frozenset("__name__ __file__ __doc__ __spec__ __package__ __loader__ __builtins__ __path__".split())
+MODULE_NAMES = frozenset(
+    "__name__ __file__ __doc__ __spec__ __package__ __loader__ __builtins__ __path__ __cached__".split()
+)
 # What Python itself, and the packages that make classes, put into a class: made from what is judged by itself.
 CLASS_NAMES = frozenset(
     "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __annotate__ __annotate_func__ __hash__ "
@@ -56,7 +59,6 @@ CLASS_NAMES = frozenset(
 )
 PYDANTIC = "__pydantic_"
 PYDANTIC_JUDGED = frozenset({"__pydantic_fields__", "__pydantic_decorators__"})
-LOOKS_UP = frozenset("getattr vars eval exec globals __import__ __dict__ import_module attrgetter methodcaller".split())
 LOOKS_UP_HERE = frozenset({"eval", "exec", "globals"})
 IMPORTS = frozenset({"import_module", "__import__"})
 MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?")
@@ -165,7 +167,7 @@ class _Walk:
             return self._labels[id(found)][1]
         if isinstance(found, ModuleType):
             self._labels[id(found)] = found, f"module {found.__name__}"
-            self._module(found, frozenset(vars(found)), [])
+            self._module(found, frozenset(name for name in vars(found) if not _is_dunder(name)), [])
             return self._labels[id(found)][1]
         module = _module_of(found)
         self._met(module)
@@ -178,7 +180,7 @@ class _Walk:
         return self._labels[id(found)][1]
 
     def _free_name(self, module: str, qualname: str) -> str:
-        name = f"helper:{qualname if module == self._home else f'{module}.{qualname}'}"
+        name = f"helper:{self._relative(module, qualname)}"
         self._taken[name] += 1
         return name if self._taken[name] == 1 else f"{name}#{self._taken[name]}"
 
@@ -190,7 +192,7 @@ class _Walk:
         """What a function of a package, such as Spark's udf objects and most decorators, holds of the user's. If it
         holds anything, all else that it holds is looked at later."""
         own = vars(function)
-        held = [(name, own.get(name)) for name in ("func", "__wrapped__")]
+        held: list[tuple[str, Any]] = [(name, own.get(name)) for name in ("func", "__wrapped__")]
         held += _closure(function)
         held = [(name, probed(one, "func") if class_of(one).startswith("pyspark.") else one) for name, one in held]
         inner = sorted({self._label(one) for _, one in held if is_a(one, FunctionType)})
@@ -210,13 +212,11 @@ class _Walk:
     def _function(self, function: FunctionType, label: str) -> None:
         loads = loads_of(function.__code__)
         self.loads.append(loads)
-        is_home = _module_of(function) == self._home
         inside = "" if label == ROOT else f"{label.partition(':')[2]}."
         bound: list[str] = []
         seen = {name: function.__globals__[name] for name in loads.names - MODULE_NAMES if name in function.__globals__}
         for name, value in sorted(seen.items()):
-            shown_name = name if is_home else f"{_module_of(function)}.{name}"
-            self._value(f"constant:{shown_name}", name, value, loads, bound)
+            self._value(f"constant:{self._relative(_module_of(function), name)}", name, value, loads, bound)
         for one in loads.imports:
             self._import(one, function, loads, bound)
         for name, value in _closure(function):
@@ -228,6 +228,11 @@ class _Walk:
                 self._note(f"attribute:{inside}{name}", f"{inside}{name}", value)
         values = [*seen.values(), *(value for _, value in _closure(function))]
         words = loads.strings | {str(value) for value in values if issubclass(type(value), str)}
+        local = dict([*_defaults(function), *_closure(function)])
+        package = str(function.__globals__.get("__package__") or "")
+        for module in modules_used_whole(function.__code__, function.__globals__ | local, package):
+            if is_users_module(module.__name__):
+                self._all_of(vars(module), module.__name__, bound)
         self._looked_up(function, loads, words, inside, bound)
         if not ASKS_ENVIRONMENT.isdisjoint(_all_names(loads)) or any(
             is_environment(value) or value is os.getenv for value in values
@@ -241,7 +246,7 @@ class _Walk:
     ) -> None:
         """What a function finds by a name that is known only when it runs: modules that it imports so, and its own."""
         asked = _all_names(loads)
-        if not LOOKS_UP_HERE.isdisjoint(loads.names):
+        if not LOOKS_UP_HERE.isdisjoint(loads.names) or ("__name__" in loads.names and "modules" in asked):
             self._all_of(function.__globals__, _module_of(function), bound)
         if IMPORTS.isdisjoint(asked):
             return
@@ -284,8 +289,6 @@ class _Walk:
         try:
             if is_a(value, ModuleType) and loads is not None:
                 self._module(value, loads.attributes, bound)
-                if is_users_module(value.__name__) and not LOOKS_UP.isdisjoint(_all_names(loads)):
-                    self._all_of(vars(value), value.__name__, bound)
             elif is_a(value, CODE):
                 bound.append(f"{name}={self._label(value)}")
             else:
@@ -313,15 +316,20 @@ class _Walk:
                 if value.__name__ not in (name, *seen):
                     self._module(value, wanted, bound, (*seen, name))
             else:
-                self._value(f"constant:{name}.{one}", f"{name}.{one}", value, None, bound)
+                shown_name = self._relative(name, one)
+                self._value(f"constant:{shown_name}", shown_name, value, None, bound)
+
+    def _relative(self, module: str, name: str) -> str:
+        return name if module == self._home else f"{module}.{name}"
 
     def _all_of(self, names: dict[str, Any], module: str, bound: list[str]) -> None:
         """Everything that a module of the user's defines: its functions and classes, and its values."""
         for name, value in sorted(names.items()):
-            if name in MODULE_NAMES or is_a(value, ModuleType):
+            if _is_dunder(name) or is_a(value, ModuleType):
                 continue
             if not is_a(value, CODE) or _module_of(value) == module:
-                self._value(f"constant:{module}.{name}", f"{module}.{name}", value, None, bound)
+                shown_name = self._relative(module, name)
+                self._value(f"constant:{shown_name}", shown_name, value, None, bound)
 
     def _import(self, one: Import, function: FunctionType, loads: Loads, bound: list[str]) -> None:
         package = function.__globals__.get("__package__") or ""
@@ -335,8 +343,10 @@ class _Walk:
             bound.append(f"{name} cannot be imported: {type(error).__name__}")
             return
         self._module(module, loads.attributes | set(one.names), bound)
-        if not LOOKS_UP.isdisjoint(_all_names(loads)):
-            self._all_of(vars(module), name, bound)
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _kind_of(error: Exception, value: Any) -> str:
