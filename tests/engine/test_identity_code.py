@@ -259,3 +259,12 @@ def test_a_module_that_is_not_looked_into_counts_by_what_is_asked_of_it(
 def test_names_that_are_looked_up_at_home_are_relative_to_it(load: Load) -> None:
     text = "RATE = 1\ndef step(row): return globals()[row]\n"
     assert changed(load, text, text.replace("RATE = 1", "RATE = 2")) == {"constant:RATE"}
+
+
+def test_what_every_shell_sets_counts_only_where_it_is_asked_for(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_", "SHLVL", "PWD", "OLDPWD", "_RATE"):
+        monkeypatch.setenv(name, "1")
+    words = "import os\ndef step(df):\n    return os.environ['_RATE'], {'_': 1, 'PWD': 2}, 'SHLVL', 'OLDPWD'\n"
+    assert [one for one in parts(load(words).step) if one.startswith("environment:")] == ["environment:_RATE"]
+    for asks in ("os.environ['PWD']", "os.environ.get('PWD')", "os.getenv('PWD', '')"):
+        assert "environment:PWD" in parts(load(f"import os\ndef step(df):\n    return {asks}\n").step)

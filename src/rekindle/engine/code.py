@@ -39,7 +39,7 @@ from typing import Any
 
 from rekindle.engine.compiled import compiled_module, file_of_module, hash_of
 from rekindle.engine.installed import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
-from rekindle.engine.lookups import modules_used_whole
+from rekindle.engine.lookups import asked_by_name, modules_used_whole
 from rekindle.engine.source import Import, Loads, loads_of, text_of
 from rekindle.engine.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
 from rekindle.engine.values import CODE, Code, Text, Unjudged, class_of, is_a, probed
@@ -237,7 +237,7 @@ class _Walk:
         if not ASKS_ENVIRONMENT.isdisjoint(_all_names(loads)) or any(
             is_environment(value) or value is os.getenv for value in values
         ):
-            for name, held in environment(words).items():
+            for name, held in environment(words, asked_by_name(function.__code__)).items():
                 self.parts[f"environment:{name}"] = hashed(held)
         self.parts[self._kept_as(label)] = hashed("\0".join((text_of(function), *bound)))
 

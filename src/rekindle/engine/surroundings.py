@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -22,7 +22,9 @@ from rekindle.engine.pickled import Made
 FOLDERS_ABOVE = 2
 PARTS_MIN = 2  # The root and what lies in it directly are no folder of a project.
 FILE_URL = re.compile(r"file:(//)?(?=/)")
-VARIABLE = re.compile(r"[A-Za-z_]\w*")
+VARIABLE = re.compile(r"_*[A-Za-z]\w*")
+# Another one in every shell: they count only where the environment is asked for them at that place.
+OF_THE_SHELL = frozenset({"SHLVL", "PWD", "OLDPWD"})
 ASKS_ENVIRONMENT = frozenset({"environ", "getenv"})
 SHARE_OF_ENVIRONMENT = 0.9
 VARIABLES_MIN = 5
@@ -77,9 +79,10 @@ class Folders:
         return self._loaded
 
 
-def environment(names: Iterable[str]) -> dict[str, str]:
-    """The variables that are set, of those that may be asked for."""
-    return {name: os.environ[name] for name in names if VARIABLE.fullmatch(name) and name in os.environ}
+def environment(names: Iterable[str], asked: Collection[str]) -> dict[str, str]:
+    """The variables that are set, of those that may be asked for and those that are asked for directly."""
+    wanted = (name for name in names if VARIABLE.fullmatch(name) and (name not in OF_THE_SHELL or name in asked))
+    return {name: os.environ[name] for name in wanted if name in os.environ}
 
 
 def is_environment(value: Any) -> bool:
