@@ -233,7 +233,7 @@ LOOKED_INTO = {
     "handed on": "import {0}\ndef ask(what, name): return getattr(what, name)\ndef step(row): return ask({0}, row)\n",
     "imported inside": "def step(row):\n    import {0} as mine\n    return getattr(mine, 'RA' + row)\n",
     "under another name": "import {0}\ndef step(row):\n    mine = {0}\n    return getattr(mine, 'RA' + row)\n",
-    "closed over": "import {0}\ndef made(m):\n    def step(row): return getattr(m, row)\n    return step\nstep = made({0})\n",
+    "closed over": "import {0}\ndef made(m):\n    def f(row): return getattr(m, row)\n    return f\nstep = made({0})\n",
 }
 
 
