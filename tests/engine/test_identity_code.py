@@ -268,3 +268,56 @@ def test_what_every_shell_sets_counts_only_where_it_is_asked_for(load: Load, mon
     assert [one for one in parts(load(words).step) if one.startswith("environment:")] == ["environment:_RATE"]
     for asks in ("os.environ['PWD']", "os.environ.get('PWD')", "os.getenv('PWD', '')"):
         assert "environment:PWD" in parts(load(f"import os\ndef step(df):\n    return {asks}\n").step)
+
+
+def test_values_of_sparks_own_packages_count(load: Load) -> None:
+    text = """
+        from pyspark.ml.linalg import Vectors
+        WEIGHTS = [Vectors.dense([1.0, 2.0]), {"a": Vectors.sparse(3, {1: 4.0})}]
+        def step(df): return WEIGHTS
+    """
+    assert changed(load, text, text) == set()
+    for old, new in (("2.0", "3.0"), ("4.0", "5.0")):
+        before, after = (parts(load(one).step) for one in (text, text.replace(old, new)))
+        told = [{f"s.{part}": value for part, value in one.items()} for one in (before, after)]
+        assert describe_change(*told) == ["the constant WEIGHTS of s changed"]
+        assert part_kind(*changed_parts(*told)) in ADDED, "a run of an earlier release is not computed again"
+
+
+def test_a_module_of_the_users_may_be_called_like_one_of_pythons(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import colorsys\ndef step(df): return colorsys.RATE\n"
+    found = []
+    for rate in ("1", "2"):
+        folder = tmp_path / f"named{rate}"
+        folder.mkdir()
+        (folder / "colorsys.py").write_text(f"RATE = {rate}\n")
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+        found.append(parts(load(text).step))
+    monkeypatch.delitem(sys.modules, "colorsys")
+    assert [one["constant:colorsys.RATE"] for one in found] == ["1", "2"]
+    plain = "import json, sys, os.path, builtins\ndef step(df): return json, sys, os.path, builtins\n"
+    assert set(parts(load(plain).step)) == {"code"}
+
+
+ENDLESS = {
+    "held twice at each level": "ALL = [0]\nfor _ in range(60): ALL = [ALL, ALL]\n",
+    "each holds each": "ALL = [[] for _ in range(40)]\nfor one in ALL: one.extend(ALL)\n",
+    "objects": (
+        "class Node:\n    def __init__(self): self.to = []\nALL = [Node() for _ in range(40)]\n"
+        "for one in ALL: one.to = ALL\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_look_at_what_is_held_by_many_ends(load: Load, name: str) -> None:
+    found = parts(load(f"{ENDLESS[name]}def step(df): return ALL\n").step)
+    assert {"unjudged:ALL", "constant:ALL"} & found.keys()
+
+
+def test_what_is_held_by_some_is_judged(load: Load) -> None:
+    text = "ROW = tuple(range(200))\nALL = [ROW] * 1000\ndef step(df): return ALL\n"
+    assert changed(load, text, text.replace("range(200)", "range(201)")) == {"constant:ALL"}

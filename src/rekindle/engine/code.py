@@ -66,6 +66,7 @@ MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?")
 FOUND_LATER = frozenset({"helper", "constant", "closure", "default"})
 # Their functions hold, beside the user's, what belongs to this process: caches, who is inside.
 HOLD_OF_THIS_PROCESS = frozenset({"functools", "dataclasses", "reprlib"})
+DEPTH_AT_FIRST_SIGHT = 2
 NUMBER = re.compile(r"-?[\d.e+-]+|True|False|None")
 NUMBER_CHARACTERS_MAX = 40
 THIS_PROCESS = secrets.token_hex(4)
@@ -116,7 +117,8 @@ class _Walk:
         self._is_later = False
         self._folders = Folders()
         self._file = ""
-        self._text = Text(self._label, lambda text: self._folders.placed(text, self._file), self._met)
+        self._beside: list[Any] = []
+        self._text = Text(self._label, lambda text: self._folders.placed(text, self._file), self._met, self._is_told)
         self._home = _module_of(_innermost(root))
         if isinstance(root, FunctionType):
             self._open(root, ROOT)
@@ -297,10 +299,20 @@ class _Walk:
             self._cannot(part.partition(":")[2], _kind_of(error, value))
 
     def _note(self, part: str, name: str, value: Any) -> None:
+        outside, self._beside = self._beside, []
         try:
             self.parts[self._kept_as(part)] = shown(self._text.of(value))
         except Unjudged as what:
             self._cannot(name, str(what))
+        if self._beside:
+            self._look_later(part.replace(":", " ", 1), self._beside)
+        self._beside = outside
+
+    def _is_told(self, value: Any) -> bool:
+        """Values of PySpark's, which earlier releases told by their class alone, are looked at later."""
+        if not self._is_later:
+            self._beside.append(value)
+        return self._is_later
 
     def _module(self, module: ModuleType, wanted: frozenset[str], bound: list[str], seen: tuple[str, ...] = ()) -> None:
         """Of a module of the user's, what is asked of it by name; all that it defines if nothing can be told."""
@@ -359,8 +371,10 @@ def _innermost(root: Any) -> Any:
     return root
 
 
-def _is_users(value: Any) -> bool:
+def _is_users(value: Any, depth: int = 0) -> bool:
     """Is it, or does it hold at first sight, code of the user's?"""
+    if depth > DEPTH_AT_FIRST_SIGHT:
+        return False
     if is_a(value, FunctionType):
         return is_users_function(value)
     if is_a(value, partial):
@@ -370,9 +384,9 @@ def _is_users(value: Any) -> bool:
     if is_a(wrapped := probed(value, "__wrapped__"), FunctionType):
         return _is_users(wrapped)
     if type(value) in (list, tuple):
-        return any(map(_is_users, value))
+        return any(_is_users(one, depth + 1) for one in value)
     if type(value) is dict:
-        return any(map(_is_users, value.values()))
+        return any(_is_users(one, depth + 1) for one in value.values())
     home = class_of(value).rpartition(".")[0] if not is_a(value, type) else _module_of(value)
     return home != "builtins" and is_users_module(home)
 

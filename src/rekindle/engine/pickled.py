@@ -312,7 +312,7 @@ class _Reader:
             setattr(to, name, own[name])
 
     def _broadcast(self, number: int) -> Made:
-        """A broadcast variable counts by its value, and a large one by its bytes, if they are the same in every process:
+        """A broadcast variable counts by its value, and a large one by its bytes, if these are equal in every process:
         its number is another one in each application."""
         packed = self._broadcasts[number]
         is_by_bytes = len(packed) > VALUES_BYTES_MAX and not _has_sets(packed)
