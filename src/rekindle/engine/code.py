@@ -201,7 +201,7 @@ class _Walk:
         if _module_of(function) in HOLD_OF_THIS_PROCESS:
             held = [("registry", dict(own.get("registry") or ()))]  # Of singledispatch.
         if any(_is_users(one) for _, one in held):
-            for name, one in held:
+            for name, one in {id(one): (name, one) for name, one in reversed(held)}.values():
                 if one is not None and not is_a(one, FunctionType):
                     self._look_later(f"{function.__qualname__}.{name}", one)
         kind = [str(own[name]) for name in ("evalType", "returnType") if name in own]
