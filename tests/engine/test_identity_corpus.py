@@ -14,8 +14,8 @@ from rekindle.engine.changes import describe_change
 from rekindle.master.opening import changed_parts
 
 CHANGED = {
-    "method_state": "the code of priced changed",
-    "partial_bound": "the code of priced changed",
+    "method_state": "the attribute P.go.func of priced changed",
+    "partial_bound": "wrapper.func of priced changed",
     "cached": "g, which priced uses, changed",
     "dispatched": "which priced uses, changed",
     "function_attribute": "the attribute row.rate of priced changed: 1 -> 2",
@@ -23,7 +23,7 @@ CHANGED = {
     "column_of_udf": "the Python function f in the plan of priced changed",
     "attribute_around": "the attribute R._rate_ of priced changed: 1 -> 2",
     "metaclass": "M.rate, which priced uses, changed",
-    "environment_used": "the environment variable CORPUS_RATE, which priced asks for, changed: 1 -> 2",
+    "environment_used": "the environment variable CORPUS_RATE, which priced asks for, changed",
     "path_below": "the constant TABLE of priced changed",
     "column_of_rand": "the seeds changed: rand 1 -> rand 2",
     "large_seed": "the seeds changed: rand -12345678901234561 -> rand -12345678901234562",
@@ -31,6 +31,8 @@ CHANGED = {
     "frame_sample": "the seeds changed: sample 41 -> sample 42",
     "frame_attribute": "the attribute row.rate of priced changed: 1 -> 2",
 }
+# What a function of a package holds beside functions is a part of an added kind: runs of earlier releases lack it.
+PARTS = {"cached": "priced.attribute:helper g"}
 SAME = """
     environment_whole environment_in_script environment_copied folder folder_in_script folder_of_frame folder_by_path
     folder_above folder_as_url streams locks context weak sets_in_script drawn_seeds drawn_by_spark drawn_sample_by
@@ -54,7 +56,7 @@ def test_the_same_code_is_the_same_and_changed_code_is_not(
     if name in CHANGED:
         write(tmp_path / "three" / "project", "2", [program])
         after = told(program, tmp_path / "three" / "project", rows(spark))
-        assert any(part.startswith(program.part) for part in changed_parts(first, after))
+        assert any(part.startswith(PARTS.get(name, program.part)) for part in changed_parts(first, after))
         assert any(CHANGED[name] in one for one in describe_change(first, after)), describe_change(first, after)
 
 

@@ -18,7 +18,7 @@ from pyspark.core.broadcast import _from_id
 
 import rekindle
 from rekindle.engine.code import is_task_bound, parts
-from rekindle.engine.pickled import Made, Unreadable, read
+from rekindle.engine.pickled import VALUES_BYTES_MAX, Made, Unreadable, read
 from rekindle.engine.spark.script import Given
 
 SCRIPT = """
@@ -157,6 +157,16 @@ def test_a_broadcast_variable_counts_by_its_value_and_not_by_its_number() -> Non
     values = {1: cloudpickle.dumps({"a": 1}), 7: cloudpickle.dumps({"a": 1}), 8: cloudpickle.dumps({"a": 2})}
     text = "def look(x): return table.value[x]"
     found = [identity(made_with(text, table=shared)["look"], values) for shared in (one, two, three)]
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_the_order_in_a_set_of_a_large_broadcast_variable_does_not_count(kind: Callable[[Any], Any]) -> None:
+    filler = "x" * VALUES_BYTES_MAX
+    values = {number: cloudpickle.dumps([filler, kind(one)]) for number, one in enumerate(([0, 8], [8, 0], [0, 16]))}
+    assert values[0] != values[1], "the same set in another order"
+    text = "def look(x): return x in table.value[1]"
+    found = [identity(made_with(text, table=Shared(number))["look"], values) for number in values]
     assert found[0] == found[1] != found[2]
 
 

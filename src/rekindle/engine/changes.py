@@ -14,6 +14,8 @@ VALUE_KINDS = {
     "default": "the default of",
     "attribute": "the attribute",
 }
+# What an attribute is, if its name begins with one of these and a space: see engine/code.py.
+FOUND_LATER = frozenset({"helper", "constant", "closure", "default", "package"})
 NAMED_BY_CODE = frozenset({"code", "helper", "package", "compiled", "environment", "unjudged", *VALUE_KINDS})
 
 
@@ -43,6 +45,8 @@ def _sentence(part: str, old: str, new: str) -> str:
     match kind:
         case "code":
             return f"the code of {step} changed"
+        case "attribute" if name.partition(" ")[0] in FOUND_LATER:
+            return _sentence(f"{step}.{name.replace(' ', ':', 1)}", old, new)
         case "helper":
             return f"{name}, which {step} uses, {_happened(old, new)}"
         case "constant" | "closure" | "default" | "attribute":
@@ -56,9 +60,9 @@ def _sentence(part: str, old: str, new: str) -> str:
         case "jvm":
             return f"the Java or Scala function {name or 'without a name'} in the plan of {step} {_happened(old, new)}"
         case "compiled":
-            return f"the compiled module {name}, which {step} uses, {_happened(old, new)}"
+            return f"the file of the module {name}, which {step} uses, {_happened(old, new)}"
         case "environment":
-            return f"the environment variable {name}, which {step} asks for, {_happened(old, new)}{_values(old, new)}"
+            return f"the environment variable {name}, which {step} asks for, {_happened(old, new)}"
         case "unjudged":
             what = (new or old).partition(" ")[0]
             return f"{name} of {step} cannot be compared: it is a {what}; make it inside the function"

@@ -1,9 +1,11 @@
-"""Helpers that were compiled (C, Cython, Rust): nobody can read what they do, so the bytes of their file count."""
+"""Helpers of which the bytes of their file count: those that were compiled (C, Cython, Rust), because nobody can read
+what they do, and modules that are not loaded, because looking must not run them."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.machinery
+import importlib.util
 import sys
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,24 @@ def compiled_module(name: str) -> str:
     """The hash of the file of a compiled module of the user's own; empty for any other module."""
     file = str(getattr(sys.modules.get(name), "__file__", None) or "")
     return hash_of(file) if file.endswith(SUFFIXES) and is_users_module(name) else ""
+
+
+def file_of_module(name: str) -> str:
+    """Where a module that is not loaded lies, found without importing the packages above it; empty if nowhere."""
+    path: list[str] | None = None
+    full, file = "", ""
+    for part in name.split("."):
+        full = f"{full}.{part}".lstrip(".")
+        try:
+            spec = (
+                importlib.util.find_spec(full) if path is None else importlib.machinery.PathFinder.find_spec(full, path)
+            )
+        except (ImportError, ValueError):
+            return ""
+        if spec is None:
+            return ""
+        file, path = str(spec.origin or ""), list(spec.submodule_search_locations or ())
+    return file if Path(file).is_file() else ""
 
 
 def compiled_library(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,10 @@ from functools import cache
 from pathlib import PurePath
 from types import FunctionType
 
-LIBRARIES = tuple(f"{sysconfig.get_paths()[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+LIBRARIES = (
+    *(f"{sysconfig.get_paths()[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    f"{PurePath(os.__file__).parent}/",
+)
 FOLDERS = frozenset({"site-packages", "dist-packages"})
 RUNS_STEPS = frozenset({"rekindle", "pyspark", "py4j"})
 
@@ -31,8 +35,11 @@ def is_users_function(function: FunctionType) -> bool:
 
 def is_users_module(name: str) -> bool:
     top = top_of(name)
-    if top in RUNS_STEPS or top in sys.stdlib_module_names:
+    if top in RUNS_STEPS:
         return False
+    if top in sys.stdlib_module_names:  # The user may have one of the same name: where it lies tells.
+        file = getattr(sys.modules.get(name), "__file__", None)
+        return bool(file) and is_users_file(str(file))
     path = _file_of(name)
     return path is None or is_users_file(path)
 

@@ -14,6 +14,7 @@ package made on the fly is `Made` with all that it holds: the user's function ma
 
 from __future__ import annotations
 
+import pickle
 import pickletools
 import sys
 import types
@@ -32,6 +33,8 @@ SAYS_NOTHING = frozenset(
 )
 NAMED = "what this process has under a name"
 VALUES_BYTES_MAX = 1_000_000
+
+SET_CODES = (pickle.EMPTY_SET, pickle.FROZENSET)
 
 MARK = object()
 LITERALS = frozenset(
@@ -309,11 +312,11 @@ class _Reader:
             setattr(to, name, own[name])
 
     def _broadcast(self, number: int) -> Made:
-        """A broadcast variable counts by its value, and a large one by its bytes: its number is another one in each
-        application."""
+        """A broadcast variable counts by its value, and a large one by its bytes, if these are equal in every process:
+        its number is another one in each application."""
         packed = self._broadcasts[number]
-        value = packed if len(packed) > VALUES_BYTES_MAX else _Reader(self._broadcasts).read(packed)
-        found = Made("broadcast", value)
+        is_by_bytes = len(packed) > VALUES_BYTES_MAX and not _has_sets(packed)
+        found = Made("broadcast", packed if is_by_bytes else _Reader(self._broadcasts).read(packed))
         self.numbers[id(found)] = number
         return found
 
@@ -342,6 +345,13 @@ ACTS: dict[str, Callable[[_Reader], None]] = {
     "NEWOBJ_EX": _Reader._new_with_names,
     "BUILD": _Reader._build,
 }
+
+
+def _has_sets(packed: bytes) -> bool:
+    """Do the bytes make a set? What is in it stands there in an order that is another one in each process."""
+    if not any(code in packed for code in SET_CODES):
+        return False
+    return any(opcode.code.encode("latin-1") in SET_CODES for opcode, _, _ in pickletools.genops(packed))
 
 
 def _named(module: str, name: str) -> Any:

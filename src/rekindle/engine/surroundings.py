@@ -11,17 +11,20 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
 from rekindle.engine.installed import RUNS_STEPS, is_users_file, top_of
+from rekindle.engine.pickled import Made
 
 FOLDERS_ABOVE = 2
 PARTS_MIN = 2  # The root and what lies in it directly are no folder of a project.
 FILE_URL = re.compile(r"file:(//)?(?=/)")
-VARIABLE = re.compile(r"[A-Za-z_]\w*")
+VARIABLE = re.compile(r"_*[A-Za-z]\w*")
+# Another one in every shell: they count only where the environment is asked for them at that place.
+OF_THE_SHELL = frozenset({"SHLVL", "PWD", "OLDPWD"})
 ASKS_ENVIRONMENT = frozenset({"environ", "getenv"})
 SHARE_OF_ENVIRONMENT = 0.9
 VARIABLES_MIN = 5
@@ -76,14 +79,15 @@ class Folders:
         return self._loaded
 
 
-def environment(names: Iterable[str]) -> dict[str, str]:
-    """The variables that are set, of those that may be asked for."""
-    return {name: os.environ[name] for name in names if VARIABLE.fullmatch(name) and name in os.environ}
+def environment(names: Iterable[str], asked: Collection[str]) -> dict[str, str]:
+    """The variables that are set, of those that may be asked for and those that are asked for directly."""
+    wanted = (name for name in names if VARIABLE.fullmatch(name) and (name not in OF_THE_SHELL or name in asked))
+    return {name: os.environ[name] for name in wanted if name in os.environ}
 
 
 def is_environment(value: Any) -> bool:
     """The environment of the process, or a copy of all of it, as it is or as it was packed."""
-    if isinstance(value, type(os.environ)) or getattr(value, "maker", None) is type(os.environ):
+    if type(value) is type(os.environ) or (type(value) is Made and value.maker is type(os.environ)):
         return True
     return type(value) is dict and _is_copy(value)
 
@@ -91,7 +95,8 @@ def is_environment(value: Any) -> bool:
 def _is_copy(value: Mapping[Any, Any]) -> bool:
     if len(value) < VARIABLES_MIN or len(value) < SHARE_OF_ENVIRONMENT * len(os.environ):
         return False
-    same = sum(isinstance(name, str) and os.environ.get(name) == held for name, held in value.items())
+    texts = ((name, held) for name, held in value.items() if type(name) is str and type(held) is str)
+    same = sum(os.environ.get(name) == held for name, held in texts)
     return bool(same >= SHARE_OF_ENVIRONMENT * len(value))
 
 

@@ -3,15 +3,16 @@ that nobody knows.
 
 What can be taken apart can be judged: containers by what they hold, other objects by the class and the state from which
 a copy would be made. Functions, classes and modules are handed to `label`, which answers with a name and looks into
-them itself. Objects that belong to Spark count by their class, because the plan shows what they do; loggers, locks and
-streams too, because they change no row, and what holds its content weakly, because no row can rely on it. What cannot
-be taken apart (a connection, a generator) is `Unjudged`.
+them itself. Frames, columns, sessions and objects of the JVM count by their class, because the plan shows what they do;
+loggers, locks and streams too, because they change no row, and what holds its content weakly, because no row can rely
+on it. What cannot be taken apart (a connection, a generator), or not to an end in sensible time, is `Unjudged`.
 """
 
 from __future__ import annotations
 
 import copyreg
 import functools
+import inspect
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -32,6 +33,10 @@ CHANGE_NO_ROW = frozenset(
 )
 OPEN_FILES = (io.TextIOWrapper, io.BufferedIOBase, io.RawIOBase)
 IN_MEMORY = (io.StringIO, io.BytesIO)
+# Of PySpark, what the plan shows, and what changes no row.
+SHOWN_BY_PLAN = frozenset("Column DataFrame SparkSession SparkContext WindowSpec Observation PySparkLogger".split())
+LONG_CHARACTERS = 200
+AGAIN_CHARACTERS_MAX = 10_000_000
 Code = FunctionType | type | ModuleType
 
 
@@ -47,12 +52,17 @@ class Text:
         label: Callable[[Code], str],
         placed: Callable[[str], str] = lambda text: text,
         met: Callable[[str], None] = lambda module: None,
+        is_told: Callable[[Any], bool] = lambda value: True,
     ) -> None:
-        """`placed` tells a path without the machine's part of it; `met` hears the module of whatever is not Python."""
+        """`placed` tells a path without the machine's part of it; `met` hears the module of whatever is not Python;
+        `is_told` says whether a value of PySpark's, such as a vector, is taken apart or stands as its class."""
         self._label = label
         self._placed = placed
         self._met = met
+        self._is_told = is_told
         self._open: list[int] = []
+        self._long: dict[int, tuple[Any, int]] = {}
+        self._again = 0
 
     def of(self, value: Any) -> str:
         """The text of a value. Raises `Unjudged`."""
@@ -60,17 +70,30 @@ class Text:
             return repr(self._placed(value))
         if type(value) in PLAIN:
             return repr(value)
-        if isinstance(value, CODE):
-            return self._label(value)
         if id(value) in self._open:
             return f"itself {self._open.index(id(value))}"
+        self._count(value)
         self._open.append(id(value))
         try:
-            return self._taken_apart(value)
-        except RecursionError:
+            text = self._label(value) if is_a(value, CODE) else self._taken_apart(value)
+            if len(text) > LONG_CHARACTERS:
+                self._long[id(value)] = value, len(text)
+            return text
+        except Unjudged:
+            raise
+        except Exception:  # Code of the user's may run where a value is looked at, and may raise anything.
             raise Unjudged(class_of(value)) from None
         finally:
             self._open.pop()
+
+    def _count(self, value: Any) -> None:
+        """What is held by many is told by each of them: where they hold each other, that has no end."""
+        if not self._open:
+            self._long, self._again = {}, 0
+        if id(value) in self._long:
+            self._again += self._long[id(value)][1]
+        if self._again > AGAIN_CHARACTERS_MAX:
+            raise Unjudged(class_of(value))
 
     def _taken_apart(self, value: Any) -> str:
         if is_environment(value):
@@ -122,7 +145,7 @@ class Text:
             return name
         if name == "functools._lru_cache_wrapper":
             return self._many(name, (value.__wrapped__,))
-        wrapped = getattr(value, "__wrapped__", None)
+        wrapped = probed(value, "__wrapped__")
         try:
             return self._many(self._label(type(value)), _state(value))
         except Unjudged:
@@ -140,11 +163,29 @@ class Text:
         if name.endswith("broadcast.Broadcast"):
             return self._many(name, (value.value,))
         function = vars(value).get("func") if hasattr(value, "__dict__") else None
-        return name if function is None else self._many(name, (function,))
+        if function is not None:
+            return self._many(name, (function,))
+        is_shown = name.startswith("py4j.") or any(base.__name__ in SHOWN_BY_PLAN for base in type(value).__mro__)
+        return name if is_shown or not self._is_told(value) else self._many(name, _state(value))
 
 
 def class_of(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    """The class by its full name, asked of `type` itself: a metaclass may answer with anything."""
+    module, name = (type.__dict__[one].__get__(type(value)) for one in ("__module__", "__qualname__"))
+    return f"{module if isinstance(module, str) else '?'}.{name}"
+
+
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """`isinstance` of something that may raise when it is asked for its class."""
+    try:
+        return isinstance(value, kinds)
+    except Exception:
+        return False
+
+
+def probed(value: Any, name: str) -> Any:
+    """What stands under a name, or None: without running code of the user's, such as `__getattr__`."""
+    return inspect.getattr_static(value, name, None)
 
 
 def _state(value: Any) -> Iterator[Any]:
