@@ -19,6 +19,7 @@ from pyspark.sql.types import LongType
 from rekindle.engine.changes import describe_change
 from rekindle.engine.spark.identity import Kept, Member, fingerprint, plan_shape
 from rekindle.engine.spark.session import clone
+from rekindle.master.opening import ADDED, changed_parts, part_kind
 
 FACTOR = 2
 
@@ -86,6 +87,11 @@ ROWS: dict[str, tuple[Change, str, str]] = {
         "other.code",
         "the code of other changed",
     ),
+    "metadata": (
+        lambda s, f: kept(source(s, f).withMetadata("s", {"unit": "cent"})),
+        "attribute:metadata",
+        "the metadata of columns is new",
+    ),
     "time zone": (
         _setting("spark.sql.session.timeZone", "Europe/Berlin"),
         "spark.sql.session.timeZone",
@@ -110,6 +116,19 @@ def test_each_change_is_seen_and_named(spark: SparkSession, folder: Path, name: 
     assert part in differing
     assert part == "clean.code" or differing <= {part, "plan"}, differing
     assert any(sentence in said for said in describe_change(before, after)), describe_change(before, after)
+
+
+def test_changed_metadata_of_a_column_is_seen(spark: SparkSession, folder: Path) -> None:
+    """Equal plans but for what is said about a column; a run of an earlier release is not computed again for it."""
+    frame = source(spark, folder)
+    one, again, other, moved = (
+        fingerprint(kept(frame.withMetadata(column, {"unit": unit})), "clean")
+        for column, unit in (("s", "cent"), ("s", "cent"), ("s", "euro"), ("id", "cent"))
+    )
+    assert describe_change(one, again) == []
+    assert describe_change(one, other) == ["the metadata of columns changed"]
+    assert "attribute:metadata" in changed_parts(one, moved)
+    assert part_kind("attribute:metadata") in ADDED
 
 
 def test_a_global_of_a_udf_is_seen(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.SQLFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -36,6 +37,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 
 import scala.Product;
 import scala.collection.Iterator;
@@ -60,6 +62,9 @@ public final class PlanShape {
   /** Seeds, and names that were masked and that Spark did not make up. */
   final Seeds seeds = new Seeds();
   final ChosenNames names = new ChosenNames();
+  /** What is said about columns, with its place in the plan. */
+  final List<String> metadata = new ArrayList<>();
+  private int columns = 0;
   private String called = "";
 
   PlanShape() {}
@@ -98,7 +103,10 @@ public final class PlanShape {
     } else if (value instanceof PythonFunction function) {
       functions.add(Map.entry(called, function));
       out.append('_');
-    } else if (value instanceof QueryContext || value instanceof Metadata) {
+    } else if (value instanceof Metadata about) {
+      met(about);
+      out.append('_');
+    } else if (value instanceof QueryContext) {
       out.append('_');
     } else if (value instanceof String text) {
       names.met(text, masked(text));
@@ -139,6 +147,15 @@ public final class PlanShape {
     }
   }
 
+  /** By its place, so that two columns that changed it between them are seen; without the numbers that Spark gives to frames while it runs. */
+  private void met(Metadata about) {
+    columns++;
+    String said = new MetadataBuilder().withMetadata(about).remove("__dataset_id").remove("__col_position").build().json();
+    if (!said.equals("{}")) {
+      metadata.add(columns + " " + said);
+    }
+  }
+
   /** Values whose text says all: strings, decimals, intervals, arrays and maps as the driver makes them, names, enumerations. */
   private static boolean isText(Object value) {
     String from = value.getClass().getName();
@@ -166,6 +183,9 @@ public final class PlanShape {
       called = jvm.udfName().isDefined() ? jvm.udfName().get() : "";
     }
     seeds.look(product);
+    if (product instanceof Alias alias && alias.explicitMetadata().isDefined()) {
+      met(alias.explicitMetadata().get());
+    }
     if (JvmCode.isFunction(product)) {
       compiled.add(Map.entry(called, product));
     }

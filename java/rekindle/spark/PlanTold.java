@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 public final class PlanTold {
   private PlanTold() {}
 
-  /** Shape; seeds that were written; seeds that may have been drawn; chosen names; functions of the JVM; functions of Python. */
+  /** Shape; seeds that were written; seeds that may have been drawn; chosen names; metadata of columns; functions of the JVM; functions of Python. */
   public static byte[] of(LogicalPlan plan) throws IOException {
     PlanShape shape = new PlanShape();
     StringBuilder text = new StringBuilder();
@@ -29,6 +29,7 @@ public final class PlanTold {
     texts(out, shape.seeds.written);
     texts(out, shape.seeds.unsure);
     texts(out, shape.names.chosen(shape.seeds.drawn));
+    texts(out, shape.metadata);
     out.writeInt(2 * shape.compiled.size());
     for (Map.Entry<String, Object> one : shape.compiled) {
       text(out, one.getKey());

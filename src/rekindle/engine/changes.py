@@ -78,6 +78,8 @@ def _of_the_group(part: str, old: str, new: str) -> str:
             return f"{part}: {old or 'unknown'} -> {new or 'unknown'}"
         case "seeds":
             return f"the seeds changed: {old or 'none'} -> {new or 'none'}"
+        case "attribute:metadata":
+            return f"the metadata of columns {_happened(old, new)}"
         case "names":
             return "the names of columns or tables changed"
         case _:

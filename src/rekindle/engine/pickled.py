@@ -14,7 +14,6 @@ package made on the fly is `Made` with all that it holds: the user's function ma
 
 from __future__ import annotations
 
-import pickle
 import pickletools
 import sys
 import types
@@ -34,7 +33,7 @@ SAYS_NOTHING = frozenset(
 NAMED = "what this process has under a name"
 VALUES_BYTES_MAX = 1_000_000
 
-SET_CODES = (pickle.EMPTY_SET, pickle.FROZENSET)
+SET_CODES = {"EMPTY_SET": b"\x8f", "FROZENSET": b"\x91"}
 
 MARK = object()
 LITERALS = frozenset(
@@ -349,9 +348,9 @@ ACTS: dict[str, Callable[[_Reader], None]] = {
 
 def _has_sets(packed: bytes) -> bool:
     """Do the bytes make a set? What is in it stands there in an order that is another one in each process."""
-    if not any(code in packed for code in SET_CODES):
+    if not any(code in packed for code in SET_CODES.values()):
         return False
-    return any(opcode.code.encode("latin-1") in SET_CODES for opcode, _, _ in pickletools.genops(packed))
+    return any(opcode.name in SET_CODES for opcode, _, _ in pickletools.genops(packed))
 
 
 def _named(module: str, name: str) -> Any:

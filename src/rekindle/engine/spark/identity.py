@@ -5,6 +5,7 @@
 | `plan` | the analysed plan: operators, expressions, columns, rows that stand in it; no ids, seeds or files |
 | `seeds` | those in it that somebody wrote; of a frame that was made elsewhere also those that may have been drawn |
 | `names` | names in it that look as if Spark had made them up, and that somebody chose |
+| `attribute:metadata` | what is said about columns: models read the meaning of a column from it |
 | `layout` | keys and number of partitions; `splits` where the cut of a scan numbers them |
 | `input` | what is read from outside, pinned (see sources.py) |
 | `spark.…` | each setting that changes values and is not at its default; the session's time zone always |
@@ -151,6 +152,8 @@ def _beside_the_shape(plan: Told, group: Kept, name: str) -> dict[str, str]:
         found["seeds"] = seeds if len(seeds) <= PLAIN_CHARACTERS_MAX else hashed(seeds)
     if plan.names:
         found["names"] = hashed("\0".join(plan.names))
+    if plan.metadata:
+        found["attribute:metadata"] = hashed("\0".join(plan.metadata))
     compiled: dict[str, str] = {}
     for called, code in plan.compiled:
         compiled[called] = compiled.get(called, "") + code

@@ -1,5 +1,5 @@
-"""What a plan holds beside its shape, asked for in one call: seeds, names, functions of the JVM, and Python functions
-as PySpark packed them for the workers. The Python functions are read and never run (engine/pickled.py)."""
+"""What a plan holds beside its shape, asked for in one call: seeds, names, metadata, functions of the JVM, and Python
+functions as PySpark packed them for the workers. The Python functions are read and never run (engine/pickled.py)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Told:
     seeds: tuple[str, ...]
     unsure: tuple[str, ...]
     names: tuple[str, ...]
+    metadata: tuple[str, ...]
     compiled: tuple[tuple[str, str], ...]
     commands: tuple[Command, ...]
 
@@ -74,13 +75,14 @@ def told(frame: DataFrame) -> Told:
     java = jvm(frame.sparkSession).rekindle.spark
     lists = list(_lists(bytes(java.PlanTold.of(frame._jdf.queryExecution().analyzed()))))
     (shape,), *others, commands = lists
-    seeds, unsure, names, compiled = (tuple(one.decode() for one in many) for many in others)
+    seeds, unsure, names, metadata, compiled = (tuple(one.decode() for one in many) for many in others)
     triples = zip(commands[::3], commands[1::3], commands[2::3], strict=True)
     return Told(
         shape.decode(),
         seeds,
         unsure,
         names,
+        metadata,
         tuple(zip(compiled[::2], compiled[1::2], strict=True)),
         tuple(Command(name.decode(), packed, _broadcasts(lines.decode())) for name, packed, lines in triples),
     )
