@@ -113,7 +113,12 @@ def test_letting_go_twice_or_what_never_was_is_harmless(spark: SparkSession, tmp
 
 
 def test_the_folders_of_an_application_are_marked_and_living(spark: SparkSession) -> None:
-    found = find(local_folder(spark))
+    """A JVM that ran an application before this one keeps its temporary files where that one had them."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    utils = getattr(spark.sparkContext._jvm, "org.apache.spark.util.Utils$").__getattr__("MODULE$")
+    temporary = {Path(root) for root in utils.getOrCreateLocalRootDirs(conf)}
+    found = [one for root in {local_folder(spark)} | {path.parent for path in temporary} for one in find(root)]
     ours = [one for one in found if one.application == spark.sparkContext.applicationId]
+    assert {one.path for one in ours} == {*temporary, *local_folder(spark).glob("blockmgr-*")}
     assert {one.path.name.split("-")[0] for one in ours} == {"blockmgr", "spark"}
     assert {one.whose for one in ours} == {Whose.LIVING}
