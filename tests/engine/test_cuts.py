@@ -294,7 +294,11 @@ def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
     ("steps", "options", "said"),
     [
         ([called_python, named_files], {"result": "blocking"}, "asks for the names of the files"),
-        ([ranked_by_hidden, top], {"result": "blocking"}, "observes the order of its rows"),
+        (
+            [lambda orders: called_python(ranked_by_hidden(orders)), top],
+            {"result": "blocking"},
+            "observes the order of",
+        ),
         ([with_interval, uses_interval], {"partition_by": "k"}, "no file can hold a calendar interval: column i"),
         ([joined], {}, "several columns of one name (k, k)"),
     ],
@@ -306,6 +310,43 @@ def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
     with pytest.raises(GraphRefused, match=r"test_cuts\.py:\d+") as caught:
         ours(spark, lake, tmp_path, steps, **options)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([lambda orders: orders.where("k < 25"), named_files], "step1 asks for the names of the files"),
+        ([ranked_by_hidden, top], "step1 observes the order of its rows"),
+        (
+            [lambda orders: orders.where("k < 25"), lambda rows: rows.select("*"), named_files],
+            "step2 asks for the names",
+        ),
+    ],
+    ids=["names of files", "hidden order", "through a pipelined step"],
+)
+def test_what_was_asked_to_be_kept_is_kept_and_computed_once_more_in_a_reader_that_could_tell(
+    spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], said: str
+) -> None:
+    told = why(spark, lake, tmp_path, steps, result="blocking")
+    assert told["step0"].startswith("kept: result='blocking'; step1 computes it once more: ")
+    assert said in told["step0"]
+    for _ in range(2):
+        assert sorted(ours(spark, lake, tmp_path, steps, result="blocking")) == sorted(bare(spark, lake, steps))
+
+
+def test_a_reader_that_cannot_tell_reads_what_was_kept(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    pipeline = pipeline_of(lake, tmp_path / "out", [ranked_by_hidden, top], result="blocking")
+    pipeline.add_step(lambda rows: rows.groupBy("k").count(), inputs=["step0"], name="counted")
+    plan = pipeline.plan(spark, str(tmp_path / "runs"))
+    assert {stage.step: stage.into for stage in plan.stages if stage.into} == {
+        "orders": ("step0", "step1"),
+        "final": ("step1",),
+    }
+    found = pipeline.run(spark, str(tmp_path / "runs"), options=rk.RunOptions(sweep=None))
+    assert {name: bool(step.computed) for name, step in found.steps.items()} == {
+        "step0": True, "step1": True, "counted": True,
+    }  # fmt: skip
+    assert rk.read_newest(spark, str(tmp_path / "out")).count() == 10
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,20 @@ def test_a_random_step_that_one_plan_reaches_in_two_ways_is_promoted() -> None:
     assert members_of("end", steps, found) == ("a", "b", "end")
 
 
+def test_a_kept_step_that_a_reader_computes_once_more_brings_what_is_below_it() -> None:
+    steps = (step("source"), step("middle", "source", result="blocking"), step("names", "middle"), step("end", "names"))
+    looks = {one.name: PLAIN for one in steps}
+    copies = {("names", "middle"): "it asks for the names of files"}
+    found = decide(check(steps), looks, copies)
+    assert found["middle"] == Decision(Fate.KEPT, "result='blocking'")
+    assert found["source"].why == "pipelined into middle and end, computed in each: determinate and pinned"
+    assert members_of("middle", steps, found, copies) == ("source", "middle")
+    assert members_of("end", steps, found, copies) == ("source", "middle", "names", "end")
+    assert members_of("end", steps, found) == ("names", "end")
+    found = decide(check(steps), looks | {"source": BROADCAST}, copies)
+    assert found["source"].why == "promoted: middle and end read it and it is not narrow; it is computed once"
+
+
 @pytest.mark.parametrize(
     ("look", "fate", "why"),
     [

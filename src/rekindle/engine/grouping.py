@@ -8,7 +8,8 @@ A pipelined step is computed once for each place that reads it. That is allowed 
 is not, two readers would see two versions, or pay twice: it is promoted to a kept one, and says why.
 
 A step that a cut would change for its reader is not kept, whatever it costs to lose it (see spark/cuts.py): it is
-pipelined, and says why. If its readers could then see two versions of it, the pipeline is refused.
+pipelined, and says why. If its readers could then see two versions of it, the pipeline is refused. If the user asked
+for it to be kept, it is, and the reader that would see something else computes it once more (`Copies`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from rekindle.engine.check import AUTO, BLOCKING, IN_BLOCKS, PIPELINED
 from rekindle.engine.declared import Declared, Role
@@ -59,9 +61,12 @@ class Decision:
 
 
 Decisions = dict[str, Decision]
+# Which readers compute a kept step once more, and why: (reader, step).
+Copies = Mapping[tuple[str, str], str]
+NO_COPIES: Copies = MappingProxyType({})
 
 
-def decide(ordered: Sequence[Declared], looks: Mapping[str, Look]) -> Decisions:
+def decide(ordered: Sequence[Declared], looks: Mapping[str, Look], copies: Copies = NO_COPIES) -> Decisions:
     """The fate of every step; `ordered` has producers first."""
     decisions = {one.name: alone(one, looks[one.name], _readers(one, ordered)) for one in ordered}
     steps = {one.name: one for one in ordered}
@@ -70,7 +75,7 @@ def decide(ordered: Sequence[Declared], looks: Mapping[str, Look]) -> Decisions:
             _publish_in_place(one, steps, looks[one.name], decisions)
     roots: dict[str, list[str]] = {}
     for one in reversed(ordered):
-        roots[one.name] = _places(one, ordered, roots, decisions)
+        roots[one.name] = _places(one, ordered, roots, decisions, copies)
         if decisions[one.name].fate is Fate.FUSED:
             decisions[one.name] = _among_readers(one, looks[one.name], roots[one.name])
     return decisions
@@ -86,13 +91,16 @@ def alone(one: Declared, look: Look, readers: Sequence[str]) -> Decision:
     return Decision(Fate.KEPT, reason) if reason else Decision(Fate.FUSED, "")
 
 
-def members_of(root: str, ordered: Sequence[Declared], decisions: Mapping[str, Decision]) -> tuple[str, ...]:
+def members_of(
+    root: str, ordered: Sequence[Declared], decisions: Mapping[str, Decision], copies: Copies = NO_COPIES
+) -> tuple[str, ...]:
     """The steps that are computed as one Spark plan with a kept one, producers first, itself last."""
     steps = {one.name: one for one in ordered}
     found, todo = {root}, [root]
     while todo:
-        for name in steps[todo.pop()].inputs:
-            if decisions[name].fate is Fate.FUSED and name not in found:
+        reader = todo.pop()
+        for name in steps[reader].inputs:
+            if (decisions[name].fate is Fate.FUSED or (reader, name) in copies) and name not in found:
                 found.add(name)
                 todo.append(name)
     return tuple(one.name for one in ordered if one.name in found)
@@ -143,7 +151,11 @@ def _readers(one: Declared, ordered: Sequence[Declared]) -> list[str]:
 
 
 def _places(
-    one: Declared, ordered: Sequence[Declared], roots: Mapping[str, list[str]], decisions: Decisions
+    one: Declared,
+    ordered: Sequence[Declared],
+    roots: Mapping[str, list[str]],
+    decisions: Decisions,
+    copies: Copies,
 ) -> list[str]:
     """The kept steps in whose plans it is computed: one more than once if it is reached in two ways."""
     found: list[str] = []
@@ -151,6 +163,8 @@ def _places(
         match decisions[reader].fate:
             case Fate.KEPT:
                 found.append(reader)
+                for above in (above for above, copied in copies if copied == reader):
+                    found += [above] if decisions[above].fate is Fate.KEPT else roots[above]
             case Fate.FUSED:
                 found += roots[reader]
             case Fate.PUBLISHES | Fate.LEFT_OUT:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
-from rekindle.engine.grouping import Fate, Look, alone, decide, members_of
+from rekindle.engine.grouping import NO_COPIES, Copies, Fate, Look, alone, decide, members_of
 from rekindle.engine.near import did_you_mean
 from rekindle.engine.signature import line_of
 from rekindle.engine.spark import cuts, plans, results
@@ -47,13 +47,15 @@ Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
-    itself last. `why` tells what became of every declared step. `sinks` are the kept steps that are published,
+    itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
+    they are computed. `sinks` are the kept steps that are published,
     `targets` says in words which sink each is and where it goes, `named` gives the kept step of a sink. `settings` are
     those it was compiled with, the number of partitions among them."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
     why: dict[str, str]
+    repeatable: frozenset[str]
     sinks: dict[str, Target]
     targets: dict[str, str]
     named: dict[str, str]
@@ -67,9 +69,11 @@ def compile_pipeline(
     constants: Known,
     settings: Mapping[str, str] | None = None,
     given_up: Mapping[str, str] | None = None,
+    copies: Copies = NO_COPIES,
 ) -> Compiled:
     """`declared` is checked, producers first. Starts no Spark job, except what is needed to read schemas. `given_up`
-    are steps that may not be kept, with the reason: a reader would see something else."""
+    are steps that may not be kept, with the reason: a reader would see something else. `copies` are those that have to
+    be kept all the same."""
     session = clone(group_session(spark, settings or {}), DESCRIBING)
     sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
     pins = {name: pin(frame) for name, frame in sources.items()}
@@ -77,12 +81,12 @@ def compile_pipeline(
     is_set = SHUFFLE_PARTITIONS in (settings or {})
     partitions = usual if is_set else partitions_for(list(pins.values()), usual)
     session.conf.set(SHUFFLE_PARTITIONS, str(partitions))
-    read = _Read(sources, pins, given_up or {})
+    read = _Read(sources, pins, given_up or {}, copies)
     looks = _look_at_all(session, declared, parameters, constants, read, partitions)
-    decisions = decide(declared, looks)
+    decisions = decide(declared, looks, copies)
     steps = {one.name: one for one in declared}
     kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
-    members = {one.name: members_of(one.name, declared, decisions) for one in kept}
+    members = {one.name: members_of(one.name, declared, decisions, copies) for one in kept}
     build = _Built(sources, parameters, constants)
     published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
     groups = {
@@ -93,11 +97,14 @@ def compile_pipeline(
         for one in kept
     }
     why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
+    for (reader, name), reason in copies.items():
+        why[name] += f"; {reader} computes it once more: {reason}"
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
     return Compiled(
         groups,
         members,
         why,
+        frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
         {step: one.target for step, one in published.items() if one.target is not None},
         {step: one.destination for step, one in published.items()},
         {one.name: step for step, one in published.items()},
@@ -123,22 +130,26 @@ def _look_at_all(
 ) -> dict[str, Look]:
     """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
     frames: dict[str, DataFrame] = {}
+    plain: dict[str, DataFrame] = {}
     looks: dict[str, Look] = {}
     fused: set[str] = set()
     views = _Views(session)
     for one in declared:
+        copied = {name for name in one.inputs if (one.name, name) in read.copies}
+        inputs = {name: plain[name] if name in copied else frames[name] for name in one.inputs}
         frame = read.sources.get(one.name)
         if frame is None:
-            frame = _built(one, session, frames, parameters, constants)
-            views.check(one, frame, [frames[name] for name in one.inputs])
-        below = [looks[name] for name in one.inputs if name in fused]
+            frame = _built(one, session, inputs, parameters, constants)
+            views.check(one, frame, list(inputs.values()))
+        below = [looks[name] for name in one.inputs if name in fused | copied]
         readers = [other.name for other in declared if one.name in other.inputs]
         stored = cuts.storable(frame, is_published=one.role is Role.SINK)
         looks[one.name] = look = replace(
             _look(one, stored, below, read.pins.get(one.name)),
             not_kept=_why_not_kept(one, frame, readers, read.given_up),
-            is_input_itself=len(one.inputs) == 1 and frame is frames[one.inputs[0]],
+            is_input_itself=len(one.inputs) == 1 and frame is inputs[one.inputs[0]],
         )
+        plain[one.name] = frame
         if alone(one, look, readers).fate is Fate.FUSED:
             fused.add(one.name)
         else:
@@ -298,11 +309,12 @@ def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Deter
 @dataclass(frozen=True, slots=True)
 class _Read:
     """The sources as they were read: once, so that every group reads the same files. And what each read. `given_up` are
-    steps that may not be kept."""
+    steps that may not be kept, `copies` those that a reader computes once more."""
 
     sources: Mapping[str, DataFrame]
     pins: Mapping[str, Pin]
     given_up: Mapping[str, str]
+    copies: Copies
 
 
 @dataclass(frozen=True, slots=True)

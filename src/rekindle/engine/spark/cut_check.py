@@ -2,8 +2,9 @@
 
 A pipeline is compiled, and each group is planned over stand-ins of the kept steps that it reads. Where a group observes
 what a cut cannot keep, the cut is given up: the step is pipelined into its reader, and everything is compiled again. A
-step that the user asked to keep is not given up: the pipeline is refused with the reader's line. So is a step that gets
-the rows of another one through a view or a variable: after a resume they would be those of a stand-in.
+step that the user asked to keep is kept, and that reader computes it once more; where it could give other rows then,
+the pipeline is refused with the reader's line. So is a step that gets the rows of another one through a view or a
+variable: after a resume they would be those of a stand-in.
 """
 
 from __future__ import annotations
@@ -24,16 +25,29 @@ def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, 
     """The groups of a pipeline and their graph. Starts no Spark job, except what is needed to read schemas."""
     steps = {one.name: one for one in wanted.steps}
     given_up: dict[str, str] = {}
+    copies: dict[tuple[str, str], str] = {}
     while True:
-        compiled = compile_pipeline(spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up)
+        compiled = compile_pipeline(
+            spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up, copies
+        )
         analysis = analyse(spark, compiled.groups, compiled.settings)
-        more = dict(_to_give_up(analysis, compiled, steps))
-        if not more:
+        found = list(_observed_too_much(analysis, compiled, steps))
+        if not found:
             return compiled, analysis
-        given_up |= more
+        for reader, kept, why in found:
+            if not is_asked_for(steps[kept]):
+                given_up[kept] = why
+            elif kept in compiled.repeatable and not steps[kept].is_eager:
+                inside = (name for name in compiled.members[reader] if kept in steps[name].inputs)
+                copies |= {(name, kept): why for name in inside}
+            else:
+                raise _refused(steps[reader], steps[kept], why)
 
 
-def _to_give_up(analysis: Analysis, compiled: Compiled, steps: Mapping[str, Declared]) -> Iterator[tuple[str, str]]:
+def _observed_too_much(
+    analysis: Analysis, compiled: Compiled, steps: Mapping[str, Declared]
+) -> Iterator[tuple[str, str, str]]:
+    """Reader, kept step, and why the reader would see something else than without the cut."""
     for name, found in analysis.observed.items():
         reader = steps[name]
         for one in found:
@@ -41,10 +55,8 @@ def _to_give_up(analysis: Analysis, compiled: Compiled, steps: Mapping[str, Decl
                 raise _hidden(reader, one.step, compiled.members[name])
             is_keyed = bool(analysis.held[one.step].layout.keys)
             why = _why(one, str(analysis.groups[one.step].outline.lost(is_keyed)), reader)
-            if why and is_asked_for(steps[one.step]):
-                raise _refused(reader, steps[one.step], why)
             if why:
-                yield one.step, why
+                yield name, one.step, why
 
 
 def _why(one: Observation, lost: str, reader: Declared) -> str:
@@ -58,11 +70,13 @@ def _why(one: Observation, lost: str, reader: Declared) -> str:
 
 
 def _refused(reader: Declared, kept: Declared, why: str) -> GraphRefused:
+    again = "it is eager, and its jobs would run a second time" if kept.is_eager else "it could give other rows"
+    word = "" if kept.is_eager else f"declare {kept.name} deterministic=True if it always gives the same rows; or "
     return GraphRefused(
         f"{reader.place}: {reader.name} reads {kept.name}, which is to be kept ({kept.place}), and would see something "
-        f"else than without that: {why}",
-        hint=f"leave out what asks for {kept.name} to be kept, so that it is pipelined into {reader.name}; or do in "
-        f"{kept.name} what {reader.name} observes",
+        f"else than without that: {why}. Nor can {reader.name} compute {kept.name} once more: {again}",
+        hint=f"{word}leave out what asks for {kept.name} to be kept, so that it is pipelined into {reader.name}; or do "
+        f"in {kept.name} what {reader.name} observes",
     )
 
 

@@ -9,8 +9,9 @@
 | columns that no file can hold (calendar intervals, empty structs) | kept by fusing |
 | settings that a step sets, views and variables of another step | refused when the run is planned, with the line |
 
-A step that the user asked to keep is never fused: the run is refused with the line. The operators are read from Spark's
-analysed plan (java/KeptFrame), what a plan observes too (java/Observed): an operator that is not known observes all.
+A step that the user asked to keep is kept, and computed once more in a reader that would see something else; if it
+could give other rows then, the run is refused with the line. The operators are read from Spark's analysed plan
+(java/KeptFrame), what a plan observes too (java/Observed): an operator that is not known observes all.
 """
 
 from __future__ import annotations
