@@ -29,7 +29,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
 }
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 CONFIG = MasterConfig(backoff=BackoffSpec.of(FixedDelay(3, 50)))
 TRACE_LINES = 25
 
