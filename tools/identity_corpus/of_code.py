@@ -15,7 +15,7 @@ FUNCTIONS = [
     given(
         "method_body",
         "class P:\n    def go(self, x): return x * §\nf = udf(P().go, IntegerType())",
-        "priced.helper:P.go",
+        "priced.attribute:helper P.go",
     ),
     given(
         "callable_state",
@@ -26,19 +26,23 @@ FUNCTIONS = [
     given(
         "callable_body",
         "class P:\n    def __call__(self, x): return x * §\nf = udf(P(), IntegerType())",
-        "priced.helper:P.__call__",
+        "priced.attribute:helper P.__call__",
     ),
     given("partial_bound", "def g(r, x): return x * r\nf = udf(functools.partial(g, §), IntegerType())", "priced.udf:"),
     given(
         "partial_body",
         "def g(r, x): return x * r * §\nf = udf(functools.partial(g, 3), IntegerType())",
-        "priced.helper:g",
+        "priced.attribute:helper g",
     ),
-    given("cached", "@functools.lru_cache(None)\ndef g(x): return x * §\nf = udf(g, IntegerType())", "priced.helper:g"),
+    given(
+        "cached",
+        "@functools.lru_cache(None)\ndef g(x): return x * §\nf = udf(g, IntegerType())",
+        "priced.attribute:helper g",
+    ),
     given(
         "class_method",
         "class P:\n    @classmethod\n    def go(cls, x): return x * §\nf = udf(P.go, IntegerType())",
-        "priced.helper:P.go",
+        "priced.attribute:helper P.go",
     ),
     given(
         "pandas_function",
@@ -158,13 +162,13 @@ BY_NAME = [
     rows(
         "import_module",
         "def row(x): return importlib.import_module('helped_c').rate(x)",
-        "priced.helper:helped_c.rate",
+        "priced.compiled:helped_c",
         helpers={"helped_c.py": "def rate(x): return x * §\n"},
     ),
     rows(
         "import_by_constant",
         "NAME = 'helped_d'\ndef row(x): return importlib.import_module(NAME).rate(x)",
-        "priced.helper:helped_d.rate",
+        "priced.compiled:helped_d",
         helpers={"helped_d.py": "def rate(x): return x * §\n"},
     ),
     rows(
