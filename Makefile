@@ -4,6 +4,8 @@ PY := .venv/bin/python
 .DEFAULT_GOAL := help
 # What a campaign starts as a user would listens here and nowhere else.
 export SPARK_LOCAL_IP ?= 127.0.0.1
+# How many processes pytest uses.
+WORKERS ?= 2
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -22,11 +24,19 @@ check: ## ruff, format, mypy strict
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-test: ## all tests, on real Spark processes where they need them
-	@$(PY) -m pytest -q
+test-fast: ## the tests that start no Spark, no cluster and no S3 server, in seconds
+	@$(PY) -m pytest -q -n $(WORKERS) -m "not spark and not cluster and not s3 and not slow"
+
+test: ## all tests, on real Spark processes where they need them; prints the slowest
+	@$(PY) -m pytest -q -n $(WORKERS) --durations=20
+
+coverage: ## every branch of the pure rooms is taken by their own tests
+	@$(PY) -m pytest -q -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing \
+	  --cov=rekindle.model --cov=rekindle.failover --cov=rekindle.master --cov-report=term-missing:skip-covered \
+	  -m "not slow" --cov-fail-under=100
 
 docs: ## build the documentation; a warning is an error
 	@$(PY) -m mkdocs build --strict --quiet --site-dir site
 
-.PHONY: help install jar check test docs
+.PHONY: help install jar check test-fast test coverage docs
 -include make/*.mk

@@ -1,17 +1,32 @@
-"""Fixtures on real processes: each starts when the first test asks for it, and is ended by process."""
+"""Fixtures on real processes, and what follows from them: a test is marked by the fixtures that it asks for.
+
+Each process starts when the first test asks for it, and is ended by process. With several pytest workers each has its
+own processes; the files of `tests/cluster` stay together on one worker, and begin first, since they take longest.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
+from rekindle.engine.spark.session import attach
 from rekindle.testing.cluster import LocalCluster
 from support.s3 import S3Server
 
+TESTS = Path(__file__).parent
+TEST_JAR = TESTS / "java" / "rekindle-test.jar"
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+# What a fixture starts. A test that starts a driver by itself is marked where it stands.
+MARKS = {"spark": "spark", "warm": "spark", "crew": "spark", "cluster": "cluster", "s3": "s3"}
+APPLICATION = "tests"
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +41,70 @@ def s3() -> Iterator[S3Server]:
     """An S3 server with an empty bucket, shared by the session: tests use prefixes of their own."""
     with S3Server() as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's terminal decides how wide a page is: pytest's workers hand on that of who started them."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def no_spark() -> None:
+    """No Spark application runs in this process when the module begins."""
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """One local Spark application for all modules, with the jar attached while it runs. It ends with the process, or
+    when a module wants another one."""
+    running = SparkContext._active_spark_context
+    if running is not None and running.appName == APPLICATION:
+        return SparkSession.builder.getOrCreate()
+    if running is not None:
+        running.stop()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    folder = tmp_path_factory.mktemp("spark")
+    builder = SparkSession.builder.master("local[2,1]").appName(APPLICATION).config("spark.ui.enabled", "false")
+    for key, value in {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "3",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    attach(session)
+    session.sql(f"ADD JAR '{TEST_JAR}'")
+    return session
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark before tests are chosen by their marks; sort when others have shuffled."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        for mark in {MARKS[name] for name in names if name in MARKS}:
+            item.add_marker(mark)
+        if item.path.is_relative_to(TESTS / "cluster"):
+            item.add_marker("cluster")
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+
+
+class ByFile(LoadScopeScheduling):
+    """A worker takes whole files: what a module sets up is set up once. One worker has all that need a cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "cluster" if "/cluster/" in file else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    config.option.loadscopereorder = False  # The order is that of the collection: cluster first, else random.
+    return ByFile(config, log)

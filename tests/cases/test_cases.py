@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def warm(folder: Path) -> Iterator[tuple[SparkSession, Tables]]:
+def warm(folder: Path, no_spark: None) -> Iterator[tuple[SparkSession, Tables]]:
     spark = start_session(folder)
     yield spark, Tables(spark, folder / "tables")
     spark.stop()

@@ -124,6 +124,7 @@ def test_a_command_is_shown_as_it_goes_on_and_killed_by_its_pid(tmp_path: Path) 
     assert typed == ["python sleeper.py"]
 
 
+@pytest.mark.slow
 def test_a_command_is_waited_for_while_anything_moves_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.pages import command_lines, parse_command, run_python
-from engine.conftest import spark as spark  # The session of the engine's tests.
 
 LINES = command_lines()
 

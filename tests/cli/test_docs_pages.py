@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from cli.pages import DOCS, ROOT, Walk, blocks, run_python
-from engine.conftest import spark as spark  # The session of the engine's tests.
 from rekindle.testing.cluster import spark_home
 
 TESTS = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

@@ -19,7 +19,6 @@ import rekindle
 from api.test_run_flow import Broken
 from cli.test_run_commands import PIPELINE, Deaf, Typed
 from cli.test_run_commands import user as user  # A user without Spark.
-from engine.conftest import spark as spark  # The session of the engine's tests.
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
@@ -344,7 +343,14 @@ def a_spark_that_died(scene: Scene) -> int:
     return scene.user.types("run")
 
 
-@pytest.mark.parametrize("kind", ROWS, ids=lambda kind: f"{kind.code} {ROWS[kind].lead.__name__.replace('_', ' ')}")
+ON_SPARK = (errors.StepStartsJob, errors.InputChanged)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.spark if kind in ON_SPARK else ()) for kind in ROWS],
+    ids=lambda kind: f"{kind.code} {ROWS[kind].lead.__name__.replace('_', ' ')}",
+)
 def test_an_error_says_what_happened_and_what_to_type(
     kind: type[errors.RekindleError],
     user: Typed,

@@ -233,5 +233,6 @@ def test_the_page_about_cleaning_up_does_what_it_says(
     assert load_config(folder=folder).origins["gc.retention_hours"] == str(folder / "rekindle.toml")
 
 
+@pytest.mark.slow
 def test_a_small_location_of_the_campaign_is_cleaned_exactly() -> None:
     assert on_disk(10, 300).is_exact

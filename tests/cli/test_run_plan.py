@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import rekindle as rk
-from engine.conftest import spark as spark  # The session of the engine's tests.
 from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
 from rekindle.master.state import RunState

@@ -71,6 +71,7 @@ def test_a_real_child_that_kills_itself_is_seen_dead(monkeypatch: pytest.MonkeyP
     assert supervise._drive([]) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_the_child_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
     """A folder that somebody else may write into holds a module with the name of a dependency of ours. The parent has
     the path of the installed script, which leaves that folder out."""
@@ -82,6 +83,7 @@ def test_the_child_imports_nothing_from_the_current_folder(tmp_path: Path) -> No
     assert not (tmp_path / "was_here").exists()
 
 
+@pytest.mark.slow
 def test_the_child_is_isolated_as_its_parent_is() -> None:
     code = "from rekindle.cli.supervise import interpreter; print(*interpreter()[1:])"
     for flags in ([], ["-E"], ["-s"], ["-I"]):

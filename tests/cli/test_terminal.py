@@ -70,6 +70,7 @@ def broken_by_the_terminal(screen: Screen, columns: int) -> list[str]:
     ]
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not HAS_TMUX and not os.environ.get("CI"), reason="tmux is not installed: .ci/run installs it")
 @pytest.mark.parametrize("columns", [60, 200])
@@ -109,6 +110,7 @@ def _drawn_once(screen: Screen) -> None:
     assert sum(line.startswith("priced ") and "━" in line for line in screen.lines) == 1, screen.lines
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_a_run_without_a_terminal_prints_plain_lines(tmp_path: Path) -> None:
     write(tmp_path, poison=-1, is_loud=True)

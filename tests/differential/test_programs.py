@@ -26,6 +26,7 @@ def rows(*texts: str) -> Answer:
     return Answer(Status.ROWS, [text.split() for text in texts])
 
 
+@pytest.mark.slow
 def test_a_seed_is_one_program_and_its_text_is_python() -> None:
     for seed in SEEDS:
         program = draw(seed)
@@ -46,6 +47,7 @@ def test_changed_programs_have_another_text_the_second_time() -> None:
             assert module_text(program, "folder") != module_text(after_change(program), "folder")
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_any_rows_is_judged_by_all_of_them() -> None:
     weak = [program for program in map(draw, range(2000)) if judged_of(program).weak]
     assert weak

@@ -264,6 +264,7 @@ def test_code_without_source_counts_by_its_bytes() -> None:
     assert one == two != other
 
 
+@pytest.mark.slow
 def test_equal_in_every_process(load: Load, tmp_path: Path) -> None:
     file = load(BASE).__file__
     asked = f"""

@@ -312,6 +312,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_look_at_what_is_held_by_many_ends(load: Load, name: str) -> None:
     found = parts(load(f"{ENDLESS[name]}def step(df): return ALL\n").step)

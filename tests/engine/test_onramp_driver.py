@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import rekindle
 
 SCRIPT = '''
@@ -64,6 +66,7 @@ def start(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.spark
 def test_what_a_dead_driver_finished_is_not_computed_again(tmp_path: Path) -> None:
     (tmp_path / "daily.py").write_text(SCRIPT)
     assert start(tmp_path).returncode == -signal.SIGKILL

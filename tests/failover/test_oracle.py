@@ -20,6 +20,8 @@ from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import Partitions
 from rekindle.testing.drawing import draw
 
+pytestmark = pytest.mark.slow
+
 
 def check(every: dict[int, int]) -> tuple[Counter[str], list[str]]:
     count, wrong = Counter[str](), list[str]()

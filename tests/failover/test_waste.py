@@ -120,6 +120,7 @@ def lives(seed: int) -> MemoryStore:
     return store
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(some.integers(0, 10**9))
 def test_what_is_waste_in_one_moment_is_never_needed_later(seed: int) -> None:

@@ -32,6 +32,8 @@ from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec, state_of
 from rekindle.testing.drawing import draw
 
+pytestmark = pytest.mark.slow
+
 
 def tool(name: str, *arguments: str) -> str:
     """The last line of a tool, run as a process: it forks, which a process that holds an S3 client must not."""

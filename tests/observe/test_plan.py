@@ -230,6 +230,7 @@ DRAWINGS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(some.sampled_from(DRAWINGS), some.integers(0, 10**6), some.integers(0, 25))
 def test_the_plan_is_what_then_runs(drawing: str, seed: int, moves: int) -> None:

@@ -10,6 +10,8 @@ from rekindle.testing.world.scenario import Scenario, scenario_of
 from rekindle.testing.world.values import Values
 from rekindle.testing.world.world import World
 
+pytestmark = pytest.mark.slow
+
 SLICE = 500
 SLICES = 10
 
