@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
 
 
-class ByFile(LoadScopeScheduling):
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """A worker takes whole files: what a module sets up is set up once. One worker has all that need a cluster."""
 
     def _split_scope(self, nodeid: str) -> str:
