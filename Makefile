@@ -31,7 +31,7 @@ test: ## all tests, on real Spark processes where they need them; prints the slo
 	@$(PY) -m pytest -q -n $(WORKERS) --durations=20
 
 coverage: ## every branch of the pure rooms is taken by their own tests
-	@$(PY) -m pytest -q -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing \
+	@$(PY) -m pytest -qq -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing \
 	  --cov=rekindle.model --cov=rekindle.failover --cov=rekindle.master --cov-report=term-missing:skip-covered \
 	  -m "not slow" --cov-fail-under=100
 
