@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import rekindle as rk
-from rekindle.model.kinds import Determinism, DigestPolicy
 
 
 def test_a_word_that_is_no_policy_is_refused_where_it_stands() -> None:
@@ -25,9 +24,3 @@ def test_a_word_that_is_no_policy_is_refused_where_it_stands() -> None:
 def test_the_run_s_own_word_is_checked_too() -> None:
     with pytest.raises(rk.GraphRefused, match="RunOptions: digest='often'"):
         rk.Pipeline("daily").run(None, "nowhere", options=rk.RunOptions(digest="often"))
-
-
-@pytest.mark.parametrize("level", list(Determinism))
-def test_auto_is_on_where_nothing_is_proved(level: Determinism) -> None:
-    assert DigestPolicy.AUTO.is_on(level) == (level is not Determinism.DETERMINATE)
-    assert DigestPolicy.ALWAYS.is_on(level) and not DigestPolicy.NEVER.is_on(level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -40,6 +41,12 @@ LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE
         pytest.param(Facts(Found.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"),
         pytest.param(Facts(Found.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"),
         pytest.param(Facts(Found.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"),
+        pytest.param(
+            Facts(Found.UNFINISHED, 10**9, is_kept_forever=True), SWEEP, "a step of it is kept for ever", id="for ever"
+        ),
+        pytest.param(
+            Facts(Found.UNFINISHED, 0, is_asked=True, is_kept_forever=True), CLOSE, "you released it", id="until asked"
+        ),
         pytest.param(Facts(Found.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
         pytest.param(Facts(Found.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"),
         pytest.param(Facts(Found.CLOSING, 0, is_pinned=True), CLOSE, "a gc began to close it", id="goes on"),
@@ -54,9 +61,12 @@ def test_what_may_be_done_with_a_run(facts: Facts, act: Act, because: str) -> No
 def test_it_is_told_how_long_a_run_can_still_be_resumed() -> None:
     assert judge_run(Facts(Found.UNFINISHED, 70), TERMS).left_ms == 40
     assert judge_run(Facts(Found.SUCCEEDED, 70), TERMS).left_ms is None
+    assert judge_run(Facts(Found.UNFINISHED, 70, is_kept_forever=True), TERMS).left_ms is None
 
 
-FACTS = some.builds(Facts, some.sampled_from(Found), some.integers(0, 10**6), some.booleans(), some.booleans())
+FACTS = some.builds(
+    Facts, some.sampled_from(Found), some.integers(0, 10**6), some.booleans(), some.booleans(), some.booleans()
+)
 SOME_TERMS = some.builds(Terms, some.integers(0, 10**5), some.integers(0, 10**5))
 
 
@@ -64,7 +74,8 @@ SOME_TERMS = some.builds(Terms, some.integers(0, 10**5), some.integers(0, 10**5)
 def test_a_run_is_closed_only_if_it_was_given_up(facts: Facts, terms: Terms) -> None:
     verdict = judge_run(facts, terms)
     is_given_up = facts.found is Found.UNFINISHED and facts.silent_ms >= terms.grace_ms + terms.retention_ms
-    may_close = not facts.is_pinned and (is_given_up or (facts.is_asked and facts.found in ENDED))
+    is_over = is_given_up and not facts.is_kept_forever
+    may_close = not facts.is_pinned and (is_over or (facts.is_asked and facts.found in ENDED))
     assert (verdict.act is Act.CLOSE) == (may_close or facts.found is Found.CLOSING)
 
 
@@ -75,7 +86,7 @@ ENDED = (Found.UNFINISHED, Found.SUCCEEDED)
 def test_time_only_takes_away_what_a_run_keeps(facts: Facts, terms: Terms, later: int) -> None:
     order = [Act.LEAVE, Act.SWEEP, Act.CLOSE]
     now = judge_run(facts, terms).act
-    then = judge_run(Facts(facts.found, facts.silent_ms + later, facts.is_pinned, facts.is_asked), terms).act
+    then = judge_run(replace(facts, silent_ms=facts.silent_ms + later), terms).act
     assert order.index(then) >= order.index(now)
 
 

@@ -167,6 +167,41 @@ def test_over_the_budget_the_cheapest_spare_goes() -> None:
     assert run.state.steps["a"].committed
 
 
+@pytest.mark.parametrize(("is_adopted", "gone"), [(False, "a"), (True, "b")], ids=["timed", "nobody timed it"])
+def test_what_nobody_knows_the_time_of_is_dearer_than_what_was_timed(is_adopted: bool, gone: str) -> None:
+    """`a` took a millisecond. What a dead driver made and nobody recorded took an unknown time."""
+    run = budgeted(THREE, 35, sinks=("d",))
+    old = run.attempt("a")
+    if is_adopted:
+        run.take_over()
+        run.give(st.AttemptSealed(old, run.graph.whole["a"], b"files", None, 0, size_bytes=10))
+    else:
+        run.commit("a", "0", size_bytes=10, after_ms=1)
+        run.end("a")
+    for step in "bc":
+        run.commit(step, "0", size_bytes=10, after_ms=50)
+        run.end(step)
+    run.commit("d", "0", size_bytes=10)
+    assert [event for event in run.last if isinstance(event, PartitionsReleased)] == [
+        PartitionsReleased(gone, Partitions((0,)), is_for_budget=True)
+    ]
+
+
+def test_of_a_step_only_the_attempts_go_that_there_is_no_room_for() -> None:
+    run = budgeted("a[2]@run_end =blocking=> b[2]@run_end =blocking=> c[2]", 35)
+    run.commit("a", "0", size_bytes=10)
+    run.fail("a", "1")
+    second = run.attempt("a")
+    run.commit("a", "1", size_bytes=20)
+    run.end("a")
+    run.commit("b", "0-1", size_bytes=10)
+    run.end("b")
+    assert [event for event in run.last if isinstance(event, PartitionsReleased)] == [
+        PartitionsReleased("a", Partitions((1,)), is_for_budget=True)
+    ]
+    assert deletions(run) == [second] and str(run.state.steps["a"].committed) == "0"
+
+
 def test_nothing_that_is_needed_goes_for_the_budget() -> None:
     run = budgeted(THREE, 5)
     run.commit("a", "0", size_bytes=10)

@@ -16,6 +16,7 @@ from rekindle.master.events import (
     ChangeAccepted,
     CodeReplaced,
     EpochOpened,
+    Fingerprint,
     GenerationOpened,
     PartitionsCommitted,
     PartitionsLost,
@@ -156,6 +157,32 @@ def test_a_changed_input_is_refused_unless_the_step_is_named() -> None:
     assert refused.value.hint == "--accept-change a keeps what was read, --replace a reads it again"
     run.take_over(fingerprints={"a": {"input": "2"}}, replaced=frozenset({"a"}))
     assert dropped(run) == {"a": "0-1"}
+
+
+EARLIER = {"a.code": "1", "a.constant:RATE": "2"}
+NAMED = EARLIER | {"identity": "2"}
+FINGERPRINTS = [
+    ("what an earlier release did not name is not compared", EARLIER, NAMED | {"a.udf:f": "9", "seeds": "3"}, ()),
+    ("what it did name is", EARLIER, NAMED | {"a.code": "5", "a.udf:f": "9"}, ("a.code",)),
+    ("of whatever kind", EARLIER | {"a.udf:f": "9"}, NAMED | {"a.udf:f": "8"}, ("a.udf:f",)),
+    ("so is what it named, and is gone", EARLIER, {"a.code": "1", "identity": "2"}, ("a.constant:RATE",)),
+    ("a new part of a kind that it named", EARLIER, NAMED | {"a.constant:MAX": "7"}, ("a.constant:MAX",)),
+    ("a setting has no kind, whatever it is called", EARLIER, NAMED | {"spark.names": "x"}, ("spark.names",)),
+    ("a run of this release compares all", NAMED, NAMED | {"a.udf:f": "9", "seeds": "3"}, ("a.udf:f", "seeds")),
+    ("which release named it is no change", NAMED, EARLIER | {"identity": "3"}, ()),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "parts"), [row[1:] for row in FINGERPRINTS], ids=[r[0] for r in FINGERPRINTS])
+def test_which_parts_of_a_step_count_as_changed(old: Fingerprint, new: Fingerprint, parts: tuple[str, ...]) -> None:
+    run = Driven("a[2] =blocking=> b[2]", fingerprints={"a": old})
+    run.finish("a")
+    run.take_over(fingerprints={"a": new})
+    assert [event for event in run.last if isinstance(event, CodeReplaced)] == (
+        [CodeReplaced("a", parts, new)] if parts else []
+    )
+    assert dropped(run) == ({"a": "0-1"} if parts else {})
+    assert run.state.fingerprints == {"a": new if parts else old}
 
 
 DIFFERENCES = [

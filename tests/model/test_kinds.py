@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.model.kinds import Determinism, FailureDomain, Outcome, ResultKind
+from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, Outcome, ResultKind
 
 T, V, E, A, S = FailureDomain  # task, eviction, executor, application, storage
 
@@ -32,6 +32,18 @@ def test_unknown_is_not_repeatable() -> None:
         Determinism.DETERMINATE,
         Determinism.DECLARED,
     }
+
+
+@pytest.mark.parametrize(
+    ("policy", "levels"),
+    [
+        pytest.param(DigestPolicy.AUTO, set(Determinism) - {Determinism.DETERMINATE}, id="auto: what is not proved"),
+        pytest.param(DigestPolicy.ALWAYS, set(Determinism), id="always"),
+        pytest.param(DigestPolicy.NEVER, set(), id="never"),
+    ],
+)
+def test_which_results_get_a_digest(policy: DigestPolicy, levels: set[Determinism]) -> None:
+    assert {level for level in Determinism if policy.is_on(level)} == levels
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ def test_spans_are_the_maximal_pieces(one: frozenset[int]) -> None:
         pytest.param(Partitions((0,)), "0", id="one number"),
         pytest.param(Partitions.first(3), "0-2", id="a full step"),
         pytest.param(Partitions((0, 1, 5, 7, 8)), "0-1,5,7-8", id="pieces"),
+        pytest.param(Partitions((3, 4, 9)), "3-4,9", id="pieces that do not begin at 0"),
+        pytest.param(Partitions((0, 2**32 - 1)), "0,4294967295", id="both ends of what a number can be"),
         pytest.param(Partitions.span(5, 5), "", id="an empty span"),
         pytest.param(Partitions.span(7, 5), "", id="a span turned round is empty"),
     ],
@@ -84,6 +86,12 @@ def test_ends_and_membership() -> None:
 @settings(deadline=None)
 def test_rank_counts_what_lies_below(one: frozenset[int], number: int) -> None:
     assert Partitions(one).rank(number) == len([at for at in one if at < number])
+
+
+def test_equal_sets_have_one_hash() -> None:
+    made = Partitions((3, 9))
+    assert {made: "a"}[Partitions.parse("3,9")] == "a"
+    assert hash(made - made) == hash(EMPTY) != hash(made)
 
 
 def test_nothing_is_copied_where_nothing_changes() -> None:

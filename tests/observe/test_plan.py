@@ -200,6 +200,19 @@ def test_a_run_that_poison_ends_says_so() -> None:
     assert planned(run).ends == "", "a resume tries it again"
 
 
+def test_a_run_that_must_make_again_what_is_published_says_what_it_hangs_on() -> None:
+    run = begun("a[2]?@run_end =blocking=> b[2]@run_end\na =blocking=> c[2]@run_end", ("b", "c"))
+    for step in "abc":
+        run.finish(step, digests=b"xy")
+    assert run.state.publication is not None
+    run.give(st.SinkDone("b", run.state.publication))
+    run.lose("a", "0")
+    run.lose("c", "0")
+    plan = planned(run)
+    assert shown(plan) == "a:0"
+    assert plan.ends == "a[0] must come back as it was, since b and c may have been read, or say --republish"
+
+
 def test_done_has_no_work() -> None:
     run = begun("a[2]", sinks=("a",))
     run.finish("a")

@@ -48,10 +48,8 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
 
 
 def _was(state: RunState, name: str, partition: int) -> bytes | None:
-    for seen in state.steps[name].seen:
-        if partition in seen.partitions:
-            return seen.digests.digest(partition)
-    return None
+    """The digest that readers saw of it. What changed was seen: `changed_among` finds it nowhere else."""
+    return next(seen.digests.digest(partition) for seen in state.steps[name].seen if partition in seen.partitions)
 
 
 def may_republish(draft: Draft, differs: Differs) -> bool:

@@ -128,8 +128,6 @@ class Partitions:
                 yield self.lowest, self.highest + 1
             return
         starts = self - self.shift(1)
-        if 0 in self:
-            starts = starts | Partitions((0,))
         lasts = self - Partitions.wrap(self._bits.shift(-1))
         for low, high in zip(starts, lasts, strict=True):
             yield low, high + 1
