@@ -293,13 +293,13 @@ def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
 @pytest.mark.parametrize(
     ("steps", "options", "said"),
     [
-        ([called_python, named_files], {"result": "blocking"}, "asks for the names of the files"),
+        ([called_python, named_files], {"keep_until": "forever"}, "asks for the names of the files"),
         (
             [lambda orders: called_python(ranked_by_hidden(orders)), top],
-            {"result": "blocking"},
+            {"keep_until": "forever"},
             "observes the order of",
         ),
-        ([with_interval, uses_interval], {"partition_by": "k"}, "no file can hold a calendar interval: column i"),
+        ([with_interval, uses_interval], {"keep_until": "forever"}, "no file can hold a calendar interval: column i"),
         ([joined], {}, "several columns of one name (k, k)"),
     ],
     ids=["names of files", "hidden order", "interval", "doubled names in a sink"],
@@ -332,6 +332,33 @@ def test_what_was_asked_to_be_kept_is_kept_and_computed_once_more_in_a_reader_th
     assert said in told["step0"]
     for _ in range(2):
         assert sorted(ours(spark, lake, tmp_path, steps, result="blocking")) == sorted(bare(spark, lake, steps))
+
+
+@pytest.mark.parametrize(
+    ("steps", "options"),
+    [
+        ([called_python, named_files], {"result": "blocking"}),
+        ([lambda rows: called_python(ranked_by_hidden(rows)), top], {"partition_by": "k"}),
+        ([with_interval, uses_interval], {"partition_by": "k"}),
+    ],
+    ids=["names of files", "hidden order", "interval"],
+)
+def test_what_may_give_other_rows_is_pipelined_into_its_only_reader_and_the_plan_says_so(
+    spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], options: dict[str, Any]
+) -> None:
+    told = why(spark, lake, tmp_path, steps, **options)
+    assert told["step0"].startswith("pipelined: pipelined into step1, not kept: ")
+    assert told["step0"].endswith(", although it was to be kept")
+    assert sorted(ours(spark, lake, tmp_path, steps, **options)) == sorted(bare(spark, lake, steps))
+
+
+def test_what_may_give_other_rows_and_has_two_readers_is_refused(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    pipeline = pipeline_of(lake, tmp_path / "out", [called_python, named_files], result="blocking")
+    pipeline.add_step(lambda rows: rows.groupBy("k").count(), inputs=["step0"], name="counted")
+    with pytest.raises(GraphRefused, match="it could give other rows"):
+        pipeline.plan(spark, str(tmp_path / "runs"))
 
 
 def test_a_reader_that_cannot_tell_reads_what_was_kept(spark: SparkSession, lake: str, tmp_path: Path) -> None:
@@ -379,8 +406,9 @@ def test_one_sorted_file_of_a_limit_by_a_hidden_order_is_read_in_its_order(
 ) -> None:
     steps = [lambda orders: ranked(orders).limit(50).select("id", "k"), lambda rows: called_python(rows).limit(5)]
     assert ours(spark, lake, tmp_path, steps, result="blocking") == bare(spark, lake, steps)
-    with pytest.raises(GraphRefused, match="in a way that its columns do not tell"):
-        ours(spark, lake, tmp_path / "keyed", steps, partition_by="k")
+    told = why(spark, lake, tmp_path / "keyed", steps, partition_by="k")["step0"]
+    assert "in a way that its columns do not tell, although it was to be kept" in told
+    assert ours(spark, lake, tmp_path / "keyed", steps, partition_by="k") == bare(spark, lake, steps)
 
 
 def test_a_source_whose_partitions_are_pruned_by_a_broadcast(spark: SparkSession, tmp_path: Path) -> None:

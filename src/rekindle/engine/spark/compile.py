@@ -193,12 +193,14 @@ class _Views:
 def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
     """Why a step may not be kept; empty if it may. What the user asked to keep, and what has to be, is refused."""
     reason = cuts.unstorable(frame.schema)
-    if reason and one.result != PIPELINED and (is_asked_for(one) or not readers):
+    if reason and one.result != PIPELINED and (has_to_be_kept(one) or not readers):
         raise GraphRefused(
             f"{one.place}: {one.name} cannot be kept: {reason}",
             hint="store a number or a day-time interval in its place"
             + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
         )
+    if reason and is_asked_for(one):
+        reason += ", although it was to be kept"
     if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
         raise GraphRefused(
             f"{one.place}: {one.name} has several columns of one name ({', '.join(names)}), and no file can hold them",
@@ -208,9 +210,13 @@ def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given
 
 
 def is_asked_for(one: Declared) -> bool:
-    """Whether the user asked that a result be kept, so that it cannot be given up silently."""
-    is_kind = one.result in (BLOCKING, *IN_BLOCKS)
-    return is_kind or one.has_layout or one.is_eager or one.role is Role.SINK or one.keep is KeepUntil.FOREVER
+    """Whether the user asked that a result be kept: the plan says so if it is not."""
+    return one.result in (BLOCKING, *IN_BLOCKS) or one.has_layout or has_to_be_kept(one)
+
+
+def has_to_be_kept(one: Declared) -> bool:
+    """Whether more than recovery depends on a kept result: it is published, stays, or starts jobs."""
+    return one.is_eager or one.role is Role.SINK or one.keep is KeepUntil.FOREVER
 
 
 def _built(

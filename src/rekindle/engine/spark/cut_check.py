@@ -2,8 +2,9 @@
 
 A pipeline is compiled, and each group is planned over stand-ins of the kept steps that it reads. Where a group observes
 what a cut cannot keep, the cut is given up: the step is pipelined into its reader, and everything is compiled again. A
-step that the user asked to keep is kept, and that reader computes it once more; where it could give other rows then,
-the pipeline is refused with the reader's line. So is a step that gets the rows of another one through a view or a
+step that the user asked to keep is kept, and that reader computes it once more. Where it could give other rows then, it
+is pipelined into that reader if that is its only one and only recovery depends on it, and the plan says so;
+else the pipeline is refused with the reader's line. So is a step that gets the rows of another one through a view or a
 variable: after a resume they would be those of a stand-in.
 """
 
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Wanted
 from rekindle.engine.declared import Declared
-from rekindle.engine.spark.compile import Compiled, compile_pipeline, is_asked_for
+from rekindle.engine.spark.compile import Compiled, compile_pipeline, has_to_be_kept, is_asked_for
 from rekindle.engine.spark.cuts import Observation
 from rekindle.engine.spark.graph import Analysis, analyse
 from rekindle.errors import GraphRefused
@@ -40,8 +41,14 @@ def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, 
             elif kept in compiled.repeatable and not steps[kept].is_eager:
                 inside = (name for name in compiled.members[reader] if kept in steps[name].inputs)
                 copies |= {(name, kept): why for name in inside}
+            elif not has_to_be_kept(steps[kept]) and _readers(kept, compiled) == [reader]:
+                given_up[kept] = f"{why}, although it was to be kept"
             else:
                 raise _refused(steps[reader], steps[kept], why)
+
+
+def _readers(step: str, compiled: Compiled) -> list[str]:
+    return [name for name, group in compiled.groups.items() if step in group.inputs]
 
 
 def _observed_too_much(

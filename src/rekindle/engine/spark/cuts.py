@@ -10,8 +10,9 @@
 | settings that a step sets, views and variables of another step | refused when the run is planned, with the line |
 
 A step that the user asked to keep is kept, and computed once more in a reader that would see something else; if it
-could give other rows then, the run is refused with the line. The operators are read from Spark's analysed plan
-(java/KeptFrame), what a plan observes too (java/Observed): an operator that is not known observes all.
+could give other rows then, it is fused into its only reader, or the run is refused with the line. The operators are
+read from Spark's analysed plan (java/KeptFrame), what a plan observes too (java/Observed): an operator that is not
+known observes all.
 """
 
 from __future__ import annotations
