@@ -122,3 +122,7 @@ def test_what_takes_too_much_by_position(tmp_path: Path, monkeypatch: pytest.Mon
         "Wide takes 6 fields by position",
         "seven takes 7 by position",
     ]
+
+
+def test_long_lists_of_arguments_are_given_by_name() -> None:
+    assert house.positional() == []

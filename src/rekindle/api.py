@@ -202,7 +202,15 @@ class Pipeline:
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
         steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
-        return Wish(self.name, steps, spark, location, chosen, parameters, texts)
+        return Wish(
+            pipeline=self.name,
+            steps=steps,
+            session=spark,
+            location=location,
+            options=chosen,
+            parameters=parameters,
+            key=texts,
+        )
 
     def _decorator(self, role: Role, options: StepOptions, function: Any, target: Target | None = None) -> Any:
         def declare(function: Function) -> Function:

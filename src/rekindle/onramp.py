@@ -131,7 +131,9 @@ class ScriptRun:
         check_target(target)
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         read = Argument("rows", Binding.INPUT, name)
-        sink = Declared(f"{name}_published", Role.SINK, _as_it_is, (read,), place, target=target)
+        sink = Declared(
+            name=f"{name}_published", role=Role.SINK, function=_as_it_is, arguments=(read,), place=place, target=target
+        )
         self._kept(frame, (step, sink), self._key | {PUBLISHED_TO: target.shown})
 
     def plan(self) -> ScriptPlan:
@@ -163,7 +165,15 @@ class ScriptRun:
         name = steps[0].name
         mine = tuple(one for one in self._options.accept_change if one == name)
         options = replace(self._options, accept_change=mine, replace=(name,))
-        wish = Wish(f"{self.name}.{name}", check(steps), frame.sparkSession, self._location, options, {}, key)
+        wish = Wish(
+            pipeline=f"{self.name}.{name}",
+            steps=check(steps),
+            session=frame.sparkSession,
+            location=self._location,
+            options=options,
+            parameters={},
+            key=key,
+        )
         kept = keeping.keep(wish, api.spark_adapter, _script().opened, self._tell)
         self._results.append(kept.result)
         self._tell(str(kept.result))

@@ -35,7 +35,9 @@ def result(spark: SparkSession, folder: Path, target: Target, fence: Fence, rows
     written = folder / f"result-{key}-{rows}"
     frame.repartition(2).write.mode("ignore").parquet(str(written))
     found = tuple((f"file:{path}", path.stat().st_size) for path in sorted(written.glob("part-*")))
-    return Publication("out", "daily", target, fence, found, frame.schema.json(), key=key)
+    return Publication(
+        sink="out", owner="daily", target=target, fence=fence, files=found, schema=frame.schema.json(), key=key
+    )
 
 
 def days(frame: DataFrame) -> dict[str, int]:

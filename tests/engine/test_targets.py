@@ -68,7 +68,7 @@ def test_one_spelling(given_path: str, expected: str) -> None:
 
 
 def part(fence: Fence, source: str = "", place: str = "", key: str = "") -> Part:
-    return Part(fence, source or f"files of run {fence.order}", (10, 20), place=place, key=key)
+    return Part(fence=fence, source=source or f"files of run {fence.order}", bytes=(10, 20), place=place, key=key)
 
 
 def put(
@@ -358,7 +358,7 @@ def test_a_race_on_s3(s3: S3Server) -> None:
 
 def test_a_newer_format_is_refused() -> None:
     store = MemoryStore()
-    body = encode(Pointer(TODAY, "daily", "v", "{}", (), format=pointers.FORMAT + 1))
+    body = encode(Pointer(fence=TODAY, owner="daily", version="v", schema="{}", parts=(), format=pointers.FORMAT + 1))
     store.put_if_absent(f"{POINTERS}{1:020d}", body)
     with pytest.raises(Refused, match="newer Rekindle"):
         newest(store)

@@ -61,7 +61,7 @@ def start_of(pid: int) -> int:
 
 
 def gc(store: Store, terms: Terms = TERMS, **rules: Any) -> Report:
-    return Janitor(store, "daily", Rules(terms, **rules)).tend(RUN, 1)
+    return Janitor(store, "daily", Rules(terms=terms, **rules)).tend(RUN, 1)
 
 
 def results(store: Store) -> set[str]:
@@ -159,7 +159,7 @@ def test_what_a_step_keeps_for_ever_is_not_touched_either_if_the_run_failed(stor
     report = gc(store)
     assert (report.act, report.because) == (Act.SWEEP, "a step of it is kept for ever")
     assert files(ORDERS, 0, 1) <= results(store)
-    asked = Janitor(store, "daily", Rules(TERMS)).tend(RUN, 1, is_asked=True)
+    asked = Janitor(store, "daily", Rules(terms=TERMS)).tend(RUN, 1, is_asked=True)
     assert asked.act is Act.CLOSE and results(store) == set(), "unless the user asks for it"
 
 
@@ -568,7 +568,7 @@ def test_many_runs_are_tended_at_once_and_told_in_order(s3: S3Server) -> None:
     store.put("daily/run-3/journal/00000000000000000002", b"RK1 damaged")
     store.delete_many("daily/run-3/snapshot/", store.list_after("daily/run-3/snapshot/"))
     pins.put_pin(store, "daily", "run-5", Pin("ann", 0))
-    reports = list(tend_all(store, runs, Rules(AT_ONCE, Limits(parallel=3))))
+    reports = list(tend_all(store, runs, Rules(terms=AT_ONCE, limits=Limits(parallel=3))))
     assert [(one.number, one.because) for one in reports] == [
         (1, "nobody resumed it"),
         (2, "it succeeded"),

@@ -31,7 +31,7 @@ from rekindle.testing.drawing import draw
 from runtime.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
-INTENT = Intent("daily", "run-1", GRAPH, {}, sinks=("c",))
+INTENT = Intent(pipeline="daily", run="run-1", graph=GRAPH, fingerprints={}, sinks=("c",))
 
 
 @pytest.fixture(autouse=True)

@@ -133,10 +133,10 @@ class Runner:
         analysis = analyse(self.spark, groups)
         engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", analysis.groups)
         intent = Intent(
-            order.pipeline,
-            order.run,
-            analysis.graph,
-            {name: {"code": fingerprint(group.build)} for name, group in groups.items()},
+            pipeline=order.pipeline,
+            run=order.run,
+            graph=analysis.graph,
+            fingerprints={name: {"code": fingerprint(group.build)} for name, group in groups.items()},
             config=MasterConfig(
                 backoff=BackoffSpec.of(FixedDelay(order.tries, order.delay_ms)), poison_tries_max=order.tries
             ),

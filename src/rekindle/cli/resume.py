@@ -55,7 +55,15 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         refuse_other_strategy(settings, config, loaded.pipeline.name, run=chosen.named.run)
         tell(console(), str(chosen))
-        starting = Starting(pipeline, loaded, session, settings, config, chosen.parameters, choices)
+        starting = Starting(
+            named=pipeline,
+            loaded=loaded,
+            session=session,
+            settings=settings,
+            config=config,
+            parameters=chosen.parameters,
+            choices=choices,
+        )
         execute(starting, run=chosen.named.run)
     return ExitCode.DONE
 

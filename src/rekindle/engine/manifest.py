@@ -23,7 +23,7 @@ MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:r(\d+))?(?:-([0-9a-f]
 VIOLATED = "_violated"
 
 
-class Commit(msgspec.Struct, frozen=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """One committed partition: the Spark task that wrote it and its file, if it has rows. The digest is hexadecimal,
     empty where none was made; it is no part of a manifest, because the journal has a field for it. Nor is the number of
     rows, which the laws are about while the Spark job runs: -1 if it is not told."""
@@ -122,7 +122,12 @@ def unpack(packed: bytes) -> list[Commit]:
     if "/" in columns.ending:
         raise JournalRefused(f"a manifest names files that end in {columns.ending!r}: they would lie elsewhere")
     return [
-        Commit(partition, task, "" if length < 0 else f"part-{task}_{partition:05d}{columns.ending}", length)
+        Commit(
+            partition=partition,
+            task=task,
+            name="" if length < 0 else f"part-{task}_{partition:05d}{columns.ending}",
+            bytes=length,
+        )
         for partition, task, length in zip(columns.partitions, columns.tasks, columns.bytes, strict=True)
     ]
 
@@ -135,7 +140,11 @@ def from_driver(lines: str) -> list[Commit]:
         partition, task, rows, *files = line.split("\t")
         assert len(files) <= 3, f"one file per partition, found {files}"
         name, length, digest = (*files, "")[:3] if files else ("", "-1", "")
-        found.append(Commit(int(partition), int(task), name, int(length), digest, int(rows)))
+        found.append(
+            Commit(
+                partition=int(partition), task=int(task), name=name, bytes=int(length), digest=digest, rows=int(rows)
+            )
+        )
     return found
 
 
@@ -160,7 +169,7 @@ def from_listing(lines: str) -> list[Commit]:
         name, length = data.get((partition, task), ("", -1)) if count else ("", -1)
         if partition in found or count > 1 or (count == 1 and length != size):
             continue
-        found[partition] = Commit(partition, task, name, length, digest, rows)
+        found[partition] = Commit(partition=partition, task=task, name=name, bytes=length, digest=digest, rows=rows)
     return list(found.values())
 
 

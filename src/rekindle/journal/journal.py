@@ -44,6 +44,7 @@ class Journal(Generic[E]):
         run: str,
         codec: Codec[E],
         position: Position,
+        *,
         pause: Pause = time.sleep,
         writer: str = "",
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
@@ -102,14 +103,14 @@ class Journal(Generic[E]):
             raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
         named = [self._codec.encode(event) for event in events]
         frame = Frame(
-            self._position.sequence + 1,
-            epoch,
-            self._position.checksum,
-            self.writer,
-            tuple(name for name, _ in named),
-            tuple(raw for _, raw in named),
-            owner,
-            self._codec.closes(events),
+            sequence=self._position.sequence + 1,
+            epoch=epoch,
+            previous=self._position.checksum,
+            writer=self.writer,
+            types=tuple(name for name, _ in named),
+            events=tuple(raw for _, raw in named),
+            owner=owner,
+            is_closed=self._codec.closes(events),
         )
         data, checksum = to_bytes(frame)
         self._pending = _Pending(Whole(frame, checksum), data, events)

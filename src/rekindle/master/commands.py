@@ -32,7 +32,7 @@ class Input(msgspec.Struct, frozen=True):
     absent: Partitions = EMPTY
 
 
-class StartAttempt(msgspec.Struct, frozen=True):
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Compute these partitions of the group that ends in `attempt.step`. `is_repeatable` allows a stored block
     to be recomputed behind our back; otherwise its lineage is cut. The exchange fields say what committed
     partitions of this generation were written over; `is_first` that there are none, and that no other attempt is on

@@ -63,7 +63,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             targets=stimulus.targets,
             doubts=stimulus.doubts,
         ),
-        EpochOpened(1, stimulus.application, stimulus.owner, now_ms, once=stimulus.once),
+        EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=stimulus.once),
     )
 
 
@@ -75,14 +75,14 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     graph = None if spec == state.layout.spec else spec
     targets = None if stimulus.targets == state.targets else stimulus.targets
     epoch = EpochOpened(
-        state.epoch + 1,
-        stimulus.application,
-        stimulus.owner,
-        draft.now_ms,
-        graph,
-        stimulus.republish,
-        targets,
-        stimulus.once,
+        epoch=state.epoch + 1,
+        application=stimulus.application,
+        owner=stimulus.owner,
+        at_ms=draft.now_ms,
+        graph=graph,
+        may_republish=stimulus.republish,
+        targets=targets,
+        once=stimulus.once,
     )
     draft.add(epoch)
     if stimulus.application != state.application:
@@ -102,7 +102,11 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
 def close_run(draft: Draft, stimulus: CloseRun) -> None:
     """gc is a master too: it takes the run over, and only then may anything go."""
     _refuse_closed(draft.state)
-    draft.add(EpochOpened(draft.state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms))
+    draft.add(
+        EpochOpened(
+            epoch=draft.state.epoch + 1, application=stimulus.application, owner=stimulus.owner, at_ms=draft.now_ms
+        )
+    )
     if draft.state.phase is not Phase.CLOSING:
         draft.add(RunClosing(draft.now_ms))
 

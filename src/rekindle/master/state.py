@@ -64,7 +64,7 @@ class Seen(msgspec.Struct, frozen=True):
     is_hole: bool = False
 
 
-class StepState(msgspec.Struct, frozen=True):
+class StepState(msgspec.Struct, frozen=True, kw_only=True):
     """One kept step.
 
     committed    partitions that count, all of one generation or carried into it
@@ -127,7 +127,7 @@ class AttemptState(msgspec.Struct, frozen=True):
     last_ms: int
 
 
-class RunState(msgspec.Struct, frozen=True):
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. `undeleted` are closed attempts whose files were not reported gone; `sizes` are the bytes that
     attempts reported, as long as their files are there. `offered` are sinks whose target may have taken them:
     publications were opened, by these fences, and nobody has heard how they ended. `republisher` said in this epoch

@@ -105,11 +105,11 @@ def _edge(told: dict[str, _Told], producer: str, arrow: re.Match[str], consumer:
 
 def _step(name: str, said: _Told) -> Step:
     return Step(
-        name,
-        said.count,
-        ResultKind(said.kind or "blocking"),
-        _MARKS[said.mark or "."],
-        next((_KEEPS[flag] for flag in said.flags if flag in _KEEPS), KeepUntil.CONSUMED),
+        name=name,
+        partitions=said.count,
+        kind=ResultKind(said.kind or "blocking"),
+        determinism=_MARKS[said.mark or "."],
+        keep=next((_KEEPS[flag] for flag in said.flags if flag in _KEEPS), KeepUntil.CONSUMED),
         is_order_sensitive="unordered" not in said.flags,
         has_query_constants="constants" in said.flags,
         restarts_whole="whole" in said.flags,

@@ -44,7 +44,7 @@ PYTHON = re.compile(r"Python|InPandas|InArrow")
 Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
@@ -68,6 +68,7 @@ def compile_pipeline(
     parameters: Mapping[str, Any],
     constants: Known,
     settings: Mapping[str, str] | None = None,
+    *,
     given_up: Mapping[str, str] | None = None,
     copies: Copies = NO_COPIES,
 ) -> Compiled:
@@ -101,14 +102,14 @@ def compile_pipeline(
         why[name] += f"; {reader} computes it once more: {reason}"
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
     return Compiled(
-        groups,
-        members,
-        why,
-        frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
-        {step: one.target for step, one in published.items() if one.target is not None},
-        {step: one.destination for step, one in published.items()},
-        {one.name: step for step, one in published.items()},
-        pinned,
+        groups=groups,
+        members=members,
+        why=why,
+        repeatable=frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
+        sinks={step: one.target for step, one in published.items() if one.target is not None},
+        targets={step: one.destination for step, one in published.items()},
+        named={one.name: step for step, one in published.items()},
+        settings=pinned,
     )
 
 

@@ -146,11 +146,11 @@ def _step(group: GroupSpec, held: Held) -> Step:
     is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
     is_bound = held.layout.is_bound
     return Step(
-        group.step,
-        group.partitions,
-        group.kind,
-        Determinism.INDETERMINATE if is_bound else level_of(group, held),
-        group.keep,
+        name=group.step,
+        partitions=group.partitions,
+        kind=group.kind,
+        determinism=Determinism.INDETERMINATE if is_bound else level_of(group, held),
+        keep=group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
         restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),

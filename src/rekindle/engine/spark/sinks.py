@@ -74,6 +74,7 @@ def check(
     target: Target,
     order: int,
     stores: Stores,
+    *,
     schema: str = "",
     read: Collection[str] = (),
 ) -> None:
@@ -105,7 +106,7 @@ def check(
 
 def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, *, adds: bool) -> None:
     """A later run is never replaced by an earlier one, whatever that computes. One that has published need not."""
-    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    this = Part(fence=Fence(order, 0, 0), source="", bytes=(), place=by.place, key=by.key)
     fence = top.fences(this, adds=adds) if top is not None and not by.has_published else None
     if fence is not None and fence.order > order:
         raise Refused(
@@ -117,7 +118,7 @@ def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, 
 def _check_own_rows(by: Claimant, target: Target, order: int, top: Pointer) -> None:
     """What was made by looking at the rows of a key cannot take the place of those rows: whatever it left out because
     it was there already would be gone. A run that goes on has seen the target as it was before."""
-    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    this = Part(fence=Fence(order, 0, 0), source="", bytes=(), place=by.place, key=by.key)
     earlier = [one for one in top.parts if this.replaces(one) and one.run != this.run]
     if earlier and not by.has_published:
         raise Refused(

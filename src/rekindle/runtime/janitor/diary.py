@@ -21,7 +21,7 @@ TRIES = 5
 DAYS_KEPT = 90
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One act on one run, before it is done. `names` are below the one folder; without names the folders go whole."""
 
     run: str
