@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.engine.manifest import Commit, from_driver, from_listing, pack, schema_of, unpack
+from rekindle.engine.manifest import Commit, counted, from_driver, from_listing, pack, schema_of, unpack, with_rows
+from rekindle.model.partitions import Partitions
 
 DATA = "part-7_00003.c000.snappy.parquet\t512"
 
@@ -73,6 +74,16 @@ def test_a_manifest_comes_back_as_it_was(rows: dict[int, tuple[int, int]]) -> No
     packed = pack(commits, '{"type":"struct"}')
     assert unpack(packed) == commits
     assert schema_of(packed) == '{"type":"struct"}'
+
+
+def test_what_counts_and_has_rows() -> None:
+    commits = [
+        Commit(partition=number, task=7, name=f"part-7_{number:05d}.parquet" if size >= 0 else "", bytes=size)
+        for number, size in ((0, 10), (1, -1), (2, 0), (3, 10))
+    ]
+    packed = pack(commits, "{}")
+    assert counted(packed, Partitions((0, 1, 2))) == commits[:3]
+    assert with_rows(packed, Partitions((0, 1, 2))) == [commits[0], commits[2]]
 
 
 def test_a_hundred_thousand_partitions_fit_in_a_record() -> None:

@@ -35,6 +35,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     rows: int = -1
 
+    @property
+    def has_rows(self) -> bool:
+        """And so a file."""
+        return self.bytes >= 0
+
 
 class Label(msgspec.Struct, frozen=True):
     """What stands in an attempt directory before its Spark job starts, so that it can be understood without the code
@@ -77,7 +82,7 @@ def digests(commits: Iterable[Commit], nothing: str) -> bytes | None:
     """The digests of these partitions as the journal has them, in order of partition: None unless all are known. The
     digest of a partition without a file is that of `nothing`."""
     rows = sorted(commits, key=lambda commit: commit.partition)
-    found = [commit.digest or (nothing if commit.bytes < 0 else "") for commit in rows]
+    found = [commit.digest or ("" if commit.has_rows else nothing) for commit in rows]
     return bytes.fromhex("".join(found)) if found and all(found) else None
 
 
@@ -130,6 +135,16 @@ def unpack(packed: bytes) -> list[Commit]:
         )
         for partition, task, length in zip(columns.partitions, columns.tasks, columns.bytes, strict=True)
     ]
+
+
+def counted(packed: bytes, partitions: Partitions) -> list[Commit]:
+    """Of the commits of a manifest those that count: of `partitions`."""
+    return [commit for commit in unpack(packed) if commit.partition in partitions]
+
+
+def with_rows(packed: bytes, partitions: Partitions) -> list[Commit]:
+    """Those that count and have rows."""
+    return [commit for commit in counted(packed, partitions) if commit.has_rows]
 
 
 def from_driver(lines: str) -> list[Commit]:

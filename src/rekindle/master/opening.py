@@ -144,8 +144,8 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
     if state.phase is Phase.SUCCEEDED:
         refuse_holes(state, stimulus.without, frozenset())
         return {}
-    if state.failing is not None and not state.failing.is_resumable:
-        raise Refused(f"run {state.run} cannot be resumed: {state.failing.gave_up}", hint="start a new run")
+    if state.gave_up_for_good is not None:
+        raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint="start a new run")
     difference = state.layout.spec.difference(spec)
     if difference:
         raise Refused(

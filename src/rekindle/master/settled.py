@@ -37,9 +37,7 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
             hit[sink] = changed
         else:
             hit[sink] = state.layout.read_by(sink, state.steps[sink].started).get(name, EMPTY) & changed
-    found = EMPTY
-    for partitions in hit.values():
-        found = found | partitions
+    found = Partitions.union(hit.values())
     if not found:
         return None
     sinks = tuple(sink for sink in state.sinks if hit.get(sink))

@@ -185,13 +185,7 @@ def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Why:
 
 
 def _failed(name: str, before: RunState | None) -> Partitions:
-    if before is None:
-        return EMPTY
-    found = before.failed().get(name, EMPTY)
-    for failure in before.failing.failures if before.failing else ():
-        if failure.step == name:
-            found = found | failure.partitions
-    return found
+    return EMPTY if before is None else before.failed_of(name)
 
 
 def _cut(before: RunState | None, name: str, kept: Partitions) -> tuple[Segment, ...]:

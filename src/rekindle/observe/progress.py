@@ -77,10 +77,8 @@ class Progress:
     def _row(self, state: RunState, name: str) -> Row:
         step, total = state.steps[name], state.layout.graph.steps[name].partitions
         done = step.available | step.released
-        running = EMPTY
-        for one in state.attempts_of(name):
-            if one.status is AttemptStatus.RUNNING:
-                running = running | one.partitions
+        open_now = (one for one in state.attempts_of(name) if one.status is AttemptStatus.RUNNING)
+        running = Partitions.union(one.partitions for one in open_now)
         kept = self._kept.get(name, EMPTY) & done
         return Row(
             step=name, total=total, done=len(done), kept=len(kept), running=len(running), again=self._again.get(name, 0)

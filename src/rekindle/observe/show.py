@@ -243,7 +243,7 @@ def view_of(
         started_ms=fold.started_ms,
         changed_ms=fold.at_ms,
         gave_up=one_line(failing.gave_up) if failing else "",
-        is_resumable=_is_resumable(state),
+        is_resumable=state.is_resumable,
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
@@ -260,16 +260,6 @@ def view_of(
 def record_ms(events: Iterable[ev.Event], before_ms: int) -> int:
     """When a record was written, as far as its events say."""
     return next((at for event in events if (at := getattr(event, "at_ms", None)) is not None), before_ms)
-
-
-def _is_resumable(state: RunState) -> bool:
-    match state.phase:
-        case Phase.RUNNING:
-            return True
-        case Phase.FAILING | Phase.FAILED:
-            return state.failing is None or state.failing.is_resumable
-        case Phase.SUCCEEDED | Phase.CLOSING | Phase.CLOSED:
-            return False
 
 
 class _Fold:

@@ -300,7 +300,7 @@ def _failure_of(state: RunState) -> RunFailed:
         return PublishedDiffers("\n".join(told), hint)
     if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
         return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
-    is_resumable = failing is None or failing.is_resumable
+    is_resumable = state.gave_up_for_good is None
     again = _read_again(state) or "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)

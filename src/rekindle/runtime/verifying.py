@@ -98,7 +98,7 @@ def verify_files(place: Place, make: Callable[[], Verifier], step: str | None) -
 def _verified(state: RunState, judged: list[Judged]) -> Verified:
     order = list(state.steps)
     judged.sort(key=lambda one: order.index(one.step))
-    is_given_up = state.failing is not None and not state.failing.is_resumable
+    is_given_up = state.gave_up_for_good is not None
     return Verified(state.pipeline, state.run, state.phase is Phase.SUCCEEDED or is_given_up, tuple(judged))
 
 
@@ -161,7 +161,7 @@ class _Looking:
             return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=why)
         if not self._is_in_files(name):
             return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=f"it is {ON_EXECUTORS}")
-        kept = [(one, commit) for one, commit in commits_of(segments) if commit.bytes >= 0]
+        kept = [(one, commit) for one, commit in commits_of(segments) if commit.has_rows]
         below = f"{RESULTS}/{name}/"
         paths = [f"{directory_of(one.attempt)}/{commit.name}".removeprefix(below) for one, commit in kept]
         stored = Stored(
@@ -222,7 +222,7 @@ class _Looking:
         known: dict[int, bytes | None] = {}
         for segment, commit in commits_of(self.last.get(name, ())):
             digest = segment.digests.digest(commit.partition) or now.get(commit.partition)
-            if digest is not None or commit.bytes < 0:
+            if digest is not None or not commit.has_rows:
                 known[commit.partition] = digest
         return known
 
@@ -269,7 +269,7 @@ class _Looking:
         target = bench.published(name, self.state.order)
         if target is None or target.files is None:
             return _not_there(name, target)
-        kept = [(one, commit) for one, commit in commits_of(self.last.get(name, ())) if commit.bytes >= 0]
+        kept = [(one, commit) for one, commit in commits_of(self.last.get(name, ())) if commit.has_rows]
         kept.sort(key=lambda row: row[1].partition)
         if [length for _, length in target.files] != [commit.bytes for _, commit in kept]:
             why = f"{target.shown} names {count_text(len(target.files), 'file')} of other lengths than were committed"

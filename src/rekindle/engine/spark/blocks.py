@@ -82,8 +82,7 @@ def _paths(root: str, attempt: AttemptId, partitions: Partitions, packed: bytes)
         return []
     return [
         (commit.partition, f"{root}/{directory_of(attempt)}/{commit.name}")
-        for commit in manifest.unpack(packed)
-        if commit.partition in partitions and commit.bytes >= 0
+        for commit in manifest.with_rows(packed, partitions)
     ]
 
 

@@ -100,8 +100,7 @@ def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
     return [
         (commit.partition, f"{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
         for segment in segments
-        for commit in manifest.unpack(segment.manifest)
-        if commit.partition in segment.partitions and commit.bytes >= 0
+        for commit in manifest.with_rows(segment.manifest, segment.partitions)
     ]
 
 

@@ -148,15 +148,8 @@ def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
 def _own(asked: Asked, inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, DataFrame]]:
     """Kept inputs of which this vertex reads one partition, its own."""
     for one in asked.inputs:
-        if asked.partition is not None and _partitions(one) == Partitions((asked.partition,)):
+        if asked.partition is not None and one.partitions == Partitions((asked.partition,)):
             yield one.step, inputs[one.step]
-
-
-def _partitions(one: Input) -> Partitions:
-    found = one.holes
-    for segment in one.segments:
-        found = found | segment.partitions
-    return found
 
 
 def _leaves(held: Held, index: int, sources: list[str]) -> Iterator[tuple[str, DataFrame]]:
