@@ -43,10 +43,11 @@ BELOW: dict[str, set[str]] = {
     "failover": {"model", "errors"},
     "master": {"failover", "model", "errors"},
     "config": {"errors"},
+    "schemes": set(),
 }
 MIDDLE = {"journal", "engine", "observe", "advisor", "drill"}
 for _room in MIDDLE:
-    BELOW[_room] = {"master", "failover", "model", "errors", "config"}
+    BELOW[_room] = {"master", "failover", "model", "errors", "config", "schemes"}
 BELOW["runtime"] = MIDDLE | BELOW["journal"]
 BELOW["api"] = {"runtime"} | BELOW["runtime"]
 BELOW["onramp"] = {"api"} | BELOW["api"]

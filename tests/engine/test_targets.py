@@ -329,6 +329,8 @@ def test_an_addition_keeps_what_another_place_brought() -> None:
         ("/out", "file:///out/"),
         ("/out//day", "/out/day"),
         ("s3://lake/out", "s3a://lake//out/"),
+        ("S3N://lake/out", "s3a://lake/out"),
+        ("FILE:/out", "/out"),
     ],
 )
 def test_two_spellings_of_one_place(one: str, other: str) -> None:

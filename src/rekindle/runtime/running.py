@@ -19,7 +19,7 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
-from rekindle.engine.targets import is_local, store_of
+from rekindle.engine.targets import store_of
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
@@ -43,6 +43,7 @@ from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
+from rekindle.schemes import is_local, plain_path
 
 # Stands in the key of what a script publishes, beside its parameters.
 PUBLISHED_TO = "published to"
@@ -171,7 +172,7 @@ def stores_of(storage: Mapping[str, str]) -> Stores:
 
 
 def _store_at(storage: Mapping[str, str], url: str) -> Store:
-    return open_store(url.removeprefix("file:") if is_local(url) else url, storage)
+    return open_store(plain_path(url) if is_local(url) else url, storage)
 
 
 def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
