@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from rekindle import api
 from rekindle.config import load_config
 from rekindle.engine.adapter import engine_module
-from rekindle.engine.check import BLOCKING, NAME, check, check_target
+from rekindle.engine.check import BLOCKING, NAME, check, check_pipeline_name, check_target
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
@@ -62,11 +62,7 @@ def run(
     Without `location`, and for how to restart and to reach the store, it is asked what the command line asks too:
     `rekindle.toml`, the environment, `spark.rekindle.*`. `options` take the place of all of these but the location.
     `tell` is given what there is to say, line by line."""
-    if not name.isidentifier() or not name.isascii() or name.startswith("_"):
-        raise GraphRefused(
-            f"{_place()}: {name!r} cannot be the name of a run: letters, digits and _ only, a letter first",
-            hint='rk.run("daily_orders", spark)',
-        )
+    check_pipeline_name(name, "a run", 'rk.run("daily_orders", spark)', place=_place())
     if options is not None and (options.run or options.without):
         raise Refused(
             f"{_place()}: run= and without= are for pipelines: a script goes on with what its parameters name, whole",

@@ -23,16 +23,14 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.grouping import NO_COPIES, Copies, Fate, Look, alone, decide, members_of
 from rekindle.engine.near import did_you_mean
-from rekindle.engine.signature import line_of
 from rekindle.engine.spark import cuts, plans, results
-from rekindle.engine.spark.describe import describe
+from rekindle.engine.spark.describe import describe, or_refused
 from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.session import clone, group_session, in_session, jvm
 from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
-from rekindle.errors import GraphRefused, RekindleError
+from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -221,16 +219,9 @@ def _built(
     parameters: Mapping[str, Any],
     constants: Known,
 ) -> DataFrame:
-    try:
+    empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
+    with or_refused(one.name, one.function, empty or "correct it and run again; nothing was started"):
         frame = describe(one, session, frames, parameters, constants)
-    except RekindleError:
-        raise
-    except Exception as error:
-        empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
-        raise GraphRefused(
-            f"{line_of(error, one.function)}: {one.name} could not be built: {first_line(error)}",
-            hint=empty or "correct it and run again; nothing was started",
-        ) from error
     _refuse_unknown_keys(one, frame.columns, is_exact=cuts.is_case_sensitive(session))
     return frame
 
