@@ -126,3 +126,8 @@ def test_what_takes_too_much_by_position(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_long_lists_of_arguments_are_given_by_name() -> None:
     assert house.positional() == []
+
+
+def test_production_reaches_every_name() -> None:
+    """Beside what `house.KEPT` lists, and what tests of Rekindle use of `rekindle.testing`."""
+    assert house.unreached() == []

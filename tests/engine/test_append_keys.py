@@ -47,7 +47,9 @@ def days(frame: DataFrame) -> dict[str, int]:
 def read(spark: SparkSession, target: Files | Table) -> dict[str, int]:
     if isinstance(target, Files):
         return days(sinks.read_newest(spark, target.path, open_store))
-    sinks.repair(spark, target, open_store)
+    base = tables.base_of(spark, target)
+    if newest(open_store(base)).pointer is not None:
+        tables.follow(spark, target, base, lambda: sinks._top(open_store(base)))
     return days(spark.table(target.name))
 
 

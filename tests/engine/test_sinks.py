@@ -18,7 +18,7 @@ from rekindle.engine import pointers
 from rekindle.engine.pointers import POINTERS, Pointer, Top, newest
 from rekindle.engine.spark import directories, sinks, tables
 from rekindle.engine.spark.publication import Claimant, Publication
-from rekindle.engine.spark.sinks import FilesLost, publish, read_newest, repair
+from rekindle.engine.spark.sinks import FilesLost, publish, read_newest
 from rekindle.engine.targets import PointerStore, Table, Target, directory, files, replace, table
 from rekindle.errors import Refused
 from rekindle.journal.stores import open_store
@@ -167,13 +167,14 @@ def test_a_publisher_frozen_in_the_catalog_call_puts_it_right(
     assert day(spark, gold) == {8}
 
 
-def test_a_table_left_behind_is_repaired(spark: SparkSession, results: Results, gold: Table) -> None:
-    """The publisher died between the pointer and the table: the old version is shown, whole, until somebody looks."""
+def test_a_table_left_behind_follows_the_next_publisher(spark: SparkSession, results: Results, gold: Table) -> None:
+    """The publisher died between the pointer and the table: the old version is shown, whole, until the run goes on."""
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     base = tables.base_of(spark, gold)
-    sinks._put_version(spark, results.of(gold, TODAY, numbers(60, 8)), base, open_store(base), adds=False)
+    todays = results.of(gold, TODAY, numbers(60, 8))
+    sinks._put_version(spark, todays, base, open_store(base), adds=False)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(50, 7)))
-    repair(spark, gold, open_store)
+    assert publish(spark, todays, open_store) == SinkDone("out", TODAY)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(60, 8)))
 
 

@@ -16,9 +16,10 @@ from rekindle.engine.pointers import POINTERS, Part, Pointer, Top, advance, comp
 from rekindle.engine.targets import PointerStore, Target, directory, files, replace, same_place, table, url
 from rekindle.errors import Refused
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.object_store import ObjectStorage
 from rekindle.master.events import Fence
+from rekindle.testing.faulty_store import Fault, FaultyStore
 from support.s3 import S3Server
 
 YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
@@ -115,7 +116,7 @@ def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], nap
     answer, and writes that land late. Runs 1 and 3 are of one key, 2 and 4 of another: what overwrites never goes back
     as a whole, what appends never within a key, and no key removes another."""
     plan, asleep, waiting = deque(faults), deque(naps), deque(dict.fromkeys(fences))
-    store = MemoryStore(lambda key: plan.popleft() if plan else Fault.NONE)
+    store = FaultyStore(lambda key: plan.popleft() if plan else Fault.NONE)
     sure: list[Fence] = []
 
     def publish(fence: Fence) -> None:

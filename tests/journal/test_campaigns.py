@@ -21,7 +21,7 @@ from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
 from rekindle.journal.history import read
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.store import Put, Store
 from rekindle.journal.tail import Row, Seen, Verdict
 from rekindle.journal.takeover import take_over
@@ -31,6 +31,7 @@ from rekindle.master.decide import decide
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec, state_of
 from rekindle.testing.drawing import draw
+from rekindle.testing.faulty_store import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -68,11 +68,6 @@ class Journal(Generic[E]):
     def epoch(self) -> int:
         return self._position.epoch
 
-    @property
-    def is_pending(self) -> bool:
-        """Whether an append is neither known to be written nor known to be not written."""
-        return self._pending is not None
-
     def open_epoch(self, owner: Owner, events: Sequence[E]) -> Record[E]:
         """Append the first record of the next epoch. Once acknowledged, older masters are fenced."""
         return self._begin(tuple(events), self.epoch + 1, owner)

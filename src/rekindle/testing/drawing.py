@@ -21,9 +21,11 @@ import re
 from dataclasses import dataclass
 
 from rekindle.errors import Refused
+from rekindle.model.availability import Availability
 from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Broadcast, Interval, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
+from rekindle.model.partitions import Partitions
 
 _STEP = re.compile(r"(?P<name>\w+)(?:\[(?P<count>\d+)\])?(?P<mark>[!?*])?(?::(?P<kind>\w+))?(?P<flags>(?:@\w+)*)")
 _ARROW = re.compile(r"~(?:(?P<piped>[\w+]+[.!?*]?)~)?>|=(?P<kept>\w+)(?: (?P<mapping>[\w+]+[.!?*]?))?=>")
@@ -45,6 +47,15 @@ class _Told:
     mark: str = ""
     kind: str = ""
     flags: tuple[str, ...] = ()
+
+
+def finished(graph: Graph) -> Availability:
+    """Every vertex has run, every kept result and every exchange is there."""
+    return Availability(
+        results={name: graph.whole[name] for name, step in graph.steps.items() if step.kind.is_kept},
+        started=dict(graph.whole),
+        exchanges={x.id: Partitions.first(x.partitions) for x in graph.exchanges.values()},
+    )
 
 
 def draw(text: str) -> Graph:

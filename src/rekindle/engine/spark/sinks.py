@@ -36,7 +36,7 @@ from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
 
-__all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest", "repair"]
+__all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest"]
 
 Stores = Callable[[str], PointerStore]
 
@@ -147,13 +147,6 @@ def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
         raise Refused(f"nothing is published in {path}")
     schema = StructType.fromJson(json.loads(pointer.schema))
     return spark.read.schema(schema).parquet(tables.place(base, pointer))
-
-
-def repair(spark: SparkSession, target: Table, stores: Stores) -> None:
-    """Bring a table to its newest publication, where a publisher died between the two."""
-    base = base_of(spark, target)
-    if newest(stores(base)).pointer is not None:
-        tables.follow(spark, target, base, lambda: _top(stores(base)))
 
 
 def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

@@ -61,13 +61,6 @@ def folder_of(pipeline: str) -> str:
     return f"{pipeline}/_gc/"
 
 
-def read_diary(store: Store, pipeline: str) -> list[Entry]:
-    """Every act that is still told, oldest first."""
-    folder = folder_of(pipeline)
-    bodies = store.get_many(folder, store.list_after(folder))
-    return [msgspec.json.decode(body, type=Entry) for body in bodies if body is not None]
-
-
 def forget_old(store: Store, pipeline: str, now_ms: int) -> int:
     """Remove entries that are too old to tell anybody anything."""
     folder, oldest = folder_of(pipeline), now_ms / 1000 - DAYS_KEPT * 86_400
