@@ -80,10 +80,10 @@ GENERAL = frozenset(
     parameter parse parser part path pattern phase pipeline pointer policy pool port position process program
     progress property protocol put raise range rate read reader record registry reject rekindle release replace
     report request result root row rule run running runs safety sample scan schema scope script server session set
-    setting settings shape share sink size source span spark spec start started state status step still stop storage
-    store stores stream struct succeed summary system table take target task terminal text thread tick time timeline
-    timer times top tree type types unknown unreadable until untouched up usage use user value values version
-    vertices view visitor wake way whole whose word words work worker world write writer yet
+    setting settings shape share sink size source span spark spec spelling start started state status step still
+    stop storage store stores stream struct succeed summary system table take target task terminal text thread tick
+    time timeline timer times top tree type types unknown unreadable until untouched up usage use user value
+    values version vertices view visitor wake way whole whose word words work worker world write writer yet
     """.split()
 )
 
