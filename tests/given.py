@@ -8,6 +8,7 @@ from rekindle.model.graph import Graph
 from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts, less
+from rekindle.testing.drawing import finished as all_finished
 
 
 def sets(text: str) -> dict[str, Partitions]:
@@ -31,7 +32,7 @@ def parts(text: str) -> Parts:
 
 def finished(graph: Graph, but: str = "") -> Availability:
     """All done and there, except these results, which never ran."""
-    done, missing = Availability.finished(graph), sets(but)
+    done, missing = all_finished(graph), sets(but)
     return Availability(less(done.results, missing), less(done.started, missing), {}, done.exchanges)
 
 

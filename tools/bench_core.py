@@ -46,10 +46,10 @@ def chain(steps: int, partitions: int, every_all: int) -> Graph:
     """One step behind the other; the kinds take turns; every n-th edge goes through an exchange."""
     made = [
         Step(
-            f"s{at}",
-            partitions,
-            KINDS[at % 5] if at < steps - 1 else ResultKind.BLOCKING,
-            Determinism.UNKNOWN if at % 3 else Determinism.DETERMINATE,
+            name=f"s{at}",
+            partitions=partitions,
+            kind=KINDS[at % 5] if at < steps - 1 else ResultKind.BLOCKING,
+            determinism=Determinism.UNKNOWN if at % 3 else Determinism.DETERMINATE,
         )
         for at in range(steps)
     ]
@@ -63,7 +63,7 @@ def unions_and_coalesces() -> Graph:
     steps, edges = list[Step](), list[Edge]()
     for block in range(5):
         for name, count in (("a", 400_000), ("b", 400_000), ("u", 800_000), ("c", 200_000), ("d", 70_000)):
-            steps.append(Step(f"{name}{block}", count, determinism=Determinism.UNKNOWN))
+            steps.append(Step(name=f"{name}{block}", partitions=count, determinism=Determinism.UNKNOWN))
         wires: list[tuple[str, str, Mapping]] = [
             ("a", "u", Offset(0)),
             ("b", "u", Offset(400_000)),
@@ -71,7 +71,7 @@ def unions_and_coalesces() -> Graph:
             ("u", "d", INTERVAL),
         ]
         edges += [Edge(f"{one}{block}", f"{other}{block}", how) for one, other, how in wires]
-    steps.append(Step("rest", 10_000_000 - sum(step.partitions for step in steps)))
+    steps.append(Step(name="rest", partitions=10_000_000 - sum(step.partitions for step in steps)))
     return Graph.of(steps, edges)
 
 
@@ -103,13 +103,24 @@ def fold_ms(graph: Graph) -> float:
     state = fold(
         None,
         [
-            RunStarted("run", "bench", 1, GraphSpec.of(graph), (), {}, MasterConfig(), 0, 0, 0),
-            EpochOpened(1, "application", "owner", 0),
+            RunStarted(
+                run="run",
+                pipeline="bench",
+                order=1,
+                graph=GraphSpec.of(graph),
+                sinks=(),
+                fingerprints={},
+                config=MasterConfig(),
+                run_time_ms=0,
+                seed=0,
+                at_ms=0,
+            ),
+            EpochOpened(epoch=1, application="application", owner="owner", at_ms=0),
             AttemptOpened(attempt, graph.whole[root], (), 0),
         ],
     )
     tenth = Partitions(random.Random(2).sample(range(step.partitions), step.partitions // 10))
-    event = PartitionsCommitted(attempt, tenth, tenth, b"", 0)
+    event = PartitionsCommitted(attempt=attempt, partitions=tenth, of=tenth, manifest=b"", at_ms=0)
     return timed(lambda: apply(state, event), 31)
 
 

@@ -164,7 +164,9 @@ class Bench:
             def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
                 return session.read.parquet(f"file:{self.folder}/source{case.columns}").where("id >= 0")
 
-            return GroupSpec(case.name, build, (), ("id",), PARTITIONS, digest=DigestPolicy.AUTO)
+            return GroupSpec(
+                step=case.name, build=build, inputs=(), keys=("id",), partitions=PARTITIONS, digest=DigestPolicy.AUTO
+            )
 
         found = analyse(self.spark, {case.name: spec(case) for case in self.cases})
         return sum(group.is_digested for group in found.groups.values())

@@ -63,7 +63,19 @@ def build(steps: int, partitions: int, batch: int) -> tuple[MemoryStore, RunStat
     rng = random.Random(1)
     store = MemoryStore()
     graph = draw(" =blocking=> ".join(f"s{n}[{partitions}]@run_end" for n in range(steps)))
-    start = st.StartRun("run-1", "bench", 1, graph, (), {}, MasterConfig(), 0, 1, "app-1", "me")
+    start = st.StartRun(
+        run="run-1",
+        pipeline="bench",
+        order=1,
+        graph=graph,
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=1,
+        application="app-1",
+        owner="me",
+    )
     journal, history = take_over(store, RUN, codec(), lambda history, epoch: decide(None, start, 0), owner=dead_owner())
     state = state_of(history)
     assert state is not None
@@ -76,16 +88,21 @@ def build(steps: int, partitions: int, batch: int) -> tuple[MemoryStore, RunStat
             state = _append(journal.append, state, stimulus)
             keeper.remember(journal.position, state)
         if n < steps - 1:
-            state = _append(journal.append, state, st.AttemptEnded(attempt))
+            state = _append(journal.append, state, st.AttemptEnded(attempt=attempt))
     return store, state
 
 
 def _report(attempt: AttemptId, numbers: list[int], rng: random.Random) -> st.CommitsSeen:
     commits = [
-        Commit(n, n + 7, f"part-{n + 7}_{n:05d}.c000.zstd.parquet", rng.randrange(10**6, 10**8)) for n in numbers
+        Commit(
+            partition=n, task=n + 7, name=f"part-{n + 7}_{n:05d}.c000.zstd.parquet", bytes=rng.randrange(10**6, 10**8)
+        )
+        for n in numbers
     ]
     digests = rng.randbytes(DIGEST_BYTES * len(numbers))
-    return st.CommitsSeen(attempt, Partitions(numbers), pack(commits, SCHEMA), digests)
+    return st.CommitsSeen(
+        attempt=attempt, partitions=Partitions(numbers), manifest=pack(commits, SCHEMA), digests=digests
+    )
 
 
 def _append(append: Callable[..., object], state: RunState, stimulus: st.Stimulus) -> RunState:

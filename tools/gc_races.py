@@ -37,7 +37,7 @@ from rekindle.runtime.janitor.tend import Janitor, Rules
 from rekindle.runtime.opening import codec, peek
 from runtime.filing import Filing
 
-DUE = Rules(Terms(0, 0), Limits(batch=2, per_second=2000.0))
+DUE = Rules(terms=Terms(0, 0), limits=Limits(batch=2, per_second=2000.0))
 START_SECONDS = 0.03
 SPREAD = 1.5
 # The commands of an undisturbed run before its results are released: a driver dies at one of them.

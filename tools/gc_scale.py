@@ -153,7 +153,19 @@ class Template(NamedTuple):
 def _template(drawing: str, *, breaks: bool) -> Template:
     store, graph = MemoryStore(), draw(drawing)
     engine = Filing(store, "daily/it", breaks=always("clean", 2)) if breaks else Filing(store, "daily/it")
-    state = execute(store, Intent("daily", "it", graph, {}, (list(graph.steps)[-1],), 1, AT_ONCE), engine)
+    state = execute(
+        store,
+        Intent(
+            pipeline="daily",
+            run="it",
+            graph=graph,
+            fingerprints={},
+            sinks=(list(graph.steps)[-1],),
+            order=1,
+            config=AT_ONCE,
+        ),
+        engine,
+    )
     files = tuple(key.removeprefix("daily/it/") for key in store.objects if key.startswith("daily/it/results/"))
     return Template(tuple(record.events for record in read(store, "daily/it", codec()).records), state, files)
 

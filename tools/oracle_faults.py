@@ -13,6 +13,7 @@ from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain, ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts, less
+from rekindle.testing.drawing import finished
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Fault:
 
     def before(self, graph: Graph) -> Availability:
         """What was there when the fault came."""
-        done = Availability.finished(graph)
+        done = finished(graph)
         return Availability(less(done.results, self.unfinished), done.started, {}, done.exchanges)
 
 

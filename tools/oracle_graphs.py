@@ -57,10 +57,10 @@ def graph_at(shape: Shape, choice: int, turn: int) -> tuple[list[Step], list[Edg
     pipelined = {at for at in sorted({a for a, _, _ in wires}) if bit()}
     steps = [
         Step(
-            "abcd"[at],
-            counts[at],
-            ResultKind.PIPELINED if at in pipelined else KEPT[(turn + at) % 3],
-            SAME[(turn + at) % 2] if repeatable[at] else OTHER[(turn + at) % 2],
+            name="abcd"[at],
+            partitions=counts[at],
+            kind=ResultKind.PIPELINED if at in pipelined else KEPT[(turn + at) % 3],
+            determinism=SAME[(turn + at) % 2] if repeatable[at] else OTHER[(turn + at) % 2],
         )
         for at in range(len(counts))
     ]

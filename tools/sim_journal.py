@@ -17,12 +17,12 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Torn, find, name_of
 from rekindle.journal.history import Position, folder_of, read, start_of
 from rekindle.journal.journal import Journal
-from rekindle.journal.memory import Fault, FaultPlan, MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.journal.prune import prune
 from rekindle.journal.store import Put as StorePut
 from rekindle.master.events import Event
 from rekindle.runtime.opening import codec
+from rekindle.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario, scenario_of
 from rekindle.testing.world.storage import Ledger, Put, Record
@@ -37,7 +37,7 @@ EXTRA_SHARE = 0.04
 CODEC: Codec[Event] = codec()
 
 
-class NotingStore(MemoryStore):
+class NotingStore(FaultyStore):
     """Remembers which bytes were tried for which record of the simulator."""
 
     def __init__(self, plan: FaultPlan) -> None:
@@ -103,6 +103,7 @@ class StoredWorld(World):
         self.ledger = self.stored
         self.watch = Watch(scenario, self.values, self.storage, self.ledger, BACKOFF, POISON_MAX)
         self.journals: dict[int, Journal[Event]] = {}
+        self.unknown: set[int] = set()  # Processes whose last append may have been written, or may not.
         self.chance = Random(scenario.seed ^ 0x70AD)
 
     def put(self, process: Process, number: int, record: Record) -> Put:
@@ -131,16 +132,18 @@ class StoredWorld(World):
             self.journals[process.number] = self._journal(process)
         journal = self.journals[process.number]
         try:
-            if journal.is_pending:
+            if process.number in self.unknown:
                 journal.settle()
             elif is_first:
                 journal.open_epoch(Owner("simulated", process.number), record.events)
             else:
                 journal.append(*record.events)
         except AppendUnknown:
+            self.unknown.add(process.number)
             return Put.UNKNOWN
         except (Fenced, AppendRejected):
             return Put.EXISTS
+        self.unknown.discard(process.number)
         return Put.CREATED
 
     def _journal(self, process: Process) -> Journal[Event]:

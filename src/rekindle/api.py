@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.engine.adapter import Adapter, engine_module
-from rekindle.engine.check import check, check_name, check_target
+from rekindle.engine.check import check, check_name, check_pipeline_name, check_target
 from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.near import did_you_mean
@@ -94,11 +94,7 @@ class Pipeline:
     """Sources, steps and sinks under one name."""
 
     def __init__(self, name: str) -> None:
-        if not name.isidentifier() or not name.isascii() or name.startswith("_"):
-            raise GraphRefused(
-                f"{name!r} cannot be the name of a pipeline: letters, digits and _ only, a letter first",
-                hint='rk.Pipeline("daily_orders")',
-            )
+        check_pipeline_name(name, "a pipeline", 'rk.Pipeline("daily_orders")')
         self.name = name
         self._declared: list[Declared] = []
 
@@ -202,7 +198,15 @@ class Pipeline:
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
         steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
-        return Wish(self.name, steps, spark, location, chosen, parameters, texts)
+        return Wish(
+            pipeline=self.name,
+            steps=steps,
+            session=spark,
+            location=location,
+            options=chosen,
+            parameters=parameters,
+            key=texts,
+        )
 
     def _decorator(self, role: Role, options: StepOptions, function: Any, target: Target | None = None) -> Any:
         def declare(function: Function) -> Function:

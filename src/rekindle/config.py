@@ -89,7 +89,7 @@ def _setting(key: str, default: T, meaning: str, *, least: float | None = None, 
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings as resolved. `origins` tells for each key that is not a default where its value came from; `file` is
     the settings file, `is_file_above` if nobody named it and it lies above the current folder."""

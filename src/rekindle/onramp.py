@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from rekindle import api
 from rekindle.config import load_config
 from rekindle.engine.adapter import engine_module
-from rekindle.engine.check import BLOCKING, NAME, check, check_target
+from rekindle.engine.check import BLOCKING, NAME, check, check_pipeline_name, check_target
 from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
 from rekindle.engine.targets import Target
@@ -62,11 +62,7 @@ def run(
     Without `location`, and for how to restart and to reach the store, it is asked what the command line asks too:
     `rekindle.toml`, the environment, `spark.rekindle.*`. `options` take the place of all of these but the location.
     `tell` is given what there is to say, line by line."""
-    if not name.isidentifier() or not name.isascii() or name.startswith("_"):
-        raise GraphRefused(
-            f"{_place()}: {name!r} cannot be the name of a run: letters, digits and _ only, a letter first",
-            hint='rk.run("daily_orders", spark)',
-        )
+    check_pipeline_name(name, "a run", 'rk.run("daily_orders", spark)', place=_place())
     if options is not None and (options.run or options.without):
         raise Refused(
             f"{_place()}: run= and without= are for pipelines: a script goes on with what its parameters name, whole",
@@ -131,7 +127,9 @@ class ScriptRun:
         check_target(target)
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         read = Argument("rows", Binding.INPUT, name)
-        sink = Declared(f"{name}_published", Role.SINK, _as_it_is, (read,), place, target=target)
+        sink = Declared(
+            name=f"{name}_published", role=Role.SINK, function=_as_it_is, arguments=(read,), place=place, target=target
+        )
         self._kept(frame, (step, sink), self._key | {PUBLISHED_TO: target.shown})
 
     def plan(self) -> ScriptPlan:
@@ -163,7 +161,15 @@ class ScriptRun:
         name = steps[0].name
         mine = tuple(one for one in self._options.accept_change if one == name)
         options = replace(self._options, accept_change=mine, replace=(name,))
-        wish = Wish(f"{self.name}.{name}", check(steps), frame.sparkSession, self._location, options, {}, key)
+        wish = Wish(
+            pipeline=f"{self.name}.{name}",
+            steps=check(steps),
+            session=frame.sparkSession,
+            location=self._location,
+            options=options,
+            parameters={},
+            key=key,
+        )
         kept = keeping.keep(wish, api.spark_adapter, _script().opened, self._tell)
         self._results.append(kept.result)
         self._tell(str(kept.result))

@@ -111,7 +111,9 @@ def test_a_date_and_its_text_are_the_same_key() -> None:
         ("file:/lake", "file:/lake"),
         ("s3://bucket/runs/", "s3a://bucket/runs"),
         ("s3a://bucket/runs", "s3a://bucket/runs"),
+        ("S3://bucket/runs", "s3a://bucket/runs"),
         ("gs://bucket/runs", "gs://bucket/runs"),
+        ("abfss://box@account/runs", "abfss://box@account/runs"),
     ],
 )
 def test_spark_spells_a_location_its_own_way(location: str, root: str) -> None:

@@ -40,8 +40,14 @@ class Broken(InstantEngine):
             rest = command.partitions - first
             failure = Failure("counted", rest, Cause(FailureKind.USER_ERROR, "no such column"), "s")
             self._happened = [
-                st.CommitsSeen(command.attempt, first, b"files", None, command.exchange_version),
-                st.AttemptEnded(command.attempt, (failure,)),
+                st.CommitsSeen(
+                    attempt=command.attempt,
+                    partitions=first,
+                    manifest=b"files",
+                    digests=None,
+                    exchange_version=command.exchange_version,
+                ),
+                st.AttemptEnded(attempt=command.attempt, failures=(failure,)),
             ]
 
 
@@ -63,7 +69,7 @@ class FakeAdapter:
         self.asked.append(wanted)
         return Prepared(
             engine=self.make(self._folder),
-            graph=Graph.of([Step("counted", 4)], []),
+            graph=Graph.of([Step(name="counted", partitions=4)], []),
             fingerprints={"counted": self.fingerprint},
             sinks=("counted",),
             members={"counted": ("orders", "clean", "counted")},
@@ -96,7 +102,7 @@ def pipeline() -> rk.Pipeline:
 
 def test_a_run_is_made_once_per_key(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
     first = pipeline.run("session", str(tmp_path), day="monday")
-    assert first.steps == {"counted": rk.StepSummary(4, 4, 0)}
+    assert first.steps == {"counted": rk.StepSummary(partitions=4, computed=4, generation=0)}
     again = pipeline.run("session", str(tmp_path), day="monday")
     assert (again.run, again.was_done, again.steps["counted"].reused) == (first.run, True, 4)
     assert len(spark.asked) == 2 and not again.differs, "with a session it is looked whether anything changed since"

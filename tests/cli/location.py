@@ -39,7 +39,15 @@ def make_run(
     graph = draw(drawing)
     held = claim(store, pipeline, {"day": run} if parameters is None else parameters, run)
     order = enlist(store, pipeline, run) if held.is_ours else 1
-    intent = Intent(pipeline, run, graph, {}, (list(graph.steps)[-1],), order, config)
+    intent = Intent(
+        pipeline=pipeline,
+        run=run,
+        graph=graph,
+        fingerprints={},
+        sinks=(list(graph.steps)[-1],),
+        order=order,
+        config=config,
+    )
     with suppress(KeyboardInterrupt):
         return execute(store, intent, engine or Instant(), force=force)
     return None

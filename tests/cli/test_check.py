@@ -11,13 +11,19 @@ from rekindle.cli.text import MARK
 from rekindle.engine.trial import Trial
 from rekindle.model.kinds import Determinism
 
-SAME = Trial("clean", "daily.py:3", Determinism.DETERMINATE, rows=1200)
+SAME = Trial(step="clean", place="daily.py:3", level=Determinism.DETERMINATE, rows=1200)
 OTHER = Trial(
-    "first", "daily.py:8", Determinism.UNKNOWN, ("First at daily.py:9",), rows=7, different=2, example="[1, 2]"
+    step="first",
+    place="daily.py:8",
+    level=Determinism.UNKNOWN,
+    doubts=("First at daily.py:9",),
+    rows=7,
+    different=2,
+    example="[1, 2]",
 )
-BROKEN = Trial("drawn", "daily.py:12", Determinism.DECLARED, rows=7, different=7, example="[1, 9]")
-EMPTY = Trial("joined", "daily.py:16", Determinism.DETERMINATE)
-FAILED = Trial("reader", "daily.py:20", Determinism.UNKNOWN, failure="it reads broken, which failed")
+BROKEN = Trial(step="drawn", place="daily.py:12", level=Determinism.DECLARED, rows=7, different=7, example="[1, 9]")
+EMPTY = Trial(step="joined", place="daily.py:16", level=Determinism.DETERMINATE)
+FAILED = Trial(step="reader", place="daily.py:20", level=Determinism.UNKNOWN, failure="it reads broken, which failed")
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,16 @@ def test_a_run_and_its_plan(is_terminal: bool, tmp_path: Path, monkeypatch: pyte
     with (tmp_path / "screen").open("w") as file:
         to = Console(file=file, force_terminal=is_terminal, width=200, highlight=False, color_system=None)
         tell(to, f"run {HOSTILE}")
-        stage = Stage(HOSTILE, Action.COMPUTE, 1, Partitions((0,)), changes=(HOSTILE,), doubts=(HOSTILE,), note=HOSTILE)
-        plan = Plan("daily", "run-1", Start.NEW, (stage,), parameters={"day": HOSTILE})
+        stage = Stage(
+            step=HOSTILE,
+            action=Action.COMPUTE,
+            partitions=1,
+            computed=Partitions((0,)),
+            changes=(HOSTILE,),
+            doubts=(HOSTILE,),
+            note=HOSTILE,
+        )
+        plan = Plan(pipeline="daily", run="run-1", start=Start.NEW, stages=(stage,), parameters={"day": HOSTILE})
         show(plan, to)
         for line in reasons(plan, is_verbose=True):
             tell(to, line)

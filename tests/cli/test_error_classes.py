@@ -134,7 +134,9 @@ def a_source_that_changes_during_the_run(scene: Scene) -> int:
     folder = scene.folder / "in"
     session.range(4).repartition(2).write.parquet(str(folder))
     frame = session.read.parquet(str(folder))
-    group = GroupSpec("orders", lambda session, inputs: frame, (), (), 2, source=str(pin(frame)))
+    group = GroupSpec(
+        step="orders", build=lambda session, inputs: frame, inputs=(), keys=(), partitions=2, source=str(pin(frame))
+    )
     next(folder.glob("*.parquet")).unlink()
     return _meets(scene, lambda: refuse_change(group, frame))
 
@@ -279,7 +281,9 @@ class Leaking(InstantEngine):
         super().send(command)
         if isinstance(command, cmd.StartAttempt):
             cause = Cause(FailureKind.INVARIANT, "LawViolated: Spark has 6 tasks, the layout 4 partitions")
-            self._happened = [st.AttemptEnded(command.attempt, (Failure("counted", EMPTY, cause, "s"),))]
+            self._happened = [
+                st.AttemptEnded(attempt=command.attempt, failures=(Failure("counted", EMPTY, cause, "s"),))
+            ]
 
 
 @leads_to(

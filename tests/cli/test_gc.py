@@ -203,7 +203,13 @@ def test_a_run_is_released_by_name_before_its_time(typed: Type, folder: Path) ->
 
 def test_a_living_run_is_not_released(typed: Type, folder: Path) -> None:
     store, told = LocalDisk(folder), list[Said]()
-    intent = Intent("daily", "run-1", draw("orders[4] =blocking=> clean[4] =blocking all=> daily[3]"), {}, ("daily",))
+    intent = Intent(
+        pipeline="daily",
+        run="run-1",
+        graph=draw("orders[4] =blocking=> clean[4] =blocking all=> daily[3]"),
+        fingerprints={},
+        sinks=("daily",),
+    )
     engine = Filing(
         store, "daily/run-1", "app-2", before_act=lambda: told.append(typed("results", "release", "daily/1"))
     )

@@ -83,7 +83,7 @@ def test_what_cannot_be_left_out_is_not_offered(
     prepare = adapter.prepare
 
     def of_one(session: Any, wanted: Wanted) -> Prepared:
-        return replace(prepare(session, wanted), graph=Graph.of([Step("counted", 1)], []))
+        return replace(prepare(session, wanted), graph=Graph.of([Step(name="counted", partitions=1)], []))
 
     monkeypatch.setattr(adapter, "prepare", of_one)
     adapter.broken = 0

@@ -190,7 +190,15 @@ def test_a_damaged_journal_is_listed_and_refused(tmp_path: Path, capsys: pytest.
 
 def test_a_newer_journal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = LocalDisk(tmp_path)
-    frame = Frame(1, 1, start_of("daily/run-1").checksum, "me", ("RunDreamt/1",), (), None)
+    frame = Frame(
+        sequence=1,
+        epoch=1,
+        previous=start_of("daily/run-1").checksum,
+        writer="me",
+        types=("RunDreamt/1",),
+        events=(),
+        owner=None,
+    )
     body = to_bytes(frame)[0].replace(b"RK1 ", b"RK9 ")
     store.put_if_absent("daily/_runs/00000001", b"run-1")
     store.put_if_absent(folder_of("daily/run-1") + f"{1:020d}", body)

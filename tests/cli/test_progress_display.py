@@ -35,7 +35,7 @@ def drawn(console: Console) -> None:
         for act in (
             lambda: run.finish("orders"),
             lambda: run.commit("enriched", "0-2"),
-            lambda: run.give(st.AttemptEnded(run.attempt("enriched"), (FAILURE,))),
+            lambda: run.give(st.AttemptEnded(attempt=run.attempt("enriched"), failures=(FAILURE,))),
             lambda: run.give(st.Tick(), after_ms=10_000),
             lambda: run.finish("enriched"),
         ):
@@ -83,8 +83,10 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
 def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
     run = Driven(SHOP)
     run.finish("orders")
-    first = st.TakeOver("new", "me", run.graph, {})
-    plan = plan_of(run.state, play(run.state, first, run.now, st.AttemptSealed), Told())
+    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
+    plan = plan_of(
+        run.state, play(run.state, first, run.now, lambda attempt: st.AttemptSealed(attempt=attempt)), Told()
+    )
     out = StringIO()
     to = Console(file=out, width=width, highlight=False)
     show(plan, to)

@@ -32,12 +32,19 @@ class FakeBench:
 
     def workbench(self, session: Any, wanted: Wanted) -> Workbench:
         self.wanted.append(wanted)
-        return Workbench(Graph.of([Step("counted", 4)], []), {"counted": {"code": "2"}}, self._open)
+        return Workbench(Graph.of([Step(name="counted", partitions=4)], []), {"counted": {"code": "2"}}, self._open)
 
     def _open(self, asked: Asked) -> Reproduced:
         self.asked.append(asked)
         show = lambda frame, rows: f"{frame} {rows}"  # noqa: E731
-        return Reproduced(str(asked), "rows", {"orders": "frame"}, ("a note",), lambda rows: self.tried, show)
+        return Reproduced(
+            vertex=str(asked),
+            rows="rows",
+            inputs={"orders": "frame"},
+            said=("a note",),
+            attempt=lambda rows: self.tried,
+            show=show,
+        )
 
 
 @pytest.fixture

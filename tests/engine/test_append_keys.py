@@ -35,7 +35,9 @@ def result(spark: SparkSession, folder: Path, target: Target, fence: Fence, rows
     written = folder / f"result-{key}-{rows}"
     frame.repartition(2).write.mode("ignore").parquet(str(written))
     found = tuple((f"file:{path}", path.stat().st_size) for path in sorted(written.glob("part-*")))
-    return Publication("out", "daily", target, fence, found, frame.schema.json(), key=key)
+    return Publication(
+        sink="out", owner="daily", target=target, fence=fence, files=found, schema=frame.schema.json(), key=key
+    )
 
 
 def days(frame: DataFrame) -> dict[str, int]:
@@ -45,7 +47,9 @@ def days(frame: DataFrame) -> dict[str, int]:
 def read(spark: SparkSession, target: Files | Table) -> dict[str, int]:
     if isinstance(target, Files):
         return days(sinks.read_newest(spark, target.path, open_store))
-    sinks.repair(spark, target, open_store)
+    base = tables.base_of(spark, target)
+    if newest(open_store(base)).pointer is not None:
+        tables.follow(spark, target, base, lambda: sinks._top(open_store(base)))
     return days(spark.table(target.name))
 
 

@@ -39,11 +39,25 @@ def totals(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def engine(spark: SparkSession, folder: Path) -> SparkEngine:
-    return SparkEngine(spark, f"file:{folder}", {"totals": GroupSpec("totals", totals, (), ("k",), N)})
+    return SparkEngine(
+        spark,
+        f"file:{folder}",
+        {"totals": GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N)},
+    )
 
 
 def attempt(engine: SparkEngine) -> list[Stimulus]:
-    engine.send(StartAttempt(ATTEMPT, Partitions.first(N), (), True, True, 0, None))
+    engine.send(
+        StartAttempt(
+            attempt=ATTEMPT,
+            partitions=Partitions.first(N),
+            inputs=(),
+            is_repeatable=True,
+            is_first=True,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
+    )
     return until(engine, AttemptEnded)
 
 
@@ -86,11 +100,25 @@ def test_a_cancel_holds_that_comes_before_there_is_a_spark_job(spark: SparkSessi
         gate.wait(60)
         return totals(session, inputs)
 
-    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
-    made.send(StartAttempt(ATTEMPT, Partitions.first(N), (), True, True, 0, None))
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
+    made.send(
+        StartAttempt(
+            attempt=ATTEMPT,
+            partitions=Partitions.first(N),
+            inputs=(),
+            is_repeatable=True,
+            is_first=True,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
+    )
     made.send(CancelAttempt(ATTEMPT))
     gate.set()
-    assert until(made, AttemptEnded) == [AttemptEnded(ATTEMPT, was_cancelled=True)]
+    assert until(made, AttemptEnded) == [AttemptEnded(attempt=ATTEMPT, was_cancelled=True)]
     made.close()
     assert not list(tmp_path.rglob("*.parquet"))
 
@@ -123,7 +151,15 @@ def once_cured(flag: Path) -> Callable[[str], Column]:
 
 def numbered(number: int, partitions: str) -> StartAttempt:
     attempt = AttemptId("totals", Generation(0), Epoch(1), number)
-    return StartAttempt(attempt, Partitions.parse(partitions), (), True, number == 1, 0, None)
+    return StartAttempt(
+        attempt=attempt,
+        partitions=Partitions.parse(partitions),
+        inputs=(),
+        is_repeatable=True,
+        is_first=number == 1,
+        exchange_version=0,
+        exchange_checksum=None,
+    )
 
 
 def test_after_a_failed_map_stage_all_attempts_read_one_exchange(spark: SparkSession, tmp_path: Path) -> None:
@@ -136,7 +172,11 @@ def test_after_a_failed_map_stage_all_attempts_read_one_exchange(spark: SparkSes
         rows = session.read.parquet(str(tmp_path / "a"))
         return rows.union(rows.select(cure("k").alias("k")).distinct())
 
-    made = SparkEngine(spark, f"file:{tmp_path}/run", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}/run",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
     made.send(numbered(1, "0-3"))
     (failed,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
     assert failed.failures and "not yet" in failed.failures[0].cause.root.text
@@ -145,7 +185,7 @@ def test_after_a_failed_map_stage_all_attempts_read_one_exchange(spark: SparkSes
     for number, wanted in ((2, "0-1"), (3, "2-3")):
         made.send(numbered(number, wanted))
         told = until(made, AttemptEnded)
-        assert told[-1] == AttemptEnded(numbered(number, wanted).attempt)
+        assert told[-1] == AttemptEnded(attempt=numbered(number, wanted).attempt)
         checksums |= {(one.exchange_version, one.exchange_checksum) for one in told if isinstance(one, CommitsSeen)}
     held = made._generations["totals", 0].held
     assert held.rdd().id() == held.rdd().id()
@@ -161,13 +201,17 @@ def test_a_broadcast_that_failed_is_made_again_and_blames_no_partition(spark: Sp
         small = session.range(0, 10, 1, N).select(cure("id").alias("k"), F.lit("name").alias("name"))
         return session.range(100).selectExpr("id % 10 k", "id").join(F.broadcast(small), "k")
 
-    made = SparkEngine(spark, f"file:{tmp_path}/run", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}/run",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
     made.send(numbered(1, "0-3"))
     (failed,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
     assert [bool(failure.partitions) for failure in failed.failures] == [False]
     flag.touch()
     made.send(numbered(2, "0-3"))
-    assert until(made, AttemptEnded)[-1] == AttemptEnded(numbered(2, "0-3").attempt)
+    assert until(made, AttemptEnded)[-1] == AttemptEnded(attempt=numbered(2, "0-3").attempt)
     made.close()
 
 
@@ -177,7 +221,11 @@ def test_what_no_task_met_blames_no_partition(spark: SparkSession, tmp_path: Pat
     def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         raise ValueError("no plan today")
 
-    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
     (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
     assert [str(failure.partitions) for failure in ended.failures] == [""]
     made.close()
@@ -187,7 +235,11 @@ def test_a_map_task_without_rows_has_a_checksum(spark: SparkSession, tmp_path: P
     def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         return session.range(0, 100, 1, N).where("id < 25").selectExpr("id % 10 k").groupBy("k").count()
 
-    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
     told = [one for one in attempt(made) if isinstance(one, CommitsSeen)]
     assert told and all(one.exchange_checksum for one in told)
     made.close()
@@ -222,7 +274,11 @@ def test_a_failed_final_task_blames_its_partition_and_a_map_task_none(
     def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         return broken(session, {"x": session.range(1)} if is_below else {})
 
-    made = SparkEngine(spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", build, (), ("k",), N)})
+    made = SparkEngine(
+        spark,
+        f"file:{tmp_path}",
+        {"totals": GroupSpec(step="totals", build=build, inputs=(), keys=("k",), partitions=N)},
+    )
     ended = [one for one in attempt(made) if isinstance(one, AttemptEnded)]
     made.close()
     (failure,) = ended[0].failures
@@ -242,15 +298,33 @@ def test_a_file_that_is_gone_short_or_flipped_is_reported_as_lost(spark: SparkSe
     flipped = bytearray((folder / files[third]).read_bytes())
     flipped[30] ^= 1
     (folder / files[third]).write_bytes(flipped)
-    reader = GroupSpec("reader", lambda session, inputs: inputs["totals"].where("n > 0"), ("totals",), ("k",), N)
+    reader = GroupSpec(
+        step="reader",
+        build=lambda session, inputs: inputs["totals"].where("n > 0"),
+        inputs=("totals",),
+        keys=("k",),
+        partitions=N,
+    )
     made = SparkEngine(
-        spark, f"file:{tmp_path}", {"totals": GroupSpec("totals", totals, (), ("k",), N), "reader": reader}
+        spark,
+        f"file:{tmp_path}",
+        {"totals": GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N), "reader": reader},
     )
     lost: set[int] = set()
     for number in files:
         each = AttemptId("reader", Generation(0), Epoch(1), 10 + number)
         wanted = Partitions((number,))
-        made.send(StartAttempt(each, wanted, (Input("totals", segments),), True, True, 0, None))
+        made.send(
+            StartAttempt(
+                attempt=each,
+                partitions=wanted,
+                inputs=(Input("totals", segments),),
+                is_repeatable=True,
+                is_first=True,
+                exchange_version=0,
+                exchange_checksum=None,
+            )
+        )
         (ended,) = (one for one in until(made, AttemptEnded) if isinstance(one, AttemptEnded))
         assert bool(ended.failures) == (number not in rest)
         lost |= set(ended.lost.results.get("totals", Partitions()))
@@ -278,15 +352,23 @@ def kept_of_last(spark: SparkSession, tmp_path: Path, is_known: bool) -> tuple[s
     """The keys that the last partition of `doubled` should have, and has, after its input was made in a second attempt.
     Of the same generation in the same application: the plan that is held was made over other files."""
     groups = {
-        "totals": GroupSpec("totals", totals, (), ("k",), N),
-        "doubled": GroupSpec("doubled", doubled, ("totals",), ("k",), N),
+        "totals": GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N),
+        "doubled": GroupSpec(step="doubled", build=doubled, inputs=("totals",), keys=("k",), partitions=N),
     }
     made = SparkEngine(spark, f"file:{tmp_path}", groups)
     everything, last = Partitions.first(N), Partitions((N - 1,))
 
     def start(step: str, number: int, wanted: Partitions, *inputs: Segment) -> StartAttempt:
         each = AttemptId(step, Generation(0), Epoch(1), number)
-        return StartAttempt(each, wanted, (Input("totals", inputs),) if inputs else (), True, number < 3, 0, None)
+        return StartAttempt(
+            attempt=each,
+            partitions=wanted,
+            inputs=(Input("totals", inputs),) if inputs else (),
+            is_repeatable=True,
+            is_first=number < 3,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
 
     first = ran(made, start("totals", 1, everything if is_known else everything - last))
     ran(made, start("doubled", 2, everything if is_known else everything - last, *first))
@@ -308,14 +390,22 @@ def after_a_loss(spark: SparkSession, tmp_path: Path, *, tells: bool) -> list[St
     """What an attempt behind an exchange reports that is given one partition of its input from a new attempt, while
     another one is gone: the master believed that the exchange has it."""
     groups = {
-        "totals": GroupSpec("totals", totals, (), ("k",), N),
-        "regrouped": GroupSpec("regrouped", regrouped, ("totals",), ("j",), N),
+        "totals": GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N),
+        "regrouped": GroupSpec(step="regrouped", build=regrouped, inputs=("totals",), keys=("j",), partitions=N),
     }
     made = SparkEngine(spark, f"file:{tmp_path}", groups)
     everything, again, gone = Partitions.first(N), Partitions((1,)), Partitions((2,))
 
     def start(step: str, number: int, wanted: Partitions, *inputs: Input) -> StartAttempt:
-        return StartAttempt(AttemptId(step, Generation(0), Epoch(1), number), wanted, inputs, True, number < 3, 0, None)
+        return StartAttempt(
+            attempt=AttemptId(step, Generation(0), Epoch(1), number),
+            partitions=wanted,
+            inputs=inputs,
+            is_repeatable=True,
+            is_first=number < 3,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
 
     first = ran(made, start("totals", 1, everything))
     ran(made, start("regrouped", 2, Partitions((0,)), Input("totals", first)))
@@ -331,7 +421,7 @@ def after_a_loss(spark: SparkSession, tmp_path: Path, *, tells: bool) -> list[St
 @pytest.mark.parametrize("is_eager", [False, True])
 def test_no_checksum_covers_what_an_eager_step_found_out(spark: SparkSession, tmp_path: Path, is_eager: bool) -> None:
     """Its constant may lie above the exchange: equal map outputs say nothing about it."""
-    groups = {"totals": GroupSpec("totals", totals, (), ("k",), N, is_eager=is_eager)}
+    groups = {"totals": GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N, is_eager=is_eager)}
     reported = attempt(SparkEngine(spark, f"file:{tmp_path}", groups))
     checksums = {one.exchange_checksum for one in reported if isinstance(one, CommitsSeen)}
     assert (checksums == {None}) == is_eager
@@ -371,7 +461,9 @@ def test_a_failure_names_the_files_and_a_source_that_changed_is_not_read(spark: 
     def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         return session.read.parquet(lake).withColumn("id", F.expr("if(id = 7, raise_error('bad row'), id)"))
 
-    group = GroupSpec("totals", build, (), ("k",), N, source=str(pin(build(spark, {}))))
+    group = GroupSpec(
+        step="totals", build=build, inputs=(), keys=("k",), partitions=N, source=str(pin(build(spark, {})))
+    )
     made = SparkEngine(spark, f"file:{tmp_path / 'run'}", {"totals": group})
     (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
     assert f"(reading {name})" in ended.failures[0].cause.text
@@ -389,7 +481,15 @@ class Telling(Attempt):
 
     def __init__(self, report: list[Stimulus]) -> None:
         generation = SimpleNamespace(look=lambda: None, version=0, checksum=lambda: "equal", counted=EMPTY)
-        command = StartAttempt(ATTEMPT, Partitions.first(100), (), True, True, 0, None)
+        command = StartAttempt(
+            attempt=ATTEMPT,
+            partitions=Partitions.first(100),
+            inputs=(),
+            is_repeatable=True,
+            is_first=True,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
         super().__init__(
             command, "file:/nowhere", "a", "tag", lambda: cast(attempts.Generation, generation), report.append
         )

@@ -56,8 +56,10 @@ class Both:
 
     def __init__(self, spark: SparkSession, folder: Path, kind: ResultKind = ResultKind.CACHING) -> None:
         groups = {
-            "made": GroupSpec("made", made, (), ("k",), N, kind=kind, is_digested=True),
-            "read": GroupSpec("read", read, ("made",), ("k",), N),
+            "made": GroupSpec(
+                step="made", build=made, inputs=(), keys=("k",), partitions=N, kind=kind, is_digested=True
+            ),
+            "read": GroupSpec(step="read", build=read, inputs=("made",), keys=("k",), partitions=N),
         }
         self.spark = spark
         self.root = f"file:{folder}"
@@ -65,7 +67,17 @@ class Both:
 
     def attempt(self, attempt: AttemptId = MADE, segments: tuple[Segment, ...] = ()) -> list[Stimulus]:
         inputs = (Input("made", segments),) if segments else ()
-        self.engine.send(StartAttempt(attempt, Partitions.first(N), inputs, True, True, 0, None))
+        self.engine.send(
+            StartAttempt(
+                attempt=attempt,
+                partitions=Partitions.first(N),
+                inputs=inputs,
+                is_repeatable=True,
+                is_first=True,
+                exchange_version=0,
+                exchange_checksum=None,
+            )
+        )
         return until(self.engine, AttemptEnded)
 
     def made(self, attempt: AttemptId = MADE) -> tuple[Segment, ...]:

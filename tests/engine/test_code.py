@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from rekindle.engine.code import fingerprint, is_task_bound, parts
+from rekindle.engine.code import is_task_bound, parts
 
 NUMBERS = itertools.count()
 BASE = '''
@@ -208,10 +208,10 @@ def test_a_step_may_be_any_callable(load: Load) -> None:
                 return self.n
     """
     one, two = load(text), load(text.replace("return self.n", "return -self.n"))
-    assert fingerprint(one.Step(1)) == fingerprint(one.Step(1)) != fingerprint(one.Step(2))
-    assert fingerprint(one.Step(1)) != fingerprint(two.Step(1))
-    assert fingerprint(one.Step(1).__call__) != fingerprint(two.Step(1).__call__)
-    assert fingerprint(functools.partial(one.Step.__call__, 1)) != fingerprint(functools.partial(one.Step.__call__, 2))
+    assert parts(one.Step(1)) == parts(one.Step(1)) != parts(one.Step(2))
+    assert parts(one.Step(1)) != parts(two.Step(1))
+    assert parts(one.Step(1).__call__) != parts(two.Step(1).__call__)
+    assert parts(functools.partial(one.Step.__call__, 1)) != parts(functools.partial(one.Step.__call__, 2))
 
 
 def test_udf_objects_count_by_the_function_they_hold(load: Load) -> None:
@@ -243,24 +243,24 @@ def test_what_cannot_be_judged_is_named_and_differs_in_every_process(load: Load)
 
 def test_a_file_edited_after_it_was_loaded_does_not_hide_what_runs(load: Load) -> None:
     module = load(BASE)
-    before = fingerprint(module.step)
+    before = parts(module.step)
     assert module.__file__ is not None
     Path(module.__file__).write_text(textwrap.dedent(BASE.replace("* LIMIT", "+ LIMIT")))
     edited = parts(module.step)["code"]
     assert edited != parts(load(BASE.replace("* LIMIT", "+ LIMIT")).step)["code"]
-    assert fingerprint(load(BASE).step) == before
+    assert parts(load(BASE).step) == before
 
 
 def test_functions_that_call_each_other_end(load: Load) -> None:
     text = "def even(n):\n    return n == 0 or odd(n - 1)\ndef odd(n):\n    return n != 0 and even(n - 1)\n"
-    assert fingerprint(load(text).even) == fingerprint(load(text).even)
+    assert parts(load(text).even) == parts(load(text).even)
 
 
 def test_code_without_source_counts_by_its_bytes() -> None:
     spaces: list[dict[str, Callable[[int], int]]] = [{}, {}, {}]
     for space, body in zip(spaces, ("x + 1", "x + 1", "x + 2"), strict=True):
         exec(f"def step(x): return {body}", space)
-    one, two, other = (fingerprint(space["step"]) for space in spaces)
+    one, two, other = (parts(space["step"]) for space in spaces)
     assert one == two != other
 
 

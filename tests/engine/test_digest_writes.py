@@ -34,7 +34,7 @@ def totals(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
     return rows.repartition(N, "k").withColumn("v", F.expr("array(id / 3.0D, -0.0D)"))
 
 
-SPEC = GroupSpec("totals", totals, (), ("k",), N, is_digested=True)
+SPEC = GroupSpec(step="totals", build=totals, inputs=(), keys=("k",), partitions=N, is_digested=True)
 
 
 def made(spark: SparkSession, folder: Path, *, is_digested: bool = True) -> SparkEngine:
@@ -47,7 +47,17 @@ def attempt_of(number: int) -> AttemptId:
 
 def ran(engine: SparkEngine, number: int = 1, wanted: Partitions = ALL) -> dict[int, bytes | None]:
     """The digest of each partition, as one attempt reported them."""
-    engine.send(StartAttempt(attempt_of(number), wanted, (), number == 1, True, 0, None))
+    engine.send(
+        StartAttempt(
+            attempt=attempt_of(number),
+            partitions=wanted,
+            inputs=(),
+            is_repeatable=number == 1,
+            is_first=True,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
+    )
     reported = until(engine, AttemptEnded)
     assert not [one for one in reported if isinstance(one, AttemptEnded) and one.failures]
     seen = [Digests(one.partitions, one.digests) for one in reported if isinstance(one, CommitsSeen)]
@@ -164,7 +174,9 @@ def test_which_steps_get_digests(
         return known(session, inputs).withColumn("v", opaque("id"))
 
     groups = {
-        build.__name__: GroupSpec(build.__name__, build, (), ("k",), 2, declared=declared, digest=policy)
+        build.__name__: GroupSpec(
+            step=build.__name__, build=build, inputs=(), keys=("k",), partitions=2, declared=declared, digest=policy
+        )
         for build in (known, doubtful)
     }
     found = analyse(spark, groups).groups

@@ -26,7 +26,7 @@ def step(name: str, *inputs: str, **more: Any) -> Declared:
     """A source if it reads nothing, a sink if it has a target."""
     role = Role.SINK if "target" in more else Role.STEP if inputs else Role.SOURCE
     arguments = tuple(Argument(one, Binding.INPUT, one) for one in inputs)
-    return Declared(name, role, lambda *frames: None, arguments, "a.py:1", **more)
+    return Declared(name=name, role=role, function=lambda *frames: None, arguments=arguments, place="a.py:1", **more)
 
 
 def decided(*steps: Declared, **looks: Look) -> dict[str, Decision]:

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from rekindle.engine.changes import describe_change
-from rekindle.engine.spark.identity import Kept, Member, fingerprint, plan_shape
+from rekindle.engine.spark.identity import Kept, Member, fingerprint
+from rekindle.engine.spark.packed import told
 from rekindle.engine.spark.session import clone
 from rekindle.master.opening import ADDED, changed_parts, part_kind
 
@@ -170,7 +171,7 @@ BUILDS: dict[str, Callable[[SparkSession], DataFrame]] = {
 @pytest.mark.parametrize("name", BUILDS)
 def test_a_plan_built_again_has_the_same_shape(spark: SparkSession, name: str) -> None:
     build = BUILDS[name]
-    assert plan_shape(build(spark)) == plan_shape(build(clone(spark, {})))
+    assert told(build(spark)).shape == told(build(clone(spark, {}))).shape
 
 
 DIFFER: list[tuple[str, str]] = [
@@ -188,14 +189,15 @@ DIFFER: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("one", "two"), DIFFER)
 def test_plans_that_differ_have_different_shapes(spark: SparkSession, one: str, two: str) -> None:
-    assert plan_shape(spark.sql(one)) != plan_shape(spark.sql(two))
+    assert told(spark.sql(one)).shape != told(spark.sql(two)).shape
 
 
 DRIVER = """
     import json, sys
     from pathlib import Path
     from pyspark.sql import SparkSession
-    from rekindle.engine.spark.identity import fingerprint, plan_shape
+    from rekindle.engine.spark.identity import fingerprint
+    from rekindle.engine.spark.packed import told
     from rekindle.engine.spark.session import attach
     sys.path.insert(0, {tests!r})
     from engine import test_identity as t
@@ -205,7 +207,7 @@ DRIVER = """
     attach(spark)
     for _ in range({before}):
         spark.range(3).selectExpr("transform(array(id), x -> x + 1)").collect()
-    shapes = {{name: plan_shape(build(spark)) for name, build in t.BUILDS.items()}}
+    shapes = {{name: told(build(spark)).shape for name, build in t.BUILDS.items()}}
     print(json.dumps([fingerprint(t.kept(t.source(spark, Path({folder!r}))), "clean"), shapes]))
     spark.stop()
 """

@@ -22,9 +22,9 @@ def segment(partitions: str, manifest: bytes) -> Segment:
 
 
 COMMITS = [
-    Commit(0, 40, f"part-40_00000{ENDING}", 9),
-    Commit(1, 41, f"part-41_00001{ENDING}", 9),
-    Commit(2, 42, "", -1),
+    Commit(partition=0, task=40, name=f"part-40_00000{ENDING}", bytes=9),
+    Commit(partition=1, task=41, name=f"part-41_00001{ENDING}", bytes=9),
+    Commit(partition=2, task=42, name="", bytes=-1),
 ]
 
 

@@ -48,7 +48,17 @@ def test_the_files_of_a_finished_group_go_by_name_and_a_retry_makes_them_again(
     assert held, "without a word from the master they stay"
     made.send(ReleaseExchanges("totals", 0, 1))
     assert becomes(lambda: not held & shuffle_files(spark))
-    made.send(StartAttempt(AGAIN, Partitions((1, 2)), (), True, False, 0, seen[-1].exchange_checksum))
+    made.send(
+        StartAttempt(
+            attempt=AGAIN,
+            partitions=Partitions((1, 2)),
+            inputs=(),
+            is_repeatable=True,
+            is_first=False,
+            exchange_version=0,
+            exchange_checksum=seen[-1].exchange_checksum,
+        )
+    )
     told = until(made, AttemptEnded)
     again = [one for one in told if isinstance(one, CommitsSeen)]
     assert sum(len(one.partitions) for one in again) == 2 and all(one.exchange_version == 0 for one in again)
@@ -67,7 +77,17 @@ def test_what_older_generations_held_goes_with_it(spark: SparkSession, tmp_path:
     attempt(made)
     held = shuffle_files(spark) - before
     later = AttemptId("totals", Generation(1), Epoch(1), 2)
-    made.send(StartAttempt(later, Partitions.first(4), (), True, True, 0, None))
+    made.send(
+        StartAttempt(
+            attempt=later,
+            partitions=Partitions.first(4),
+            inputs=(),
+            is_repeatable=True,
+            is_first=True,
+            exchange_version=0,
+            exchange_checksum=None,
+        )
+    )
     until(made, AttemptEnded)
     assert shuffle_files(spark) - before > held, "each has its own"
     made.send(ReleaseExchanges("totals", 1, 2))

@@ -18,7 +18,7 @@ from rekindle.engine import pointers
 from rekindle.engine.pointers import POINTERS, Pointer, Top, newest
 from rekindle.engine.spark import directories, sinks, tables
 from rekindle.engine.spark.publication import Claimant, Publication
-from rekindle.engine.spark.sinks import FilesLost, publish, read_newest, repair
+from rekindle.engine.spark.sinks import FilesLost, publish, read_newest
 from rekindle.engine.targets import PointerStore, Table, Target, directory, files, replace, table
 from rekindle.errors import Refused
 from rekindle.journal.stores import open_store
@@ -44,7 +44,7 @@ class Results:
         place = self._folder / f"result{self._count}"
         frame.repartition(3).write.parquet(str(place))
         found = tuple((f"file:{path}", path.stat().st_size) for path in sorted(place.glob("part-*")))
-        return Publication("out", owner, target, fence, found, frame.schema.json())
+        return Publication(sink="out", owner=owner, target=target, fence=fence, files=found, schema=frame.schema.json())
 
 
 @pytest.fixture
@@ -167,13 +167,14 @@ def test_a_publisher_frozen_in_the_catalog_call_puts_it_right(
     assert day(spark, gold) == {8}
 
 
-def test_a_table_left_behind_is_repaired(spark: SparkSession, results: Results, gold: Table) -> None:
-    """The publisher died between the pointer and the table: the old version is shown, whole, until somebody looks."""
+def test_a_table_left_behind_follows_the_next_publisher(spark: SparkSession, results: Results, gold: Table) -> None:
+    """The publisher died between the pointer and the table: the old version is shown, whole, until the run goes on."""
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     base = tables.base_of(spark, gold)
-    sinks._put_version(spark, results.of(gold, TODAY, numbers(60, 8)), base, open_store(base), adds=False)
+    todays = results.of(gold, TODAY, numbers(60, 8))
+    sinks._put_version(spark, todays, base, open_store(base), adds=False)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(50, 7)))
-    repair(spark, gold, open_store)
+    assert publish(spark, todays, open_store) == SinkDone("out", TODAY)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(60, 8)))
 
 
@@ -183,7 +184,9 @@ def test_publishing_twice_is_publishing_once(spark: SparkSession, results: Resul
     before = everything(tmp_path / "out")
     assert publish(spark, what, open_store) == SinkDone("out", YESTERDAY)
     assert everything(tmp_path / "out") == before
-    next_master = Publication(what.sink, what.owner, what.target, Fence(7, 2, 1), what.files, what.schema)
+    next_master = Publication(
+        sink=what.sink, owner=what.owner, target=what.target, fence=Fence(7, 2, 1), files=what.files, schema=what.schema
+    )
     assert publish(spark, next_master, open_store) == SinkDone("out", Fence(7, 2, 1))
     assert everything(tmp_path / "out") - before == {f"pointers/{2:020d}"}, "the same files: nothing is copied again"
 
@@ -235,7 +238,7 @@ def test_a_polling_reader_sees_whole_versions_in_order(spark: SparkSession, resu
 
 def test_a_result_without_rows_has_its_schema(spark: SparkSession, results: Results, gold: Table) -> None:
     made = results.of(gold, YESTERDAY, "select id, 7 day, array(named_struct('a', 1)) n from range(1)")
-    nothing = Publication("out", made.owner, gold, YESTERDAY, (), made.schema)
+    nothing = Publication(sink="out", owner=made.owner, target=gold, fence=YESTERDAY, files=(), schema=made.schema)
     assert publish(spark, nothing, open_store) == SinkDone("out", YESTERDAY)
     assert spark.table(gold.name).count() == 0
     version = f"{tables.base_of(spark, gold)}/versions/v7-1-1"
@@ -254,7 +257,9 @@ def test_appending_twice_adds_once(spark: SparkSession, results: Results, gold: 
     for what in (first, first, second, second):
         assert publish(spark, what, open_store) == SinkDone("out", what.fence)
     assert rows(spark.table(gold.name)) == both
-    later = Publication("out", second.owner, target, Fence(8, 2, 1), second.files, second.schema)
+    later = Publication(
+        sink="out", owner=second.owner, target=target, fence=Fence(8, 2, 1), files=second.files, schema=second.schema
+    )
     assert publish(spark, later, open_store) == SinkDone("out", Fence(8, 2, 1)), "its driver died before it knew"
     assert rows(spark.table(gold.name)) == both
     assert publish(spark, first, open_store) == SinkDone("out", YESTERDAY), "it is in what today's run built upon"
@@ -282,7 +287,9 @@ def test_columns_may_be_added_and_nothing_else(spark: SparkSession, results: Res
     assert "id was bigint, is string, extra was string, is gone" in answer.failure.cause.text
     assert day(spark, gold) == {8}
     with pytest.raises(Refused, match="id was bigint"):
-        sinks.check(spark, Claimant("daily/out", "", "out"), gold, 9, open_store, changed.schema)
+        sinks.check(
+            spark, Claimant(owner="daily/out", place="", sink="out"), gold, 9, open_store, schema=changed.schema
+        )
 
 
 @pytest.mark.parametrize(
@@ -317,7 +324,9 @@ def test_a_new_directory_appears_whole_and_once(spark: SparkSession, results: Re
     what = results.of(target, YESTERDAY, numbers(50, 7))
     assert publish(spark, what, open_store) == SinkDone("out", YESTERDAY)
     assert rows(spark.read.parquet(target.path)) == rows(spark.sql(numbers(50, 7)))
-    next_master = Publication("out", what.owner, target, Fence(7, 2, 1), what.files, what.schema)
+    next_master = Publication(
+        sink="out", owner=what.owner, target=target, fence=Fence(7, 2, 1), files=what.files, schema=what.schema
+    )
     assert publish(spark, next_master, open_store) == SinkDone("out", Fence(7, 2, 1))
     answer = publish(spark, results.of(target, TODAY, numbers(60, 8)), open_store)
     assert isinstance(answer, SinkFailed) and "written once" in answer.failure.cause.text
@@ -341,7 +350,14 @@ def test_a_bare_directory_is_replaced_and_sleepers_clean_up(
         assert publish(session, todays, open_store) == SinkDone("out", TODAY)
         exchange(session, what, base, handed)
 
-    again = Publication("out", yesterdays.owner, target, Fence(7, 2, 1), yesterdays.files, yesterdays.schema)
+    again = Publication(
+        sink="out",
+        owner=yesterdays.owner,
+        target=target,
+        fence=Fence(7, 2, 1),
+        files=yesterdays.files,
+        schema=yesterdays.schema,
+    )
     monkeypatch.setattr(directories, "_exchange", overtaken)
     assert publish(spark, again, open_store) == SinkFenced("out", Fence(7, 2, 1), TODAY)
     assert rows(spark.read.parquet(target.path)) == rows(spark.sql(numbers(60, 8)))
@@ -352,23 +368,27 @@ def test_what_is_not_ours_is_refused_before_anything_runs(
 ) -> None:
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     with pytest.raises(Refused, match="is published by daily/out, and weekly/out wants to"):
-        sinks.check(spark, Claimant("weekly/out", "", "out"), gold, 1, open_store)
-    sinks.check(spark, Claimant("daily/out", "", "out"), gold, 8, open_store)
+        sinks.check(spark, Claimant(owner="weekly/out", place="", sink="out"), gold, 1, open_store)
+    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), gold, 8, open_store)
     with pytest.raises(Refused, match=r"what a later run published \(run 7; this is run 6\)"):
-        sinks.check(spark, Claimant("daily/out", "", "out"), gold, 6, open_store)
-    sinks.check(spark, Claimant("daily/out", "", "out"), table(gold.name, "append"), 8, open_store)
-    sinks.check(spark, Claimant("daily/out", "", "out", has_published=True), gold, 6, open_store)
+        sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), gold, 6, open_store)
+    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), table(gold.name, "append"), 8, open_store)
+    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out", has_published=True), gold, 6, open_store)
     spark.sql(numbers(5, 1)).write.parquet(f"{tmp_path}/foreign")
     with pytest.raises(Refused, match="was not published by Rekindle"):
-        sinks.check(spark, Claimant("daily/out", "", "out"), directory(f"{tmp_path}/foreign"), 8, open_store)
+        sinks.check(
+            spark, Claimant(owner="daily/out", place="", sink="out"), directory(f"{tmp_path}/foreign"), 8, open_store
+        )
     spark.sql(f"CREATE TABLE {gold.name}_foreign USING parquet AS {numbers(5, 1)}")
     try:
         with pytest.raises(Refused, match="was not published by Rekindle"):
-            sinks.check(spark, Claimant("daily/out", "", "out"), table(f"{gold.name}_foreign"), 8, open_store)
+            sinks.check(
+                spark, Claimant(owner="daily/out", place="", sink="out"), table(f"{gold.name}_foreign"), 8, open_store
+            )
     finally:
         spark.sql(f"DROP TABLE {gold.name}_foreign")
     with pytest.raises(Refused, match="no database nowhere"):
-        sinks.check(spark, Claimant("daily/out", "", "out"), table("nowhere.t"), 8, open_store)
+        sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), table("nowhere.t"), 8, open_store)
 
 
 ON_S3 = """
@@ -396,7 +416,14 @@ ON_S3 = """
         listed = jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, place).splitlines()
         found = sorted((f"{place}/{line.split(chr(9))[0]}", int(line.split(chr(9))[1])) for line in listed)
         found = tuple(one for one in found if "/part-" in one[0])
-        return Publication("out", "daily/out", target, Fence(order, epoch, 1), found, frame.schema.json())
+        return Publication(
+            sink="out",
+            owner="daily/out",
+            target=target,
+            fence=Fence(order, epoch, 1),
+            files=found,
+            schema=frame.schema.json(),
+        )
 
     def shown(frame):
         return [tuple(row) for row in frame.groupBy("day").count().collect()]
@@ -420,7 +447,14 @@ ON_S3 = """
     body[-1] ^= 1
     damaged.write_bytes(body)
     found = ((f"file:{damaged}", len(body)),)
-    cut = Publication("out", "daily/out", files(f"{root}/cut"), Fence(7, 1, 1), found, spark.range(1).schema.json())
+    cut = Publication(
+        sink="out",
+        owner="daily/out",
+        target=files(f"{root}/cut"),
+        fence=Fence(7, 1, 1),
+        files=found,
+        schema=spark.range(1).schema.json(),
+    )
     print("CUT", type(publish(spark, cut, stores)).__name__, stores(f"{root}/cut").list_after("versions/v7-1-1/"))
     for levels in (0, 3):
         run = f"{root}/run{levels}"

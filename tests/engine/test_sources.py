@@ -43,17 +43,49 @@ def test_the_listing_of_a_source_stays_when_a_group_that_reads_it_is_planned(spa
     part = frame.where("day = 1")
     before = pin(frame)
     (folder / "day=0" / "more.parquet").write_bytes(next(folder.rglob("*.parquet")).read_bytes())
-    refuse_change(GroupSpec("some", lambda session, inputs: part, (), ("id",), 2, source=str(pin(part))), part)
-    refuse_change(GroupSpec("all", lambda session, inputs: frame, (), ("id",), 2, source=str(before)), frame)
+    refuse_change(
+        GroupSpec(
+            step="some",
+            build=lambda session, inputs: part,
+            inputs=(),
+            keys=("id",),
+            partitions=2,
+            source=str(pin(part)),
+        ),
+        part,
+    )
+    refuse_change(
+        GroupSpec(
+            step="all", build=lambda session, inputs: frame, inputs=(), keys=("id",), partitions=2, source=str(before)
+        ),
+        frame,
+    )
     assert pin(frame) == before and frame.count() == 40, "what was added after the pin is not read"
     later = read(spark, folder)
     with pytest.raises(InputChanged, match=f"{before}, now .* 5 files"):
-        refuse_change(GroupSpec("all", lambda session, inputs: later, (), ("id",), 2, source=str(before)), later)
+        refuse_change(
+            GroupSpec(
+                step="all",
+                build=lambda session, inputs: later,
+                inputs=(),
+                keys=("id",),
+                partitions=2,
+                source=str(before),
+            ),
+            later,
+        )
 
 
 def test_an_input_that_changed_while_the_run_is_on_is_refused(spark: SparkSession, folder: Path) -> None:
     frame = read(spark, folder)
-    group = GroupSpec("orders", lambda session, inputs: frame, (), ("id",), 2, source=str(pin(frame)))
+    group = GroupSpec(
+        step="orders",
+        build=lambda session, inputs: frame,
+        inputs=(),
+        keys=("id",),
+        partitions=2,
+        source=str(pin(frame)),
+    )
     refuse_change(group, frame)
     next(folder.rglob("*.parquet")).unlink()
     with pytest.raises(InputChanged, match="the input of orders changed while the run was on") as refused:

@@ -16,9 +16,10 @@ from rekindle.engine.pointers import POINTERS, Part, Pointer, Top, advance, comp
 from rekindle.engine.targets import PointerStore, Target, directory, files, replace, same_place, table, url
 from rekindle.errors import Refused
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.object_store import ObjectStorage
 from rekindle.master.events import Fence
+from rekindle.testing.faulty_store import Fault, FaultyStore
 from support.s3 import S3Server
 
 YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
@@ -68,7 +69,7 @@ def test_one_spelling(given_path: str, expected: str) -> None:
 
 
 def part(fence: Fence, source: str = "", place: str = "", key: str = "") -> Part:
-    return Part(fence, source or f"files of run {fence.order}", (10, 20), place=place, key=key)
+    return Part(fence=fence, source=source or f"files of run {fence.order}", bytes=(10, 20), place=place, key=key)
 
 
 def put(
@@ -115,7 +116,7 @@ def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], nap
     answer, and writes that land late. Runs 1 and 3 are of one key, 2 and 4 of another: what overwrites never goes back
     as a whole, what appends never within a key, and no key removes another."""
     plan, asleep, waiting = deque(faults), deque(naps), deque(dict.fromkeys(fences))
-    store = MemoryStore(lambda key: plan.popleft() if plan else Fault.NONE)
+    store = FaultyStore(lambda key: plan.popleft() if plan else Fault.NONE)
     sure: list[Fence] = []
 
     def publish(fence: Fence) -> None:
@@ -329,6 +330,8 @@ def test_an_addition_keeps_what_another_place_brought() -> None:
         ("/out", "file:///out/"),
         ("/out//day", "/out/day"),
         ("s3://lake/out", "s3a://lake//out/"),
+        ("S3N://lake/out", "s3a://lake/out"),
+        ("FILE:/out", "/out"),
     ],
 )
 def test_two_spellings_of_one_place(one: str, other: str) -> None:
@@ -358,7 +361,7 @@ def test_a_race_on_s3(s3: S3Server) -> None:
 
 def test_a_newer_format_is_refused() -> None:
     store = MemoryStore()
-    body = encode(Pointer(TODAY, "daily", "v", "{}", (), format=pointers.FORMAT + 1))
+    body = encode(Pointer(fence=TODAY, owner="daily", version="v", schema="{}", parts=(), format=pointers.FORMAT + 1))
     store.put_if_absent(f"{POINTERS}{1:020d}", body)
     with pytest.raises(Refused, match="newer Rekindle"):
         newest(store)

@@ -26,14 +26,20 @@ def steps(spark: SparkSession, *groups: GroupSpec) -> dict[str, Step]:
 )
 def test_rows_of_an_rdd(spark: SparkSession, declared: Determinism | None, level: Determinism) -> None:
     found = GroupSpec(
-        "found",
-        lambda session, _: session.createDataFrame([(1,), (2,)], "id long"),
+        step="found",
+        build=lambda session, _: session.createDataFrame([(1,), (2,)], "id long"),
         inputs=(),
         keys=("id",),
         partitions=2,
         declared=declared,
     )
-    next_one = GroupSpec("next", lambda _, frames: frames["found"].where("id > 1"), ("found",), ("id",), 2)
+    next_one = GroupSpec(
+        step="next",
+        build=lambda _, frames: frames["found"].where("id > 1"),
+        inputs=("found",),
+        keys=("id",),
+        partitions=2,
+    )
     made = steps(spark, found, next_one)
     assert made["found"].determinism is level
     assert made["next"].determinism is Determinism.DETERMINATE, "a kept result of ours is committed, so it is pinned"
@@ -43,9 +49,17 @@ def test_a_narrow_read_without_a_pin_is_one_part(spark: SparkSession, tmp_path: 
     spark.range(4).write.parquet(f"{tmp_path}/in")
 
     def spec(name: str, path: str) -> GroupSpec:
-        return GroupSpec(name, lambda session, _: session.read.parquet(path), (), (), 2)
+        return GroupSpec(
+            step=name, build=lambda session, _: session.read.parquet(path), inputs=(), keys=(), partitions=2
+        )
 
-    rows = GroupSpec("rows", lambda session, _: session.createDataFrame([(1,)], "id long"), (), (), 2)
+    rows = GroupSpec(
+        step="rows",
+        build=lambda session, _: session.createDataFrame([(1,)], "id long"),
+        inputs=(),
+        keys=(),
+        partitions=2,
+    )
     made = steps(spark, spec("files", f"{tmp_path}/in"), rows)
     assert made["files"].determinism is Determinism.DETERMINATE and not made["files"].has_query_constants
     assert made["rows"].determinism is Determinism.INDETERMINATE and made["rows"].has_query_constants

@@ -33,7 +33,9 @@ def result(
     written = folder / f"{place}-{rows}"
     frame.repartition(2).write.parquet(str(written))
     found = tuple((f"file:{path}", path.stat().st_size) for path in sorted(written.glob("part-*")))
-    return Publication("out", "daily", target, fence, found, frame.schema.json(), place=place)
+    return Publication(
+        sink="out", owner="daily", target=target, fence=fence, files=found, schema=frame.schema.json(), place=place
+    )
 
 
 def count(spark: SparkSession, target: Files) -> int:

@@ -1,16 +1,13 @@
-"""Rule 4: the proofs by which an older partition stands in a new generation; and rules 3 and 5: versions."""
+"""Rule 4: the proofs by which an older partition stands in a new generation; and rule 5: readers of a new version."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from given import finished, parts, sets
 from rekindle.failover.carry import Carried, Checksums, below, carry_over
 from rekindle.failover.restart import restart_set
-from rekindle.failover.versions import Versions, compare, is_same_version
-from rekindle.model.ids import Digest, ExchangeId
+from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import Determinism, FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.testing.drawing import draw
@@ -129,44 +126,10 @@ def test_the_restart_set_carries_exactly_what_a_proof_carries(below_it: str, edg
     assert carried.partitions == Partitions((1, 2)) - again
 
 
-digests = st.dictionaries(st.integers(0, 9), st.sampled_from([None, Digest("x"), Digest("y")]))
-
-
-@given(digests, digests)
-@settings(deadline=None)
-def test_versions_cut_a_report_three_ways(seen: dict[int, Digest | None], reported: dict[int, Digest | None]) -> None:
-    cut = compare(seen, reported)
-    for at, digest in reported.items():
-        if at not in seen:
-            assert at in cut.first
-        elif digest is not None and seen[at] == digest:
-            assert at in cut.same
-        else:
-            assert at in cut.new
-    assert len(cut.first) + len(cut.same) + len(cut.new) == len(reported)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "is_same"),
-    [
-        pytest.param("x", "x", True, id="equal digest: the same version"),
-        pytest.param("x", "y", False, id="another digest: a new version"),
-        pytest.param(None, "x", False, id="unknown before: a new version"),
-        pytest.param("x", None, False, id="unknown now: a new version"),
-        pytest.param(None, None, False, id="unknown twice is no match"),
-    ],
-)
-def test_same_version(old: Digest | None, new: Digest | None, is_same: bool) -> None:
-    assert is_same_version(old, new) is is_same
-
-
 def test_consumers_are_skipped_because_the_recomputed_digest_is_equal() -> None:
     """The lost input runs again first; who read it follows only where its digest says so."""
     graph = draw("a[3]? =blocking=> b[3]? =blocking=> c[3]")
-    seen = {0: Digest("x"), 1: Digest("y"), 2: None}
-    cut = compare(seen, {0: Digest("x"), 1: Digest("z"), 2: Digest("w")})
-    assert cut == Versions(EMPTY, Partitions((0,)), Partitions((1, 2)))
-    follow = restart_set(graph, finished(graph), {}, changed=parts(f"a:{cut.new}"))
+    follow = restart_set(graph, finished(graph), {}, changed=parts("a:1-2"))
     assert {step: restart.partitions for step, restart in follow.steps.items()} == sets("b:1-2 c:1-2")
 
 

@@ -10,13 +10,13 @@ from rekindle.master.commands import DeleteAttempt
 from rekindle.model.partitions import Partitions
 
 CHAIN = "a[1] =blocking=> b[1] =blocking=> c[1]"
-FILE = manifest.pack([manifest.Commit(0, 7, "part-7_00000.c000.parquet", 10)], "{}")
+FILE = manifest.pack([manifest.Commit(partition=0, task=7, name="part-7_00000.c000.parquet", bytes=10)], "{}")
 
 
 def made(run: Driven, step: str, *, deletes: bool) -> None:
     attempt = run.attempt(step)
-    run.give(st.CommitsSeen(attempt, Partitions((0,)), FILE, None, size_bytes=10))
-    run.give(st.AttemptEnded(attempt))
+    run.give(st.CommitsSeen(attempt=attempt, partitions=Partitions((0,)), manifest=FILE, digests=None, size_bytes=10))
+    run.give(st.AttemptEnded(attempt=attempt))
     for command in run.out:
         if deletes and isinstance(command, DeleteAttempt):
             run.give(st.DeletionDone(command.attempt))

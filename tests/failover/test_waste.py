@@ -118,7 +118,7 @@ def lives(seed: int) -> MemoryStore:
     """A run through failures, deaths and resumes; what happens follows from the seed."""
     store, chance = MemoryStore(), Random(seed)
     graph = draw("a[4] =blocking=> b[4] =blocking all=> c[3]\na =blocking=> d[4]")
-    intent = Intent("daily", "run-1", graph, {}, ("c", "d"), config=AT_ONCE)
+    intent = Intent(pipeline="daily", run="run-1", graph=graph, fingerprints={}, sinks=("c", "d"), config=AT_ONCE)
 
     def breaks(attempt: AttemptId, partitions: Partitions) -> Partitions:
         return Partitions(n for n in partitions if chance.random() < 0.3) if chance.random() < 0.5 else EMPTY

@@ -46,4 +46,4 @@ def texts(history: History[Fact]) -> list[str]:
 
 
 def journal_at(store: Store, position: Position) -> Journal[Fact]:
-    return Journal(store, RUN, CODEC, position, no_pause)
+    return Journal(store, RUN, CODEC, position, pause=no_pause)

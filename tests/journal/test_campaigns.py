@@ -21,7 +21,7 @@ from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
 from rekindle.journal.history import read
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.store import Put, Store
 from rekindle.journal.tail import Row, Seen, Verdict
 from rekindle.journal.takeover import take_over
@@ -31,6 +31,7 @@ from rekindle.master.decide import decide
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec, state_of
 from rekindle.testing.drawing import draw
+from rekindle.testing.faulty_store import Fault
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +78,7 @@ def test_control_a_table_that_keeps_unchained_records_is_found(monkeypatch: pyte
     assert fuzz.campaign(0, 3_000)[1]
 
 
-KEEP = Row(True, True, None, None, None, Verdict.KEEP, "planted")
+KEEP = Row(complete=True, checksum=True, chained=None, last=None, newer=None, verdict=Verdict.KEEP, because="planted")
 
 
 def test_two_masters_slice_on_disk() -> None:
@@ -122,12 +123,24 @@ def test_a_large_run_opens_to_the_same_state_with_and_without_its_snapshot(tmp_p
 
 def test_one_record_commits_a_million_partitions() -> None:
     store = MemoryStore()
-    start = st.StartRun("run-1", "bench", 1, draw("a[1000000]"), (), {}, MasterConfig(), 0, 1, "app-1", "me")
+    start = st.StartRun(
+        run="run-1",
+        pipeline="bench",
+        order=1,
+        graph=draw("a[1000000]"),
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=1,
+        application="app-1",
+        owner="me",
+    )
     journal, history = take_over(store, "bench/run-1", codec(), lambda history, epoch: decide(None, start, 0))
     state = state_of(history)
     assert state is not None
     (attempt,) = state.attempts
-    record = journal.append(*decide(state, st.CommitsSeen(attempt, Partitions.first(1_000_000)), 0))
+    record = journal.append(*decide(state, st.CommitsSeen(attempt=attempt, partitions=Partitions.first(1_000_000)), 0))
     assert len(store.objects[f"bench/run-1/journal/{record.sequence:020d}"][0]) < 1000
     opened = bench_journal.open_whole(store)
     assert opened is not None and len(opened.steps["a"].committed) == 1_000_000

@@ -14,9 +14,10 @@ from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read, start_of
 from rekindle.journal.keys import Claim, claim, enlist, find_claim
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.snapshot import Snapshots
 from rekindle.journal.store import Store
+from rekindle.testing.faulty_store import Fault, FaultyStore
 
 
 def test_two_starts_of_the_same_work_find_each_other() -> None:
@@ -48,13 +49,13 @@ def test_of_many_starts_at_once_one_wins_and_all_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED])
 def test_an_unknown_claim_is_settled(fault: Fault) -> None:
     faults = iter([fault])
-    store = MemoryStore(lambda key: next(faults, Fault.NONE))
+    store = FaultyStore(lambda key: next(faults, Fault.NONE))
     assert claim(store, "daily", {}, "run-1", pause=no_pause).is_ours
 
 
 def test_a_claim_that_stays_unknown_says_so() -> None:
     with pytest.raises(AppendUnknown):
-        claim(MemoryStore(lambda key: Fault.LOST), "daily", {}, "run-1", pause=no_pause)
+        claim(FaultyStore(lambda key: Fault.LOST), "daily", {}, "run-1", pause=no_pause)
 
 
 def test_runs_are_numbered_in_the_order_they_began(tmp_path: Path) -> None:
@@ -69,13 +70,13 @@ def test_runs_are_numbered_in_the_order_they_began(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED])
 def test_a_number_of_which_nothing_is_known_is_settled(fault: Fault) -> None:
     faults = iter([fault])
-    store = MemoryStore(lambda key: next(faults, Fault.NONE))
+    store = FaultyStore(lambda key: next(faults, Fault.NONE))
     assert enlist(store, "daily", "run-1", pause=no_pause) == 1
 
 
 def test_a_number_that_stays_unknown_says_so() -> None:
     with pytest.raises(AppendUnknown):
-        enlist(MemoryStore(lambda key: Fault.LOST), "daily", "run-1", pause=no_pause)
+        enlist(FaultyStore(lambda key: Fault.LOST), "daily", "run-1", pause=no_pause)
 
 
 def snapshots(store: Store, fold: str = "words/1") -> Snapshots[list[str]]:

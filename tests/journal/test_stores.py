@@ -64,5 +64,10 @@ def test_rclone_is_refused_by_name() -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(Refused, match="abfss, az, file, gs, s3"):
+    with pytest.raises(Refused, match="abfs, abfss, file, gs, s3"):
         open_store("ftp://host/path")
+
+
+def test_a_scheme_that_spark_does_not_have_is_refused_at_once() -> None:
+    with pytest.raises(Refused, match="abfss"):
+        open_store("az://container/path")

@@ -48,8 +48,22 @@ class Driven:
         self.maybe: RunState | None = None
         self.last: tuple[Event, ...] = ()
         self.out: list[Command] = []
-        key, known = ("run", "pipeline", 7), fingerprints or {}
-        self.give(st.StartRun(*key, self.graph, sinks, known, config, 1000, 42, "app1", "me", targets=targets or {}))
+        self.give(
+            st.StartRun(
+                run="run",
+                pipeline="pipeline",
+                order=7,
+                graph=self.graph,
+                sinks=sinks,
+                fingerprints=fingerprints or {},
+                config=config,
+                run_time_ms=1000,
+                seed=42,
+                application="app1",
+                owner="me",
+                targets=targets or {},
+            )
+        )
 
     @property
     def state(self) -> RunState:
@@ -94,32 +108,32 @@ class Driven:
         version = self.state.steps[step].exchange_version if version is None else version
         return self.give(
             st.CommitsSeen(
-                attempt or self.attempt(step),
-                Partitions.parse(partitions),
-                b"files",
-                digests,
-                version,
-                checksum,
-                size_bytes,
+                attempt=attempt or self.attempt(step),
+                partitions=Partitions.parse(partitions),
+                manifest=b"files",
+                digests=digests,
+                exchange_version=version,
+                exchange_checksum=checksum,
+                size_bytes=size_bytes,
             ),
             after_ms=after_ms,
         )
 
     def end(self, step: str) -> tuple[Event, ...]:
-        return self.give(st.AttemptEnded(self.attempt(step)))
+        return self.give(st.AttemptEnded(attempt=self.attempt(step)))
 
     def finish(self, step: str, *, digests: bytes | None = None) -> None:
         """Commit all that the newest attempt still may, and end it."""
         partitions = str(self.state.attempts[self.attempt(step)].partitions)
         attempt = self.attempt(step)
         self.commit(step, partitions, digests=digests)
-        self.give(st.AttemptEnded(attempt))
+        self.give(st.AttemptEnded(attempt=attempt))
 
     def end_cancelled(self) -> None:
         """Everything that is being cancelled ends."""
         for key, one in list(self.state.attempts.items()):
             if one.status is AttemptStatus.CANCELLING:
-                self.give(st.AttemptEnded(key, was_cancelled=True))
+                self.give(st.AttemptEnded(attempt=key, was_cancelled=True))
 
     def fail(
         self,
@@ -131,7 +145,11 @@ class Driven:
     ) -> tuple[Event, ...]:
         failure = Failure(step, Partitions.parse(partitions), Cause(kind), signature)
         found = lost or Parts()
-        return self.give(st.AttemptEnded(self.attempt(step), (failure,), lost=found, has_lost_plan=bool(found.results)))
+        return self.give(
+            st.AttemptEnded(
+                attempt=self.attempt(step), failures=(failure,), lost=found, has_lost_plan=bool(found.results)
+            )
+        )
 
     def lose(self, step: str, partitions: str, domain: FailureDomain = FailureDomain.STORAGE) -> tuple[Event, ...]:
         return self.give(st.PartsLost(Parts({step: Partitions.parse(partitions)}), domain))
@@ -157,21 +175,25 @@ class Driven:
         graph = draw(drawing) if drawing else self.graph
         return self.give(
             st.TakeOver(
-                f"app{self.applications}",
-                "you",
-                graph,
-                fingerprints or self.state.fingerprints,
-                accepted,
-                replaced,
-                sets(without),
-                republish,
+                application=f"app{self.applications}",
+                owner="you",
+                graph=graph,
+                fingerprints=fingerprints or self.state.fingerprints,
+                accepted=accepted,
+                replaced=replaced,
+                without=sets(without),
+                republish=republish,
                 once=once,
             )
         )
 
     def seal(self, step: str, partitions: str = "", version: int | None = None) -> tuple[Event, ...]:
         found = Partitions.parse(partitions) if partitions else EMPTY
-        return self.give(st.AttemptSealed(self.attempt(step), found, b"files", None, version))
+        return self.give(
+            st.AttemptSealed(
+                attempt=self.attempt(step), partitions=found, manifest=b"files", digests=None, exchange_version=version
+            )
+        )
 
     def publish(self) -> None:
         """Answer every publication that is open."""

@@ -122,7 +122,7 @@ def test_poison_in_a_step_that_restarts_whole_blocks_all_of_it() -> None:
 
 
 def test_under_restart_all_poison_is_not_restarted() -> None:
-    run = Driven("a[2]\nb[1]", config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
+    run = Driven("a[2]\nb[1]", config=MasterConfig(strategy=Strategy.FULL, backoff=AT_ONCE.backoff))
     for _ in range(2):
         run.fail("a", "1")
         run.end_cancelled()

@@ -36,7 +36,10 @@ def test_an_attempt_is_given_only_the_segments_it_reads() -> None:
     run.end("a")
     run.commit("b", "0")
     run.fail("b", "1")
-    assert start(run, "b").inputs == (Input("a", run.state.steps["a"].segments[1:]),)
+    (read,) = start(run, "b").inputs
+    assert read == Input("a", run.state.steps["a"].segments[1:])
+    assert read.partitions == Partitions((1,))
+    assert Input("a", read.segments, holes=Partitions((0,))).partitions == Partitions((0, 1))
 
 
 def test_a_retry_knows_the_exchange_its_step_was_written_over() -> None:

@@ -62,7 +62,7 @@ def test_a_suppressed_restart_names_who_gave_up() -> None:
 def test_an_unrecoverable_cause_is_never_retried_also_when_nested() -> None:
     run = Driven("a[2]")
     nested = Cause(FailureKind.EXCEPTION, "wrapped", Cause(FailureKind.USER_ERROR, "no such column"))
-    run.give(st.AttemptEnded(run.attempt("a"), (Failure("a", Partitions((0,)), nested, "x"),)))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), failures=(Failure("a", Partitions((0,)), nested, "x"),)))
     assert given_up(run).startswith("unrecoverable cause")
 
 
@@ -70,7 +70,7 @@ def test_several_failures_at_once_count_once() -> None:
     run = Driven("a[3]", config=delayed(attempts_max=1, delay_ms=10))
     cause = Cause(FailureKind.EXCEPTION)
     both = tuple(Failure("a", Partitions((at,)), cause, f"{at}") for at in (0, 1))
-    run.give(st.AttemptEnded(run.attempt("a"), both))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), failures=both))
     assert handled(run).memory.attempts == 1
 
 
@@ -87,9 +87,9 @@ def test_an_outdated_attempt_reporting_late_is_ignored() -> None:
     run = Driven("a[2]")
     old = run.attempt("a")
     run.fail("a", "0")
-    assert run.give(st.CommitsSeen(old, Partitions((0,)))) == ()
-    assert run.give(st.AttemptEnded(old)) == ()
-    assert run.give(st.AttemptSealed(old, Partitions((0,)))) == ()
+    assert run.give(st.CommitsSeen(attempt=old, partitions=Partitions((0,)))) == ()
+    assert run.give(st.AttemptEnded(attempt=old)) == ()
+    assert run.give(st.AttemptSealed(attempt=old, partitions=Partitions((0,)))) == ()
     assert run.give(st.DeletionDone(run.attempt("a"))) == ()
 
 
@@ -116,7 +116,7 @@ def test_what_was_written_with_a_plan_that_loses_rows_counts_no_more() -> None:
     run.commit("a", "1")
     cause = Cause(FailureKind.INVARIANT, "Spark writes 2 partitions where the layout has 3")
     failures = (Failure("a", Partitions(), cause, "s"),)
-    run.give(st.AttemptEnded(run.attempt("a"), failures, disproved=Partitions((1,))))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), failures=failures, disproved=Partitions((1,))))
     assert not run.state.steps["a"].committed
     assert given_up(run) == "unrecoverable cause: invariant violated"
 
@@ -136,7 +136,7 @@ def test_running_attempts_are_cancelled_and_what_they_still_commit_is_kept() -> 
     assert run.is_now(Phase.FAILING)
     assert CancelAttempt(other) in run.out
     run.commit("b", "0")
-    run.give(st.AttemptEnded(other, was_cancelled=True))
+    run.give(st.AttemptEnded(attempt=other, was_cancelled=True))
     assert [type(event) for event in run.last] == [AttemptClosed, RunFailed]
     assert str(run.state.steps["b"].committed) == "0"
     assert run.give(st.CancelRun()) == ()
@@ -165,7 +165,7 @@ def test_the_user_cancels_and_resumes() -> None:
     run.commit("a", "0")
     run.give(st.CancelRun("anna"))
     assert given_up(run) == "cancelled by anna"
-    run.give(st.AttemptEnded(run.attempt("a"), was_cancelled=True))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), was_cancelled=True))
     assert run.is_now(Phase.FAILED)
     run.take_over()
     assert run.is_now(Phase.RUNNING)
@@ -205,7 +205,7 @@ def exponential(run_jitter: float | None) -> int:
     config = delayed("exponential", initial_ms=1000, jitter=0.5)
     run = Driven("a[1]", config=config)
     failure = Failure("a", Partitions((0,)), Cause(FailureKind.EXCEPTION), "boom")
-    stimulus = st.AttemptEnded(run.attempt("a"), (failure,))
+    stimulus = st.AttemptEnded(attempt=run.attempt("a"), failures=(failure,))
     events = decide(run.state, stimulus, 10) if run_jitter is None else decide(run.state, stimulus, 10, run_jitter)
     event = next(event for event in events if isinstance(event, FailureHandled))
     return event.due_ms - event.at_ms
@@ -215,7 +215,7 @@ def test_the_delay_is_moved_by_the_jitter_that_was_drawn() -> None:
     assert [exponential(drawn) for drawn in (None, 0.0, 1.0, -1.0)] == [1000, 1000, 1500, 500]
     run = Driven("a[1]", config=delayed("exponential", initial_ms=1000, jitter=0.5))
     failure = Failure("a", Partitions((0,)), Cause(FailureKind.EXCEPTION), "boom")
-    events, _ = decision(run.state, st.AttemptEnded(run.attempt("a"), (failure,)), 10)
+    events, _ = decision(run.state, st.AttemptEnded(attempt=run.attempt("a"), failures=(failure,)), 10)
     event = next(event for event in events if isinstance(event, FailureHandled))
     assert event.due_ms - event.at_ms == 1000
 
@@ -224,7 +224,7 @@ def test_of_several_failures_the_unrecoverable_one_decides() -> None:
     run = Driven("a[2]")
     kinds = (FailureKind.EXCEPTION, FailureKind.USER_ERROR)
     both = tuple(Failure("a", Partitions((at,)), Cause(kind), f"{at}") for at, kind in enumerate(kinds))
-    run.give(st.AttemptEnded(run.attempt("a"), both))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), failures=both))
     assert given_up(run).startswith("unrecoverable cause")
     assert run.state.failing is not None and run.state.failing.failures == both
 
@@ -232,7 +232,7 @@ def test_of_several_failures_the_unrecoverable_one_decides() -> None:
 def test_a_failure_of_a_fused_step_is_one_of_the_step_that_is_kept() -> None:
     run = Driven("a[2] ~> b[2]")
     failure = Failure("a", Partitions((1,)), Cause(FailureKind.EXCEPTION), "boom")
-    run.give(st.AttemptEnded(run.attempt("b"), (failure,)))
+    run.give(st.AttemptEnded(attempt=run.attempt("b"), failures=(failure,)))
     assert [(one.step, str(one.partitions)) for one in handled(run).failures] == [("b", "1")]
     assert run.state.failed() == {"b": Partitions((1,))}
 

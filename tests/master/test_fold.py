@@ -44,11 +44,19 @@ def opened(attempt: AttemptId, partitions: Partitions) -> ev.Event:
 
 
 def committed(partitions: Partitions, **fields: object) -> ev.Event:
-    return replace(ev.PartitionsCommitted(number("b", 2), partitions, partitions, b"files", 5), **fields)
+    return replace(
+        ev.PartitionsCommitted(
+            attempt=number("b", 2), partitions=partitions, of=partitions, manifest=b"files", at_ms=5
+        ),
+        **fields,
+    )
 
 
 def renewed(generation: int, dropped: Partitions, **fields: object) -> ev.Event:
-    return replace(ev.GenerationOpened("b", generation, dropped, ((WholeStep(), dropped),)), **fields)
+    return replace(
+        ev.GenerationOpened(step="b", generation=generation, dropped=dropped, because=((WholeStep(), dropped),)),
+        **fields,
+    )
 
 
 def with_step(name: str, **fields: object) -> RunState:
@@ -61,7 +69,19 @@ def quiet(phase: Phase, **fields: object) -> RunState:
 
 
 def started_again() -> Broken:
-    again = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me")
+    again = st.StartRun(
+        run="r",
+        pipeline="p",
+        order=1,
+        graph=draw("a[1]"),
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+    )
     return halfway(), start_run(again, 0)[0]
 
 
@@ -79,7 +99,7 @@ CONTRADICTIONS: list[tuple[str, str, Callable[[], Broken]]] = [
     ("closing while something runs", "", lambda: (halfway(), ev.RunClosing(5))),
     ("closed with files left", "files", lambda: (quiet(Phase.CLOSING), ev.RunClosed(5))),
     ("closed with files left", "phase", lambda: (quiet(Phase.FAILED, undeleted=frozenset()), ev.RunClosed(5))),
-    ("epochs only grow", "", lambda: (halfway(), ev.EpochOpened(1, "app", "me", 5))),
+    ("epochs only grow", "", lambda: (halfway(), ev.EpochOpened(epoch=1, application="app", owner="me", at_ms=5))),
     ("generations grow by one", "", lambda: (halfway(), renewed(2, BOTH))),
     ("carried without being named", "", lambda: (halfway(), renewed(1, EMPTY))),
     ("carried without a proof", "", lambda: (halfway(), renewed(1, EMPTY, carried=ONE))),
@@ -121,11 +141,19 @@ def test_an_event_that_contradicts_the_state_is_refused(sentence: str, broken: C
 
 
 WITHDRAWN: list[tuple[str, Callable[[RunState], RunState], ev.Event]] = [
-    ("a step starts a new generation", lambda state: state, ev.GenerationOpened("a", 1, BOTH, ((WholeStep(), BOTH),))),
+    (
+        "a step starts a new generation",
+        lambda state: state,
+        ev.GenerationOpened(step="a", generation=1, dropped=BOTH, because=((WholeStep(), BOTH),)),
+    ),
     ("the master gives up", lambda state: state, ev.RunFailing("enough", (), True, 5)),
     ("gc takes the run", lambda state: state, ev.RunClosing(5)),
     ("the run succeeds", lambda state: replace(state, published={"b": FENCE}), ev.RunSucceeded(5)),
-    ("another master takes the run", lambda state: state, ev.EpochOpened(2, "app2", "you", 5)),
+    (
+        "another master takes the run",
+        lambda state: state,
+        ev.EpochOpened(epoch=2, application="app2", owner="you", at_ms=5),
+    ),
 ]
 
 
@@ -139,12 +167,25 @@ def test_an_open_publication_is_withdrawn_when(before: Callable[[RunState], RunS
 
 
 def test_settings_and_owner_are_those_of_the_events() -> None:
-    start = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, AT_ONCE, 0, 0, "app", "me", {"shuffle": "8"})
+    start = st.StartRun(
+        run="r",
+        pipeline="p",
+        order=1,
+        graph=draw("a[1]"),
+        sinks=(),
+        fingerprints={},
+        config=AT_ONCE,
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+        settings={"shuffle": "8"},
+    )
     first, second = start_run(start, 3)
     state = apply(apply(None, first), second)
     assert state.settings == {"shuffle": "8"}
     assert (state.owner, state.application, state.epoch) == ("me", "app", 1)
-    assert apply(state, ev.EpochOpened(2, "app2", "you", 9)).owner == "you"
+    assert apply(state, ev.EpochOpened(epoch=2, application="app2", owner="you", at_ms=9)).owner == "you"
 
 
 def troubled() -> Driven:
@@ -184,7 +225,7 @@ def test_exchanges_live_as_long_as_their_master(application: str) -> None:
     run.finish("a")
     run.commit("b", "0")
     assert [str(parts) for parts in run.state.steps["b"].held.values()] == ["0-1"]
-    run.give(st.TakeOver(application, "me again", run.graph, {}))
+    run.give(st.TakeOver(application=application, owner="me again", graph=run.graph, fingerprints={}))
     assert run.state.steps["b"].held == {}
     run.seal("b", "1")
     assert str(run.state.steps["b"].committed) == "0-1"
@@ -195,7 +236,7 @@ def test_what_is_lost_after_a_takeover_in_the_same_application_is_made_again() -
     run = Driven("a[2] =blocking all.=> b[2]")
     run.finish("a")
     run.commit("b", "0")
-    run.give(st.TakeOver("app1", "me again", run.graph, {}))
+    run.give(st.TakeOver(application="app1", owner="me again", graph=run.graph, fingerprints={}))
     run.seal("b", "")
     run.lose("a", "1")
     run.fail("b", "1", FailureKind.RESULT_MISSING)
@@ -284,7 +325,15 @@ def dropped_by(reason: Reason, dropped: Partitions) -> StepState:
     run.commit("b", "0", checksum="sum")
     run.commit("b", "1")
     carried = BOTH - dropped
-    event = ev.GenerationOpened("b", 1, dropped, ((reason, dropped),), carried, Proof.NARROW if carried else None, 6)
+    event = ev.GenerationOpened(
+        step="b",
+        generation=1,
+        dropped=dropped,
+        because=((reason, dropped),),
+        carried=carried,
+        proof=Proof.NARROW if carried else None,
+        exchange_version=6,
+    )
     return apply(run.state, event).steps["b"]
 
 
@@ -314,6 +363,13 @@ def test_what_was_lost_before_it_was_dropped_has_other_inputs_then_too() -> None
     run.finish("a")
     run.commit("b", "0-1")
     run.lose("b", "0")
-    event = ev.GenerationOpened("b", 1, ONE, ((InputChanged("a"), ONE),), Partitions((1,)), Proof.NARROW)
+    event = ev.GenerationOpened(
+        step="b",
+        generation=1,
+        dropped=ONE,
+        because=((InputChanged("a"), ONE),),
+        carried=Partitions((1,)),
+        proof=Proof.NARROW,
+    )
     (seen,) = apply(run.state, event).steps["b"].seen
     assert seen.partitions == ONE and seen.are_inputs_equal is False

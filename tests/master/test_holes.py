@@ -146,7 +146,7 @@ def test_what_the_last_driver_may_have_finished_cannot_be_left_out() -> None:
 def test_what_failed_before_the_last_start_and_not_since_cannot_be_left_out() -> None:
     run = failed("a[2]")
     run.take_over()
-    run.give(st.AttemptEnded(run.attempt("a"), was_cancelled=True))
+    run.give(st.AttemptEnded(attempt=run.attempt("a"), was_cancelled=True))
     run.give(st.CancelRun())
     run.end_cancelled()
     with pytest.raises(Refused, match="has not failed since the run was last started"):

@@ -49,7 +49,7 @@ def test_losses_of_files_that_count_no_more_are_no_news() -> None:
     run.fail("c", "1")
     run.lose("a", "0")
     run.finish("a")
-    run.give(st.AttemptEnded(reader, was_cancelled=True, lost=Parts({"a": Partitions((0,))})))
+    run.give(st.AttemptEnded(attempt=reader, was_cancelled=True, lost=Parts({"a": Partitions((0,))})))
     assert lost(run) == []
 
 

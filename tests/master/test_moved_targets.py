@@ -30,7 +30,9 @@ def published(targets: dict[str, str], sinks: tuple[str, ...] = ("b", "c")) -> D
 
 
 def resume(run: Driven, targets: dict[str, str]) -> EpochOpened:
-    events = run.give(st.TakeOver("app2", "me again", run.graph, {}, targets=targets))
+    events = run.give(
+        st.TakeOver(application="app2", owner="me again", graph=run.graph, fingerprints={}, targets=targets)
+    )
     return next(event for event in events if isinstance(event, EpochOpened))
 
 

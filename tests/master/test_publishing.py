@@ -79,6 +79,7 @@ def test_a_later_run_wins_for_ever() -> None:
     assert refused.value.hint == "start a new run"
     failing = next(event for event in run.last if isinstance(event, RunFailing))
     assert not failing.is_resumable and "run 8" in failing.gave_up
+    assert not run.state.is_resumable and run.state.gave_up_for_good == failing.gave_up
 
 
 def test_a_published_sink_whose_inputs_changed_is_published_again_when_the_user_says_so() -> None:

@@ -87,7 +87,7 @@ def test_a_failed_run_keeps_everything() -> None:
     run = Driven("a[1] =blocking=> b[1]")
     run.finish("a")
     run.give(st.CancelRun())
-    run.give(st.AttemptEnded(run.attempt("b"), was_cancelled=True))
+    run.give(st.AttemptEnded(attempt=run.attempt("b"), was_cancelled=True))
     assert run.is_now(Phase.FAILED)
     assert run.out == [Stop()] and run.state.steps["a"].committed
 
@@ -100,7 +100,7 @@ def test_gc_takes_over_seals_releases_deletes_and_closes() -> None:
     run.give(st.CloseRun("gc", "gc"))
     assert run.state.epoch == 2 and released(run) == ["a"]
     assert deletions(run) == []
-    run.give(st.AttemptSealed(second, run.state.attempts[second].partitions))
+    run.give(st.AttemptSealed(attempt=second, partitions=run.state.attempts[second].partitions))
     assert not run.state.steps["b"].committed
     assert deletions(run) == [first, second]
     run.give(st.DeletionDone(first))
@@ -174,7 +174,11 @@ def test_what_nobody_knows_the_time_of_is_dearer_than_what_was_timed(is_adopted:
     old = run.attempt("a")
     if is_adopted:
         run.take_over()
-        run.give(st.AttemptSealed(old, run.graph.whole["a"], b"files", None, 0, size_bytes=10))
+        run.give(
+            st.AttemptSealed(
+                attempt=old, partitions=run.graph.whole["a"], manifest=b"files", exchange_version=0, size_bytes=10
+            )
+        )
     else:
         run.commit("a", "0", size_bytes=10, after_ms=1)
         run.end("a")
@@ -235,14 +239,23 @@ def test_what_was_adopted_is_weighed_once() -> None:
     old = run.attempt("a")
     run.commit("a", "0", size_bytes=7)
     run.take_over()
-    run.give(st.AttemptSealed(old, run.graph.whole["a"], b"files", None, 0, size_bytes=15))
+    run.give(
+        st.AttemptSealed(
+            attempt=old,
+            partitions=run.graph.whole["a"],
+            manifest=b"files",
+            digests=None,
+            exchange_version=0,
+            size_bytes=15,
+        )
+    )
     assert run.state.sizes[old] == 15
 
 
 def test_a_pinned_run_releases_nothing() -> None:
     run = Driven("a[1] =blocking=> b[1]", sinks=("b",))
     run.finish("a")
-    seen = st.CommitsSeen(run.attempt("b"), run.graph.whole["b"], b"files")
+    seen = st.CommitsSeen(attempt=run.attempt("b"), partitions=run.graph.whole["b"], manifest=b"files")
     told = decide(run.state, seen, 9, 0.0, is_pinned=True)
     assert isinstance(told[0], PinNoticed) and not any(isinstance(one, PartitionsReleased) for one in told)
     again = fold(run.state, told)
@@ -265,7 +278,10 @@ def test_exchanges_under_blocks_go_once_the_blocks_are_released() -> None:
 def test_a_pin_that_is_taken_back_is_noticed_with_the_next_decision() -> None:
     run, pins = Driven("a[2] =blocking=> b[2] =blocking=> c[2]"), iter([True, True, False, False, False])
     for step in "abc":
-        for stimulus in (st.CommitsSeen(run.attempt(step), Partitions.first(2)), st.AttemptEnded(run.attempt(step))):
+        for stimulus in (
+            st.CommitsSeen(attempt=run.attempt(step), partitions=Partitions.first(2)),
+            st.AttemptEnded(attempt=run.attempt(step)),
+        ):
             run.now += 1
             events = decide_asking(run.state, stimulus, run.now, 0.0, lambda: next(pins))
             run.maybe = fold(run.state, events)
@@ -274,12 +290,12 @@ def test_a_pin_that_is_taken_back_is_noticed_with_the_next_decision() -> None:
 
 def test_a_store_that_does_not_say_whether_a_run_is_pinned_ends_it_only_where_something_would_go() -> None:
     run = Driven("a[2] =blocking=> b[2] =blocking=> c[2]")
-    run.give(st.CommitsSeen(run.attempt("a"), Partitions.first(2)))
+    run.give(st.CommitsSeen(attempt=run.attempt("a"), partitions=Partitions.first(2)))
 
     def ask() -> bool:
         raise StoreFailed("no answer")
 
-    commits = st.CommitsSeen(run.attempt("b"), Partitions.first(2))
+    commits = st.CommitsSeen(attempt=run.attempt("b"), partitions=Partitions.first(2))
     with pytest.raises(StoreFailed):
         decide_asking(run.state, commits, 9, 0.0, ask)
     pinned = fold(run.state, (PinNoticed(True),))

@@ -56,20 +56,26 @@ def differs(run: Driven) -> Differs | None:
 
 ROWS = [
     ("an equal digest: it is the same", "?", b"xy", b"x", None),
-    ("another digest: the run stops", "?", b"xy", b"z", Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("c",))),
+    (
+        "another digest: the run stops",
+        "?",
+        b"xy",
+        b"z",
+        Differs(step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=b"z", maybe=("c",)),
+    ),
     (
         "no digest this time is a mismatch",
         "?",
         b"xy",
         None,
-        Differs("a", Partitions((0,)), ("b", "c"), b"x", None, ("c",)),
+        Differs(step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=None, maybe=("c",)),
     ),
     (
         "no digest last time is a mismatch",
         "?",
         None,
         b"x",
-        Differs("a", Partitions((0,)), ("b", "c"), None, b"x", ("c",)),
+        Differs(step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=None, now=b"x", maybe=("c",)),
     ),
     ("no digests, but repeatable: it is the same", "", None, None, None),
     (
@@ -77,7 +83,7 @@ ROWS = [
         "",
         b"xy",
         b"z",
-        Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("c",)),
+        Differs(step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=b"z", maybe=("c",)),
     ),
 ]
 
@@ -104,7 +110,7 @@ def test_both_digests_are_told() -> None:
         == "a[0], which b was published from, and c may have been, came back as something else: digest 7a, published 78"
     )
     assert run.state.failing.is_resumable
-    unknown = Differs("b", Partitions((1,)), ("b",), None, b"z")
+    unknown = Differs(step="b", partitions=Partitions((1,)), sinks=("b",), was=None, now=b"z")
     assert sentence(unknown) == (
         "b[1] is published, and would be made again as something else: digest 7a, published unknown"
     )
@@ -121,7 +127,9 @@ def test_the_digest_is_that_of_the_partition_that_differs() -> None:
     run.lose("c", "0-1")
     assert [str(one.partitions) for one in run.state.steps["a"].seen] == ["0", "1"]
     run.commit("a", "1", digests=b"z")
-    assert differs(run) == Differs("a", Partitions((1,)), ("b", "c"), b"y", b"z", ("b", "c"))
+    assert differs(run) == Differs(
+        step="a", partitions=Partitions((1,)), sinks=("b", "c"), was=b"y", now=b"z", maybe=("b", "c")
+    )
 
 
 def test_what_else_was_reported_with_it_counts() -> None:
@@ -129,7 +137,9 @@ def test_what_else_was_reported_with_it_counts() -> None:
     run.lose("c", "0-1")
     run.lose("a", "0-1") if run.state.steps["a"].committed else None
     run.commit("a", "0-1", digests=b"xz")
-    assert differs(run) == Differs("a", Partitions((1,)), ("b", "c"), b"y", b"z", ("c",))
+    assert differs(run) == Differs(
+        step="a", partitions=Partitions((1,)), sinks=("b", "c"), was=b"y", now=b"z", maybe=("c",)
+    )
     [commit] = [event for event in run.last if isinstance(event, PartitionsCommitted)]
     assert str(commit.partitions) == "0" and not commit.changed
     run.commit("a", "1", digests=b"z")
@@ -144,7 +154,9 @@ def test_a_resume_goes_on_if_it_comes_back_equal_and_stops_again_if_not() -> Non
     run.take_over()
     assert run.open()["a"].startswith("0"), "made again"
     run.commit("a", "0", digests=b"w")
-    assert differs(run) == Differs("a", Partitions((0,)), ("b", "c"), b"x", b"w", ("c",))
+    assert differs(run) == Differs(
+        step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=b"w", maybe=("c",)
+    )
     run.end_cancelled()
     run.take_over()
     run.finish("a", digests=b"x")
@@ -239,7 +251,9 @@ def test_a_published_sink_that_others_read_is_settled_itself() -> None:
     assert run.open() == {}, "nobody needs it yet"
     run.lose("b", "0")
     run.commit("a", "0", digests=b"z")
-    assert differs(run) == Differs("a", Partitions((0,)), ("a", "b"), b"x", b"z", ("b",))
+    assert differs(run) == Differs(
+        step="a", partitions=Partitions((0,)), sinks=("a", "b"), was=b"x", now=b"z", maybe=("b",)
+    )
 
 
 def maybe_published() -> Driven:
@@ -257,7 +271,9 @@ def test_what_may_be_published_is_settled_too() -> None:
     run.lose("c", "0")
     run.lose("a", "0") if run.state.steps["a"].committed else None
     run.commit("a", "0", digests=b"z")
-    assert differs(run) == Differs("a", Partitions((0,)), ("b", "c"), b"x", b"z", ("b", "c"))
+    assert differs(run) == Differs(
+        step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=b"z", maybe=("b", "c")
+    )
     assert run.state.failing is not None
     assert run.state.failing.gave_up.startswith("a[0], which b and c may have been published from, came back")
     run.end_cancelled()
@@ -366,7 +382,9 @@ def test_new_code_is_not_the_same_even_if_nothing_of_this_generation_was_started
 
 @pytest.mark.parametrize("heard", ["b", ""], ids=["one is published", "none is known to be"])
 def test_everything_restarts_only_while_nothing_may_be_published(heard: str) -> None:
-    run = Driven(TWO.format(mark="?"), sinks=("b", "c"), config=MasterConfig(Strategy.FULL, AT_ONCE.backoff))
+    run = Driven(
+        TWO.format(mark="?"), sinks=("b", "c"), config=MasterConfig(strategy=Strategy.FULL, backoff=AT_ONCE.backoff)
+    )
     for step in "abc":
         run.finish(step)
     fence = run.state.publication

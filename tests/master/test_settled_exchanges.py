@@ -33,7 +33,9 @@ def lose(run: Driven) -> None:
 
 
 def stopped(run: Driven) -> RunFailing:
-    return RunFailing(f"a[0-1] is published, and {AGAIN}", (), True, run.now, Differs("a", BOTH, ("a",)))
+    return RunFailing(
+        f"a[0-1] is published, and {AGAIN}", (), True, run.now, Differs(step="a", partitions=BOTH, sinks=("a",))
+    )
 
 
 def generations(run: Driven) -> list[GenerationOpened]:

@@ -65,7 +65,7 @@ def test_nothing_starts_before_the_old_attempt_is_sealed() -> None:
     run.take_over()
     assert run.out == [SealAttempt(old)]
     assert run.give(st.Tick()) == ()
-    assert run.give(st.CommitsSeen(old, run.state.attempts[old].partitions)) == ()
+    assert run.give(st.CommitsSeen(attempt=old, partitions=run.state.attempts[old].partitions)) == ()
 
 
 ADOPTION = [
@@ -96,7 +96,7 @@ def test_what_does_not_survive_the_application_is_lost_as_a_fact() -> None:
 def test_a_takeover_in_the_same_application_keeps_what_lives_there() -> None:
     run = Driven("a[2] =memory=> b[2]")
     run.finish("a")
-    run.give(st.TakeOver("app1", "me again", run.graph, {}))
+    run.give(st.TakeOver(application="app1", owner="me again", graph=run.graph, fingerprints={}))
     assert not [event for event in run.last if isinstance(event, PartitionsLost)]
 
 
@@ -256,7 +256,19 @@ def test_nothing_reaches_a_run_that_never_started() -> None:
 
 def test_a_run_starts_once() -> None:
     run = Driven("a[1]")
-    again = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me")
+    again = st.StartRun(
+        run="r",
+        pipeline="p",
+        order=1,
+        graph=draw("a[1]"),
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+    )
     with pytest.raises(AssertionError, match=r"^a run starts once$"):
         decide(run.state, again, 0)
 
@@ -277,7 +289,20 @@ def test_the_graph_is_journaled_again_only_where_it_differs() -> None:
 
 
 def test_settings_of_the_start_are_in_the_first_event() -> None:
-    start = st.StartRun("r", "p", 1, draw("a[1]"), (), {}, MasterConfig(), 0, 0, "app", "me", {"timezone": "UTC"})
+    start = st.StartRun(
+        run="r",
+        pipeline="p",
+        order=1,
+        graph=draw("a[1]"),
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+        settings={"timezone": "UTC"},
+    )
     first = decide(None, start, 0)[0]
     assert isinstance(first, RunStarted) and first.settings == {"timezone": "UTC"}
 

@@ -64,7 +64,7 @@ def test_running_readers_of_a_changed_input_are_cancelled_only_where_they_read_i
     attempt = run.attempt("a")
     run.commit("a", "0")
     assert generations(run) == {"b": "0"}
-    run.give(st.AttemptEnded(attempt))
+    run.give(st.AttemptEnded(attempt=attempt))
     assert str(run.state.running("b")) == "1"
     run.finish("b")
     assert run.open() == {"b": "0"}
@@ -315,7 +315,7 @@ def test_the_work_left_is_that_of_the_strategy(strategy: Strategy, wanted: str) 
     run.finish("b")
     attempt = run.attempt("c")
     run.lose("a", "0")
-    run.give(st.AttemptEnded(attempt, was_cancelled=True))
+    run.give(st.AttemptEnded(attempt=attempt, was_cancelled=True))
     idle = replace(run.state, attempts={})
     assert shown(work_left(idle)) == wanted
 
@@ -336,7 +336,7 @@ def test_an_input_that_an_exchange_spares_is_named_as_absent_and_made_once_the_p
     run.fail("x", "1")
     run.finish("a")
     assert [str(one.absent) for one in start_of(run, "x").inputs] == ["3"]
-    run.give(st.AttemptEnded(run.attempt("x"), was_cancelled=True, has_lost_plan=True))
+    run.give(st.AttemptEnded(attempt=run.attempt("x"), was_cancelled=True, has_lost_plan=True))
     assert run.open()["a"] == "3" and "x" not in run.open()
     run.finish("a")
     assert run.open()["x"] == "2-3" and not start_of(run, "x").inputs[0].absent
@@ -363,5 +363,5 @@ def test_the_end_of_an_attempt_of_an_older_generation_takes_no_exchange_of_the_n
     assert run.state.steps["x"].generation == 1
     run.commit("x", "0-2", attempt=run.attempt("x"))
     lost = Parts({"a": Partitions((3,))})
-    run.give(st.AttemptEnded(older, was_cancelled=True, lost=lost, has_lost_plan=True))
+    run.give(st.AttemptEnded(attempt=older, was_cancelled=True, lost=lost, has_lost_plan=True))
     assert all(run.state.steps["x"].held.values()) and str(run.state.steps["x"].committed) == "0-2"

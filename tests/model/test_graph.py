@@ -16,38 +16,55 @@ from rekindle.testing.drawing import draw
 @pytest.mark.parametrize(
     ("steps", "edges", "says"),
     [
-        pytest.param([Step("a", 1), Step("a", 1)], [], "two steps are named a", id="one name, two steps"),
-        pytest.param([Step("a", 0)], [], "a has 0 partitions", id="no partitions"),
-        pytest.param([Step("a", 1)], [Edge("a", "b")], "there is no step b", id="a reader that is not there"),
         pytest.param(
-            [Step("a", 1), Step("b", 1)],
+            [Step(name="a", partitions=1), Step(name="a", partitions=1)],
+            [],
+            "two steps are named a",
+            id="one name, two steps",
+        ),
+        pytest.param([Step(name="a", partitions=0)], [], "a has 0 partitions", id="no partitions"),
+        pytest.param(
+            [Step(name="a", partitions=1)], [Edge("a", "b")], "there is no step b", id="a reader that is not there"
+        ),
+        pytest.param(
+            [Step(name="a", partitions=1), Step(name="b", partitions=1)],
             [Edge("a", "b"), Edge("a", "b", ALL)],
             "a -> b is drawn twice",
             id="two edges between the same steps",
         ),
         pytest.param(
-            [Step("a", 2), Step("b", 3)], [Edge("a", "b")], "a -> b: one to one", id="counts that do not match"
+            [Step(name="a", partitions=2), Step(name="b", partitions=3)],
+            [Edge("a", "b")],
+            "a -> b: one to one",
+            id="counts that do not match",
         ),
         pytest.param(
-            [Step("a", 1), Step("b", 1), Step("c", 1)],
+            [Step(name="a", partitions=1), Step(name="b", partitions=1), Step(name="c", partitions=1)],
             [Edge("a", "b"), Edge("b", "c"), Edge("c", "b")],
             "in a circle: b, c",
             id="a circle",
         ),
         pytest.param(
-            [Step("a", 1, ResultKind.PIPELINED)],
+            [Step(name="a", partitions=1, kind=ResultKind.PIPELINED)],
             [],
             "a is pipelined, but nothing reads it",
             id="a pipelined result that nobody reads",
         ),
         pytest.param(
-            [Step("a", 1, ResultKind.PIPELINED), Step("b", 1), Step("c", 1)],
+            [
+                Step(name="a", partitions=1, kind=ResultKind.PIPELINED),
+                Step(name="b", partitions=1),
+                Step(name="c", partitions=1),
+            ],
             [Edge("a", "b"), Edge("a", "c")],
             "a is pipelined into several readers (a -> b, a -> c) and not repeatable",
             id="a pipelined step read by two kept groups",
         ),
         pytest.param(
-            [Step("a", 1, ResultKind.PIPELINED, keep=KeepUntil.FOREVER), Step("b", 1)],
+            [
+                Step(name="a", partitions=1, kind=ResultKind.PIPELINED, keep=KeepUntil.FOREVER),
+                Step(name="b", partitions=1),
+            ],
             [Edge("a", "b")],
             "a is pipelined, so that there is nothing to keep for ever",
             id="a pipelined step that is kept for ever",
@@ -86,7 +103,12 @@ def test_nor_if_a_step_fused_below_it_is_not() -> None:
 
 def test_promotion_keeps_exactly_the_torn_steps() -> None:
     piped = ResultKind.PIPELINED
-    steps = [Step("a", 1, piped), Step("b", 1, piped, Determinism.DETERMINATE), Step("c", 1, piped), Step("d", 1)]
+    steps = [
+        Step(name="a", partitions=1, kind=piped),
+        Step(name="b", partitions=1, kind=piped, determinism=Determinism.DETERMINATE),
+        Step(name="c", partitions=1, kind=piped),
+        Step(name="d", partitions=1),
+    ]
     edges = [Edge("a", "b"), Edge("a", "d"), Edge("b", "c"), Edge("b", "d"), Edge("c", "d")]
     kept, names = promoted(steps, edges, ResultKind.CACHING)
     assert names == ("a",)
@@ -95,7 +117,7 @@ def test_promotion_keeps_exactly_the_torn_steps() -> None:
 
 
 def test_steps_stand_in_topological_order() -> None:
-    steps = [Step("c", 1), Step("b", 1), Step("a", 1)]
+    steps = [Step(name="c", partitions=1), Step(name="b", partitions=1), Step(name="a", partitions=1)]
     assert list(Graph.of(steps, [Edge("a", "b"), Edge("b", "c")]).steps) == ["a", "b", "c"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, Outcome, ResultKind
+from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, ResultKind
 
 T, V, E, A, S = FailureDomain  # task, eviction, executor, application, storage
 
@@ -44,15 +44,3 @@ def test_unknown_is_not_repeatable() -> None:
 )
 def test_which_results_get_a_digest(policy: DigestPolicy, levels: set[Determinism]) -> None:
     assert {level for level in Determinism if policy.is_on(level)} == levels
-
-
-@pytest.mark.parametrize(
-    ("outcome", "keeps"),
-    [
-        pytest.param(Outcome.FINISHED, True, id="producer finishes: kept"),
-        pytest.param(Outcome.CANCELLED, False, id="producer is cancelled: released"),
-        pytest.param(Outcome.FAILED, False, id="producer fails: released"),
-    ],
-)
-def test_what_a_producer_leaves(outcome: Outcome, keeps: bool) -> None:
-    assert outcome.keeps_result is keeps

@@ -94,6 +94,12 @@ def test_equal_sets_have_one_hash() -> None:
     assert hash(made - made) == hash(EMPTY) != hash(made)
 
 
+@given(st.lists(numbers, max_size=5))
+@settings(deadline=None)
+def test_union_has_what_any_has(sets: list[frozenset[int]]) -> None:
+    assert set(Partitions.union(Partitions(one) for one in sets)) == frozenset[int]().union(*sets)
+
+
 def test_nothing_is_copied_where_nothing_changes() -> None:
     made = Partitions((3, 9))
     assert made | EMPTY is made

@@ -125,7 +125,20 @@ def test_a_hundred_steps_of_a_hundred_thousand_partitions_stay_small() -> None:
 
 def test_many_attempts_become_few_bars() -> None:
     attempts = [
-        AttemptView(f"a{at}", "a", 0, 1, 5, FIVE, (), at * 10, 5, 0, at * 10 + 5, "failed" if at == 70 else "succeeded")
+        AttemptView(
+            name=f"a{at}",
+            step="a",
+            generation=0,
+            epoch=1,
+            asked=5,
+            partitions=FIVE,
+            because=(),
+            opened_ms=at * 10,
+            committed=5,
+            adopted=0,
+            closed_ms=at * 10 + 5,
+            outcome="failed" if at == 70 else "succeeded",
+        )
         for at in range(1000)
     ]
     bars = bars_of(attempts, 10_000)
@@ -133,7 +146,9 @@ def test_many_attempts_become_few_bars() -> None:
     assert [bar.outcome for bar in bars].count("failed") == 1
     assert bars[0].title.startswith("25 attempts: succeeded, 125 of 125 partitions committed")
     assert (bars[0].begin_ms, bars[-1].end_ms) == (0, 9995)
-    open_one = AttemptView("a1", "a", 0, 1, 5, FIVE, (), 10)
+    open_one = AttemptView(
+        name="a1", step="a", generation=0, epoch=1, asked=5, partitions=FIVE, because=(), opened_ms=10
+    )
     assert bars_of([open_one], 99)[0].end_ms == 99
     assert bars_of([], 99) == []
 

@@ -30,13 +30,13 @@ SHOP = """
 
 
 def nothing_left(attempt: AttemptId) -> st.AttemptSealed:
-    return st.AttemptSealed(attempt)
+    return st.AttemptSealed(attempt=attempt)
 
 
 def planned(run: Driven, told: Told | None = None, look: Look = nothing_left, **changes: Mapping[str, str]) -> Plan:
     """What a new driver would do now. `changes` are new fingerprints of steps."""
     fingerprints = {**run.state.fingerprints, **{name: dict(new) for name, new in changes.items()}}
-    first = st.TakeOver("new", "me", run.graph, fingerprints)
+    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints=fingerprints)
     return plan_of(run.state, play(run.state, first, run.now, look), told or Told())
 
 
@@ -50,7 +50,19 @@ def begun(drawing: str = SHOP, sinks: tuple[str, ...] = ()) -> Driven:
 
 def test_a_new_run_computes_everything() -> None:
     run = begun()
-    first = st.StartRun("run", "daily", 1, run.graph, ("daily",), {}, run.state.config, 0, 0, "app", "me")
+    first = st.StartRun(
+        run="run",
+        pipeline="daily",
+        order=1,
+        graph=run.graph,
+        sinks=("daily",),
+        fingerprints={},
+        config=run.state.config,
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+    )
     plan = plan_of(None, play(None, first, 0, nothing_left), Told())
     assert (plan.start, plan.vertices, plan.total, plan.has_work) == (Start.NEW, 11, 11, True)
     assert plan.publishes == ("daily",) and plan.run == ""
@@ -104,7 +116,7 @@ def test_what_a_dead_driver_finished_unrecorded_is_looked_at() -> None:
     run.commit("clean", "0")
 
     def look(attempt: AttemptId) -> st.AttemptSealed:
-        return st.AttemptSealed(attempt, Partitions.parse("0-2"), b"files")
+        return st.AttemptSealed(attempt=attempt, partitions=Partitions.parse("0-2"), manifest=b"files")
 
     plan = planned(run, look=look)
     assert shown(plan) == "clean:3 daily:0-2"
@@ -119,7 +131,7 @@ def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> 
     run = begun("orders[4]@run_end =blocking=> clean[4] =blocking all=> daily[3]")
     run.finish("orders")
     run.commit("clean", "0-2")
-    first = st.TakeOver("new", "me", run.graph, {})
+    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
     lost = {"orders": Partitions.parse("1,3"), "clean": Partitions.parse("2")}
     plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), Told())
     assert shown(plan) == "orders:3 clean:2-3 daily:0-2"
@@ -256,7 +268,10 @@ def test_the_plan_is_what_then_runs(drawing: str, seed: int, moves: int) -> None
     if run.state.phase is Phase.SUCCEEDED:
         return
     left = {one.attempt: Partitions(p for p in one.partitions if chance.random() < 0.3) for one in _open(run)}
-    plan = planned(run, look=lambda attempt: st.AttemptSealed(attempt, left.get(attempt, EMPTY), b"files"))
+    plan = planned(
+        run,
+        look=lambda attempt: st.AttemptSealed(attempt=attempt, partitions=left.get(attempt, EMPTY), manifest=b"files"),
+    )
     before = len(run.journal)
     run.take_over()
     _to_the_end(run, chance, left)
@@ -284,12 +299,24 @@ def _any_move(run: Driven, chance: Random) -> None:
         run.commit(step, str(some_of), attempt=one.attempt)
     elif roll < 0.75 and one.partitions:
         failed = Partitions((one.partitions.lowest,))
-        run.give(st.AttemptEnded(one.attempt, (Failure(step, failed, Cause(FailureKind.EXECUTOR_LOST), "gone"),)))
+        run.give(
+            st.AttemptEnded(
+                attempt=one.attempt, failures=(Failure(step, failed, Cause(FailureKind.EXECUTOR_LOST), "gone"),)
+            )
+        )
     elif roll < 0.85 and run.state.steps[step].committed:
         run.lose(step, str(run.state.steps[step].committed.lowest))
     else:
-        run.give(st.CommitsSeen(one.attempt, one.partitions, b"files", None, run.state.steps[step].exchange_version))
-        run.give(st.AttemptEnded(one.attempt))
+        run.give(
+            st.CommitsSeen(
+                attempt=one.attempt,
+                partitions=one.partitions,
+                manifest=b"files",
+                digests=None,
+                exchange_version=run.state.steps[step].exchange_version,
+            )
+        )
+        run.give(st.AttemptEnded(attempt=one.attempt))
 
 
 def _to_the_end(run: Driven, chance: Random, left: Mapping[AttemptId, Partitions]) -> None:
@@ -303,10 +330,10 @@ def _to_the_end(run: Driven, chance: Random, left: Mapping[AttemptId, Partitions
                 case cmd.StartAttempt():
                     running[one.attempt] = one
                 case cmd.SealAttempt(attempt):
-                    run.give(st.AttemptSealed(attempt, left.get(attempt, EMPTY), b"files"))
+                    run.give(st.AttemptSealed(attempt=attempt, partitions=left.get(attempt, EMPTY), manifest=b"files"))
                 case cmd.CancelAttempt(attempt):
                     running.pop(attempt, None)
-                    run.give(st.AttemptEnded(attempt, was_cancelled=True))
+                    run.give(st.AttemptEnded(attempt=attempt, was_cancelled=True))
                 case cmd.WakeAt():
                     run.give(st.Tick(), after_ms=400_000)
                 case cmd.PublishSink(sink, fence):
@@ -319,7 +346,16 @@ def _to_the_end(run: Driven, chance: Random, left: Mapping[AttemptId, Partitions
         command, state = running[attempt], run.state.attempts.get(attempt)
         if state is None or not state.partitions:
             del running[attempt]
-            run.give(st.AttemptEnded(attempt))
+            run.give(st.AttemptEnded(attempt=attempt))
             continue
         piece = Partitions(p for p in state.partitions if chance.random() < 0.5) or state.partitions
-        run.give(st.CommitsSeen(attempt, piece, b"files", None, command.exchange_version, command.exchange_checksum))
+        run.give(
+            st.CommitsSeen(
+                attempt=attempt,
+                partitions=piece,
+                manifest=b"files",
+                digests=None,
+                exchange_version=command.exchange_version,
+                exchange_checksum=command.exchange_checksum,
+            )
+        )

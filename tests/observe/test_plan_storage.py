@@ -28,7 +28,19 @@ def unknown(step: str, count: int) -> None:
 def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) -> Plan:
     run = Driven(drawing)
     config = MasterConfig(budget_bytes=budget_bytes)
-    first = st.StartRun("run", "daily", 1, run.graph, ("c",), {}, config, 0, 0, "app", "me")
+    first = st.StartRun(
+        run="run",
+        pipeline="daily",
+        order=1,
+        graph=run.graph,
+        sinks=("c",),
+        fingerprints={},
+        config=config,
+        run_time_ms=0,
+        seed=0,
+        application="app",
+        owner="me",
+    )
     return plan_of(None, play(None, first, 0, nothing_left, expected=expected), Told())
 
 
@@ -44,7 +56,7 @@ def test_the_plan_says_how_long_results_are_kept() -> None:
 def test_a_result_that_is_there_goes_when_it_is_consumed() -> None:
     run = Driven("a[1] =blocking=> b[1] =blocking=> c[1]", sinks=("c",))
     run.finish("a")
-    take_over = st.TakeOver("new", "me", run.graph, {})
+    take_over = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
     plan = plan_of(run.state, play(run.state, take_over, run.now, nothing_left), Told())
     assert Deletion("a", Partitions((0,)), is_after=False, is_released=True) in plan.deletions
     assert "Deleted once they are replaced" not in str(plan)

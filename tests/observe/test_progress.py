@@ -28,7 +28,10 @@ def test_rows_tell_what_counts_what_was_there_and_what_runs() -> None:
     run.take_over()
     run.seal("clean", "2")
     progress, news = watched(run, before)
-    assert progress.rows() == [Row("orders", 4, 4, 4, 0, 0), Row("clean", 4, 3, 3, 1, 0)]
+    assert progress.rows() == [
+        Row(step="orders", total=4, done=4, kept=4, running=0, again=0),
+        Row(step="clean", total=4, done=3, kept=3, running=1, again=0),
+    ]
     assert news[0] == "driver number 2 of this run takes over"
     assert "clean: 1 partition that the last driver finished are adopted" in news
 
@@ -44,7 +47,7 @@ def test_restarts_are_told_with_their_reason_as_they_happen() -> None:
     )
     run.commit("clean", "0-2")
     progress.take(run.last, run.state)
-    run.give(st.AttemptEnded(run.attempt("clean"), (failure,)))
+    run.give(st.AttemptEnded(attempt=run.attempt("clean"), failures=(failure,)))
     news = progress.take(run.last, run.state)
     assert news[0].startswith("clean[3] failed: ValueError: bad row, at daily.py:7")
     if len(news) == 1:
@@ -55,8 +58,11 @@ def test_restarts_are_told_with_their_reason_as_they_happen() -> None:
 
 def test_what_is_left_is_estimated_by_the_pace_of_this_run_and_those_before() -> None:
     run = Driven(SHOP)
-    run.give(st.CommitsSeen(run.attempt("orders"), run.graph.whole["orders"], b"files"), after_ms=1000)
-    run.give(st.AttemptEnded(run.attempt("orders")))
+    run.give(
+        st.CommitsSeen(attempt=run.attempt("orders"), partitions=run.graph.whole["orders"], manifest=b"files"),
+        after_ms=1000,
+    )
+    run.give(st.AttemptEnded(attempt=run.attempt("orders")))
     assert watched(run)[0].left_ms() is None
     assert watched(run, earlier={"clean": Pace(8_000, 4)})[0].left_ms() == 8_000
 
@@ -82,7 +88,7 @@ def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> Non
         cores=2,
         results={"daily": "table gold.daily"},
     )
-    assert summary.steps["clean"] == StepSummary(4, 2, 0)
+    assert summary.steps["clean"] == StepSummary(partitions=4, computed=2, generation=0)
     assert (summary.steps["clean"].reused, summary.saved_ms) == (2, 300_000)
     text = str(summary)
     assert "done, resumed in " in text
@@ -92,5 +98,11 @@ def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> Non
 
 
 def test_a_run_that_was_done_says_so() -> None:
-    summary = RunSummary("daily", "41", True, False, {"clean": StepSummary(4, 0, 0, bytes=5)})
+    summary = RunSummary(
+        pipeline="daily",
+        run="41",
+        was_done=True,
+        was_resumed=False,
+        steps={"clean": StepSummary(partitions=4, computed=0, generation=0, bytes=5)},
+    )
     assert list(summary.lines()) == ["run 41 of daily was done before", "  kept 5 bytes"]

@@ -12,8 +12,8 @@ from rekindle.observe.words import bytes_text, count_text, span_text, time_text
 
 def test_a_pace_is_the_wall_time_of_attempts_against_what_they_committed() -> None:
     run = Driven("a[4]")
-    run.give(st.CommitsSeen(run.attempt("a"), run.graph.whole["a"], b"files"), after_ms=900)
-    run.give(st.AttemptEnded(run.attempt("a")), after_ms=100)
+    run.give(st.CommitsSeen(attempt=run.attempt("a"), partitions=run.graph.whole["a"], manifest=b"files"), after_ms=900)
+    run.give(st.AttemptEnded(attempt=run.attempt("a")), after_ms=100)
     assert paces(run.journal) == {"a": Pace(1000, 4)}
 
 

@@ -79,10 +79,19 @@ def test_partitions_add_up_whatever_rows_they_hold() -> None:
 
 
 def test_the_answer_is_the_worst_one() -> None:
-    equal = Judged("a", Way.FILES, Answer.EQUAL, "1 partition")
-    unsure = Judged("a", Way.AGAIN, Answer.NOT_COMPARABLE, "released")
-    bad = Judged("b", Way.FILES, Answer.DIFFERENT, "b[1] of 2 partitions", Partitions((1,)), ("b[1] gone",))
-    worse = Judged("b", Way.AGAIN, Answer.DIFFERENT, "b[0] of 2 partitions", Partitions((0,)))
+    equal = Judged(step="a", way=Way.FILES, answer=Answer.EQUAL, why="1 partition")
+    unsure = Judged(step="a", way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why="released")
+    bad = Judged(
+        step="b",
+        way=Way.FILES,
+        answer=Answer.DIFFERENT,
+        why="b[1] of 2 partitions",
+        different=Partitions((1,)),
+        details=("b[1] gone",),
+    )
+    worse = Judged(
+        step="b", way=Way.AGAIN, answer=Answer.DIFFERENT, why="b[0] of 2 partitions", different=Partitions((0,))
+    )
     assert [Verified("p", "r", False, judged).answer for judged in ((equal,), (equal, unsure), (bad, equal), ())] == [
         Answer.EQUAL,
         Answer.NOT_COMPARABLE,

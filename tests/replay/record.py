@@ -48,7 +48,19 @@ def recorded(seed: int) -> tuple[list[bytes], list[Event]] | None:
 def lost_exchange() -> tuple[list[bytes], list[Event]]:
     """Map outputs of a running attempt are gone: the one thing that happens in no seed."""
     store = MemoryStore()
-    start = st.StartRun("run", "pipeline", 1, draw("a[2] ~all~> b[3]"), ("b",), {}, MasterConfig(), 0, 0, "app0", "me")
+    start = st.StartRun(
+        run="run",
+        pipeline="pipeline",
+        order=1,
+        graph=draw("a[2] ~all~> b[3]"),
+        sinks=("b",),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=0,
+        application="app0",
+        owner="me",
+    )
     journal, history = take_over(
         store, RUN, codec(), lambda history, epoch: decide(None, start, 1), owner=Owner("host", 1), writer="by-hand"
     )
@@ -57,9 +69,9 @@ def lost_exchange() -> tuple[list[bytes], list[Event]]:
     (attempt,) = state.attempts
     lost = Parts(exchanges={ExchangeId("b", "a"): Partitions((1,))})
     for stimulus in (
-        st.CommitsSeen(attempt, Partitions((0,)), b"files"),
+        st.CommitsSeen(attempt=attempt, partitions=Partitions((0,)), manifest=b"files"),
         st.PartsLost(lost, FailureDomain.EXECUTOR),
-        st.CommitsSeen(attempt, Partitions((1, 2)), b"files"),
+        st.CommitsSeen(attempt=attempt, partitions=Partitions((1, 2)), manifest=b"files"),
     ):
         events = decide(state, stimulus, 2)
         journal.append(*events)
@@ -71,7 +83,19 @@ def lost_exchange() -> tuple[list[bytes], list[Event]]:
 def pinned() -> tuple[list[bytes], list[Event]]:
     """Somebody pinned the run before its first result could go."""
     store = MemoryStore()
-    start = st.StartRun("run", "pipeline", 1, draw("a[2] =blocking=> b[2]"), (), {}, MasterConfig(), 0, 0, "app0", "me")
+    start = st.StartRun(
+        run="run",
+        pipeline="pipeline",
+        order=1,
+        graph=draw("a[2] =blocking=> b[2]"),
+        sinks=(),
+        fingerprints={},
+        config=MasterConfig(),
+        run_time_ms=0,
+        seed=0,
+        application="app0",
+        owner="me",
+    )
     journal, history = take_over(
         store, RUN, codec(), lambda history, epoch: decide(None, start, 1), owner=Owner("host", 1), writer="by-hand"
     )
@@ -79,7 +103,10 @@ def pinned() -> tuple[list[bytes], list[Event]]:
     for _ in "ab":
         assert state is not None
         (attempt,) = state.attempts
-        for stimulus in (st.CommitsSeen(attempt, Partitions((0, 1)), b"files"), st.AttemptEnded(attempt)):
+        for stimulus in (
+            st.CommitsSeen(attempt=attempt, partitions=Partitions((0, 1)), manifest=b"files"),
+            st.AttemptEnded(attempt=attempt),
+        ):
             events = decide_asking(state, stimulus, 2, 0.0, lambda: True)
             journal.append(*events)
             state = fold(state, events)

@@ -73,17 +73,24 @@ class Filing(Instant):
             packed = manifest.pack(commits, "{}")
             size = manifest.size_of(commits)
             self._happened.append(
-                st.CommitsSeen(attempt, done, packed, None, command.exchange_version, size_bytes=size)
+                st.CommitsSeen(
+                    attempt=attempt,
+                    partitions=done,
+                    manifest=packed,
+                    digests=None,
+                    exchange_version=command.exchange_version,
+                    size_bytes=size,
+                )
             )
         cause = Cause(FailureKind.EXCEPTION, "daily.py:12: ValueError: no such customer")
         failures = (Failure(attempt.step, broken, cause, "ValueError"),) if broken else ()
-        self._happened.append(st.AttemptEnded(attempt, failures))
+        self._happened.append(st.AttemptEnded(attempt=attempt, failures=failures))
 
     def _write(self, directory: str, step: str, number: int, read: bytes) -> manifest.Commit:
         body = blake2b(b"%s %d %s" % (step.encode(), number, read), digest_size=16).hexdigest().encode()
         self._store.put(directory + data_name(number), body)
         self._store.put(directory + marker_name(number, len(body)), b"")
-        return manifest.Commit(number, TASK, data_name(number), len(body))
+        return manifest.Commit(partition=number, task=TASK, name=data_name(number), bytes=len(body))
 
     def _bodies(self, segments: tuple[Segment, ...]) -> Iterator[bytes]:
         files: dict[int, str] = {}
@@ -100,7 +107,7 @@ class Filing(Instant):
         walked = (entry for page in self._store.walk(self._directory(attempt)) for entry in page)
         commits = manifest.from_listing("\n".join(f"{entry.name}\t{entry.bytes}" for entry in walked))
         found = Partitions(one.partition for one in commits)
-        return st.AttemptSealed(attempt, found, manifest.pack(commits, "{}"))
+        return st.AttemptSealed(attempt=attempt, partitions=found, manifest=manifest.pack(commits, "{}"))
 
     def _directory(self, attempt: AttemptId) -> str:
         return f"{self._folder}/{directory_of(attempt)}/"

@@ -47,9 +47,9 @@ class Instant:
             case cmd.StartAttempt():
                 self._start(command)
             case cmd.SealAttempt(attempt):
-                self._happened.append(st.AttemptSealed(attempt))
+                self._happened.append(st.AttemptSealed(attempt=attempt))
             case cmd.CancelAttempt(attempt):
-                self._happened.append(st.AttemptEnded(attempt, was_cancelled=True))
+                self._happened.append(st.AttemptEnded(attempt=attempt, was_cancelled=True))
             case cmd.PublishSink(sink, fence):
                 self._happened.append(st.SinkDone(sink, fence))
             case cmd.DeleteAttempt(attempt):
@@ -63,10 +63,18 @@ class Instant:
         attempt, partitions = command.attempt, command.partitions
         broken = self._breaks(attempt, partitions) & partitions
         if done := partitions - broken:
-            self._happened.append(st.CommitsSeen(attempt, done, b"files", None, command.exchange_version))
+            self._happened.append(
+                st.CommitsSeen(
+                    attempt=attempt,
+                    partitions=done,
+                    manifest=b"files",
+                    digests=None,
+                    exchange_version=command.exchange_version,
+                )
+            )
         cause = Cause(FailureKind.EXCEPTION, TEXT)
         failures = (Failure(attempt.step, broken, cause, "ValueError"),) if broken else ()
-        self._happened.append(st.AttemptEnded(attempt, failures))
+        self._happened.append(st.AttemptEnded(attempt=attempt, failures=failures))
 
     def poll(self, timeout_ms: int) -> list[st.Stimulus]:
         happened, self._happened = self._happened, []

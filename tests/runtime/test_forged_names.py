@@ -171,7 +171,7 @@ def test_a_step_of_a_journal_names_no_other_folder(step: str) -> None:
 
 
 def test_a_manifest_names_no_file_of_another_folder() -> None:
-    packed = manifest.pack([manifest.Commit(0, 1, "part-1_00000.parquet", 10)], "{}")
+    packed = manifest.pack([manifest.Commit(partition=0, task=1, name="part-1_00000.parquet", bytes=10)], "{}")
     assert [one.name for one in manifest.unpack(packed)] == ["part-1_00000.parquet"]
     forged = manifest._Columns([0], [1], [10], "/../../../../b/x", "{}")
     with pytest.raises(JournalRefused, match="would lie elsewhere"):

@@ -15,7 +15,14 @@ PID_MAX = 4_194_304
 
 def marker(**changes: object) -> Marker:
     here = this_process()
-    mine = Marker("app-1", here.host, here.pid, here.boot, here.namespace, here.started)
+    mine = Marker(
+        application="app-1",
+        host=here.host,
+        pid=here.pid,
+        boot=here.boot,
+        namespace=here.namespace,
+        started=here.started,
+    )
     return msgspec.structs.replace(mine, **changes)
 
 

@@ -15,7 +15,7 @@ from rekindle.journal import takeover as takeover_module
 from rekindle.journal.history import read
 from rekindle.journal.journal import Journal
 from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import Fault, MemoryStore
+from rekindle.journal.memory import MemoryStore
 from rekindle.journal.store import Put, Store
 from rekindle.master.apply import fold
 from rekindle.master.commands import Command, DeleteAttempt, StartAttempt
@@ -28,10 +28,11 @@ from rekindle.runtime import snapshots as snapshots_module
 from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
+from rekindle.testing.faulty_store import Fault, FaultyStore
 from runtime.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
-INTENT = Intent("daily", "run-1", GRAPH, {}, sinks=("c",))
+INTENT = Intent(pipeline="daily", run="run-1", graph=GRAPH, fingerprints={}, sinks=("c",))
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def test_a_run_ends_and_its_journal_folds_to_the_same_state(tmp_path: Path) -> N
 
 def faults(*first: Fault) -> MemoryStore:
     queue: Iterator[Fault] = iter(first)
-    return MemoryStore(lambda key: next(queue, Fault.NONE) if "/journal/" in key else Fault.NONE)
+    return FaultyStore(lambda key: next(queue, Fault.NONE) if "/journal/" in key else Fault.NONE)
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED, Fault.DELAYED])

@@ -20,7 +20,7 @@ from rekindle.runtime.janitor.net import EVERY_SECONDS, FILES, PAGES, RUNS, Safe
 from rekindle.runtime.janitor.tend import Rules
 from runtime.filing import Filing
 
-RULES = Rules(Terms(grace_ms=3_600_000, retention_ms=0))
+RULES = Rules(terms=Terms(grace_ms=3_600_000, retention_ms=0))
 DAY = 86_400.0
 
 

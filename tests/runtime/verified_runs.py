@@ -33,7 +33,10 @@ def digest_of(step: str, partition: int) -> bytes:
 
 
 def graph(level: Determinism, keep: KeepUntil, kind: ResultKind) -> Graph:
-    steps = [Step("keyed", 4, kind, level, keep), Step("scored", 4, keep=keep, determinism=level)]
+    steps = [
+        Step(name="keyed", partitions=4, kind=kind, determinism=level, keep=keep),
+        Step(name="scored", partitions=4, keep=keep, determinism=level),
+    ]
     return Graph.of(steps, [Edge("keyed", "scored", IDENTITY)])
 
 
@@ -53,15 +56,21 @@ class Writing(Instant):
     def _written(self, seen: st.CommitsSeen) -> st.CommitsSeen:
         step = seen.attempt.step
         commits = [
-            manifest.Commit(number, 0, "", -1)
+            manifest.Commit(partition=number, task=0, name="", bytes=-1)
             if number == EMPTY_PARTITION
-            else manifest.Commit(number, number, f"part-{number}_{number:05d}.parquet", 100 + number)
+            else manifest.Commit(
+                partition=number, task=number, name=f"part-{number}_{number:05d}.parquet", bytes=100 + number
+            )
             for number in seen.partitions
         ]
         digests = b"".join(digest_of(step, number) for number in seen.partitions)
         packed = digests if step in self._digested else None
         return st.CommitsSeen(
-            seen.attempt, seen.partitions, manifest.pack(commits, step), packed, exchange_version=seen.exchange_version
+            attempt=seen.attempt,
+            partitions=seen.partitions,
+            manifest=manifest.pack(commits, step),
+            digests=packed,
+            exchange_version=seen.exchange_version,
         )
 
 

@@ -22,12 +22,26 @@ def test_everything_a_drawing_can_say() -> None:
     d = Determinism
     assert graph == Graph.of(
         [
-            Step("a", 4, ResultKind.PIPELINED, d.DETERMINATE),
-            Step("b", 4, ResultKind.BLOCKING, d.INDETERMINATE),
-            Step("c", 2, ResultKind.MEMORY, d.UNKNOWN, KeepUntil.FOREVER, is_order_sensitive=False),
-            Step("d", 2, ResultKind.CACHING, d.DECLARED, has_query_constants=True),
-            Step("e", 3, ResultKind.BLOCKING, d.DETERMINATE, KeepUntil.RUN_END, restarts_whole=True),
-            Step("f", 1, ResultKind.MEMORY, d.DETERMINATE),
+            Step(name="a", partitions=4, kind=ResultKind.PIPELINED, determinism=d.DETERMINATE),
+            Step(name="b", partitions=4, kind=ResultKind.BLOCKING, determinism=d.INDETERMINATE),
+            Step(
+                name="c",
+                partitions=2,
+                kind=ResultKind.MEMORY,
+                determinism=d.UNKNOWN,
+                keep=KeepUntil.FOREVER,
+                is_order_sensitive=False,
+            ),
+            Step(name="d", partitions=2, kind=ResultKind.CACHING, determinism=d.DECLARED, has_query_constants=True),
+            Step(
+                name="e",
+                partitions=3,
+                kind=ResultKind.BLOCKING,
+                determinism=d.DETERMINATE,
+                keep=KeepUntil.RUN_END,
+                restarts_whole=True,
+            ),
+            Step(name="f", partitions=1, kind=ResultKind.MEMORY, determinism=d.DETERMINATE),
         ],
         [
             Edge("a", "b", IDENTITY),

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.code import fingerprint
+from rekindle.engine.code import parts
 from rekindle.engine.spark import attempts, session
 from rekindle.engine.spark.engine import SparkEngine
 from rekindle.engine.spark.graph import analyse
@@ -133,10 +133,10 @@ class Runner:
         analysis = analyse(self.spark, groups)
         engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", analysis.groups)
         intent = Intent(
-            order.pipeline,
-            order.run,
-            analysis.graph,
-            {name: {"code": fingerprint(group.build)} for name, group in groups.items()},
+            pipeline=order.pipeline,
+            run=order.run,
+            graph=analysis.graph,
+            fingerprints={name: parts(group.build) for name, group in groups.items()},
             config=MasterConfig(
                 backoff=BackoffSpec.of(FixedDelay(order.tries, order.delay_ms)), poison_tries_max=order.tries
             ),

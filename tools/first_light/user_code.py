@@ -116,26 +116,26 @@ def joined(spark: SparkSession, inputs: Inputs) -> DataFrame:
     return inputs["left"].join(inputs["right"], "k").withColumn("rate", rate("k"))
 
 
-CLEAN = GroupSpec("clean", clean, (), ("id",), SMALL)
+CLEAN = GroupSpec(step="clean", build=clean, inputs=(), keys=("id",), partitions=SMALL)
 
 
 def _after_clean(name: str, build: object) -> list[GroupSpec]:
-    return [CLEAN, GroupSpec(name, build, ("clean",), ("k",), WIDE)]  # type: ignore[arg-type]
+    return [CLEAN, GroupSpec(step=name, build=build, inputs=("clean",), keys=("k",), partitions=WIDE)]  # type: ignore[arg-type]
 
 
 PIPELINES: dict[str, list[GroupSpec]] = {
     "totals": _after_clean("totals", totals),
     "slow": _after_clean("slow_totals", slow_totals),
-    "keyed": [GroupSpec("keyed", keyed, (), ("key",), WIDE)],
+    "keyed": [GroupSpec(step="keyed", build=keyed, inputs=(), keys=("key",), partitions=WIDE)],
     "broadcast": _after_clean("with_broadcast", with_broadcast),
     "subquery": _after_clean("with_subquery", with_subquery),
     "timestamp": _after_clean("with_timestamp", with_timestamp),
     "task_context": _after_clean("with_task_context", with_task_context),
     "barrier": _after_clean("with_barrier", with_barrier),
     "joined": [
-        GroupSpec("left", left, (), ("k",), WIDE),
-        GroupSpec("right", right, (), ("k",), WIDE),
-        GroupSpec("joined", joined, ("left", "right"), ("k",), WIDE),
+        GroupSpec(step="left", build=left, inputs=(), keys=("k",), partitions=WIDE),
+        GroupSpec(step="right", build=right, inputs=(), keys=("k",), partitions=WIDE),
+        GroupSpec(step="joined", build=joined, inputs=("left", "right"), keys=("k",), partitions=WIDE),
     ],
 }
 

@@ -108,6 +108,15 @@ public final class KeptFrame {
     return made == plan ? null : Dataset.ofRows(session, made);
   }
 
+  /** The names of columns that a file cannot hold beside each other, as often as they occur. */
+  public static List<String> doubledNames(SparkSession session, QueryExecution execution) {
+    boolean isCaseSensitive = session.sessionState().conf().caseSensitiveAnalysis();
+    List<Attribute> columns = CollectionConverters.asJava(execution.analyzed().output());
+    Map<String, Integer> counts = new HashMap<>();
+    columns.forEach(column -> counts.merge(folded(column.name(), isCaseSensitive), 1, Integer::sum));
+    return columns.stream().map(Attribute::name).filter(name -> counts.get(folded(name, isCaseSensitive)) > 1).toList();
+  }
+
   /** The names that the columns are stored with: as they are, but no two alike. Empty if that changes none. */
   private List<String> storedNames(boolean isCaseSensitive) {
     Set<String> taken = new HashSet<>();
@@ -302,8 +311,7 @@ public final class KeptFrame {
         below.putIfAbsent(to.apply(i).exprId(), shown);
       }
     }
-    seen.clear();
-    seen.putAll(below);
+    goBelow(seen, below);
   }
 
   private static String words(LogicalPlan node) {
@@ -320,6 +328,10 @@ public final class KeptFrame {
         below.putIfAbsent(column.exprId(), shown);
       }
     }
+    goBelow(seen, below);
+  }
+
+  private static void goBelow(Map<ExprId, Attribute> seen, Map<ExprId, Attribute> below) {
     seen.clear();
     seen.putAll(below);
   }

@@ -69,16 +69,6 @@ public final class PlanShape {
 
   PlanShape() {}
 
-  /** Hash of the shape. */
-  public static String of(LogicalPlan plan) {
-    return hash(text(plan));
-  }
-
-  /** The shape itself, for a person who asks why two are not equal. */
-  public static String text(LogicalPlan plan) {
-    return textOf(plan);
-  }
-
   static String textOf(Object part) {
     StringBuilder out = new StringBuilder();
     new PlanShape().write(part, out);

@@ -33,7 +33,6 @@ public final class SourceFiles {
   private final Map<Path, Configuration> configurations = new HashMap<>();
   private final Map<Path, String> tags = new HashMap<>();
   private int files;
-  private int looks;
 
   private SourceFiles() {}
 
@@ -56,14 +55,8 @@ public final class SourceFiles {
     return files;
   }
 
-  /** How often they were looked at. */
-  public synchronized int looks() {
-    return looks;
-  }
-
   /** One line for each file that is not what it was: its path, what is different; by a tab. */
   public synchronized String changed() throws IOException {
-    looks++;
     List<String> lines = new ArrayList<>();
     for (Map.Entry<Path, Map<String, FileStatus>> entry : directories.entrySet()) {
       Map<String, FileStatus> wanted = entry.getValue();

@@ -43,17 +43,17 @@ class Briefs:
         except (RekindleError, msgspec.MsgspecError, ValueError, KeyError):
             phase = "damaged"
         return Brief(
-            named.pipeline,
-            named.run,
-            named.number,
-            parameters,
-            phase,
-            tally.kept,
-            tally.wanted,
-            tally.changed_ms,
-            driver,
-            tally.steps,
-            tally.left_out,
+            pipeline=named.pipeline,
+            run=named.run,
+            number=named.number,
+            parameters=parameters,
+            phase=phase,
+            kept=tally.kept,
+            wanted=tally.wanted,
+            changed_ms=tally.changed_ms,
+            driver=driver,
+            steps=tally.steps,
+            left_out=tally.left_out,
         )
 
     def _read(self, named: Named, tally: Tally) -> Position | None:
@@ -71,7 +71,14 @@ class Briefs:
                     if frame.sequence > start.sequence:
                         tally.add(frame.types, frame.events)
                     owner: Owner | None = frame.owner or position.owner
-                    position = Position(frame.sequence, frame.sequence, frame.epoch, checksum, owner, frame.is_closed)
+                    position = Position(
+                        sequence=frame.sequence,
+                        kept=frame.sequence,
+                        epoch=frame.epoch,
+                        checksum=checksum,
+                        owner=owner,
+                        is_closed=frame.is_closed,
+                    )
                     last = frame
                 case _:
                     continue

@@ -35,6 +35,7 @@ WIDE = 100
 @click.option("-v", "--verbose", is_flag=True, help="Say of each step why it is kept or fused, and what is proved.")
 @pipeline_argument
 def command(
+    *,
     pipeline: str,
     settings: Settings,
     parameters: dict[str, str],

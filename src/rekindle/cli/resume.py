@@ -55,7 +55,15 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         refuse_other_strategy(settings, config, loaded.pipeline.name, run=chosen.named.run)
         tell(console(), str(chosen))
-        starting = Starting(pipeline, loaded, session, settings, config, chosen.parameters, choices)
+        starting = Starting(
+            named=pipeline,
+            loaded=loaded,
+            session=session,
+            settings=settings,
+            config=config,
+            parameters=chosen.parameters,
+            choices=choices,
+        )
         execute(starting, run=chosen.named.run)
     return ExitCode.DONE
 
@@ -108,14 +116,9 @@ def _why(store: Store, named: Named) -> str:
 
 def reason(state: RunState) -> str:
     """Why a run can be resumed; empty where it cannot."""
+    if not state.is_resumable:
+        return ""
     done = sum(len(step.available | step.released) for step in state.steps.values())
     total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
     kept = f"{done:,} of {total:,} partitions are done"
-    match state.phase:
-        case Phase.FAILED | Phase.FAILING:
-            is_resumable = state.failing is None or state.failing.is_resumable
-            return f"it stopped, {kept}" if is_resumable else ""
-        case Phase.RUNNING:
-            return f"it did not finish, {kept}"
-        case Phase.SUCCEEDED | Phase.CLOSING | Phase.CLOSED:
-            return ""
+    return f"it {'did not finish' if state.phase is Phase.RUNNING else 'stopped'}, {kept}"

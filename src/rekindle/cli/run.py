@@ -27,6 +27,7 @@ from rekindle.errors import StillOwned
 @click.option(NAME_OPTION, "name", default="", hidden=True)
 @pipeline_argument
 def command(
+    *,
     pipeline: str,
     settings: Settings,
     parameters: dict[str, str],
@@ -47,7 +48,13 @@ def command(
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
         starting = Starting(
-            pipeline, loaded, session, settings, settings.located(session.properties()), parameters, choices
+            named=pipeline,
+            loaded=loaded,
+            session=session,
+            settings=settings,
+            config=settings.located(session.properties()),
+            parameters=parameters,
+            choices=choices,
         )
         if not new:
             refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)

@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """What the user says about this start beside the run's key. None of it is part of the key."""
 
@@ -89,7 +89,16 @@ def with_choices(command: Command) -> Command:
         conf: tuple[str, ...],
         **others: Any,
     ) -> Any:
-        choices = Choices(accept_change, replace_, force, without, republish, take_target, master or "", _conf(conf))
+        choices = Choices(
+            accept_change=accept_change,
+            replace=replace_,
+            force=force,
+            without=without,
+            republish=republish,
+            take_target=take_target,
+            master=master or "",
+            conf=_conf(conf),
+        )
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
         return command(*arguments, settings=settings, choices=choices, **others)

@@ -29,7 +29,7 @@ class SparkDied(RunFailed):
     """The process under this one that is Spark's driver is gone. A new one can go on with the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Starting:
     """A start as the user asked for it. `named` is the pipeline as they named it."""
 

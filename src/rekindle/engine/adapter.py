@@ -27,7 +27,7 @@ Tasks = Callable[[StartAttempt], int | None]
 Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What is to be prepared: checked steps, producers first, with the parameters and constants of one run, and where
     its results lie. `order` is the run's number among all runs of the pipeline in `place`, its location; `takes` are
@@ -48,7 +48,7 @@ class Wanted:
     published: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A pipeline as it will run: kept steps only.
 

@@ -65,6 +65,15 @@ def check_target(target: object) -> None:
         )
 
 
+def check_pipeline_name(name: str, what: str, hint: str, *, place: str = "") -> None:
+    """It becomes the name of a folder beside those that begin with _. `what` has the name: "a pipeline"."""
+    if not name.isidentifier() or not name.isascii() or name.startswith("_"):
+        where = f"{place}: " if place else ""
+        raise GraphRefused(
+            f"{where}{name!r} cannot be the name of {what}: letters, digits and _ only, a letter first", hint
+        )
+
+
 def check_name(one: Declared, others: Iterable[Declared]) -> None:
     """As soon as it is declared: a name is taken once, and becomes the name of a directory."""
     refuse([*_name(one), *_doubled([*others, one])])

@@ -78,11 +78,6 @@ def parts(function: Any) -> dict[str, str]:
     return dict(sorted(_Walk(function).parts.items()))
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
-    """All parts in one."""
-    return hashed("\0".join(f"{name}\0{value}" for name, value in parts(function).items()))
-
-
 def is_task_bound(function: Callable[..., Any]) -> bool:
     """Does it, or a helper it can reach, ask Spark which task it runs in?"""
     return any(not TASK_BOUND.isdisjoint(_all_names(loads)) for loads in _Walk(function).loads)

@@ -46,7 +46,7 @@ class Argument:
     is_keyword_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
     `digest`, where the run's own counts, and `replicas`; `place` is the line of their file, as `file.py:12`."""

@@ -34,7 +34,7 @@ class Fate(Enum):
     LEFT_OUT = "left out"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What Spark's plan of a step says, with all that is fused below it, over stand-ins of the kept results.
     `not_kept` is why a reader would see something else if the step were kept."""

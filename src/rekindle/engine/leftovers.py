@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rekindle.engine.manifest import DATA, LABEL, MARKER, unpack
+from rekindle.engine.manifest import DATA, LABEL, MARKER, counted
 from rekindle.master.state import Segment
 
 
@@ -21,8 +21,8 @@ def counted_tasks(segments: Iterable[Segment]) -> dict[int, int] | None:
     tasks: dict[int, int] = {}
     try:
         for segment in segments:
-            commits = unpack(segment.manifest)
-            tasks.update((one.partition, one.task) for one in commits if one.partition in segment.partitions)
+            commits = counted(segment.manifest, segment.partitions)
+            tasks.update((one.partition, one.task) for one in commits)
     except (zlib.error, msgspec.MsgspecError):
         return None
     return tasks

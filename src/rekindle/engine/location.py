@@ -6,26 +6,21 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import Refused
-
-SAME = ("gs", "abfs", "abfss")
-S3 = ("s3", "s3a", "s3n")
+from rekindle.schemes import is_local, scheme_of, spark_spelling
 
 
 def spark_root(location: str) -> str:
     """`s3a://bucket/prefix`, `file:/folder` and so on: where Spark reads and writes what the store calls `location`."""
-    parts = urlsplit(location)
-    path = location.rstrip("/")
-    if parts.scheme in ("", "file"):
-        folder = Path(unquote(parts.path) if parts.scheme else location)
+    if is_local(location):
+        folder = Path(unquote(urlsplit(location).path) if scheme_of(location) else location)
         return f"file:{folder.absolute().as_posix()}"
-    if parts.scheme in S3:
-        return f"s3a{path.removeprefix(parts.scheme)}"
-    if parts.scheme in SAME:
-        return path
-    raise Refused(
-        f"Spark cannot keep results at {location}",
-        hint="use a path, file:///folder, s3a://bucket/prefix, gs://bucket/prefix or abfss://container@account/prefix",
-    )
+    remote = spark_spelling(location)
+    if remote is None:
+        raise Refused(
+            f"Spark cannot keep results at {location}",
+            "use a path, file:///folder, s3a://bucket/prefix, gs://bucket/prefix or abfss://container@account/prefix",
+        )
+    return remote.rstrip("/")
 
 
 def run_root(location: str, pipeline: str, run: str) -> str:

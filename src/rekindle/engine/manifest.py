@@ -23,7 +23,7 @@ MARKER = re.compile(r"_committed/(\d+)-(\d+)-(\d+)-(\d+)(?:r(\d+))?(?:-([0-9a-f]
 VIOLATED = "_violated"
 
 
-class Commit(msgspec.Struct, frozen=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """One committed partition: the Spark task that wrote it and its file, if it has rows. The digest is hexadecimal,
     empty where none was made; it is no part of a manifest, because the journal has a field for it. Nor is the number of
     rows, which the laws are about while the Spark job runs: -1 if it is not told."""
@@ -34,6 +34,11 @@ class Commit(msgspec.Struct, frozen=True):
     bytes: int
     digest: str = ""
     rows: int = -1
+
+    @property
+    def has_rows(self) -> bool:
+        """And so a file."""
+        return self.bytes >= 0
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -77,7 +82,7 @@ def digests(commits: Iterable[Commit], nothing: str) -> bytes | None:
     """The digests of these partitions as the journal has them, in order of partition: None unless all are known. The
     digest of a partition without a file is that of `nothing`."""
     rows = sorted(commits, key=lambda commit: commit.partition)
-    found = [commit.digest or (nothing if commit.bytes < 0 else "") for commit in rows]
+    found = [commit.digest or ("" if commit.has_rows else nothing) for commit in rows]
     return bytes.fromhex("".join(found)) if found and all(found) else None
 
 
@@ -122,9 +127,24 @@ def unpack(packed: bytes) -> list[Commit]:
     if "/" in columns.ending:
         raise JournalRefused(f"a manifest names files that end in {columns.ending!r}: they would lie elsewhere")
     return [
-        Commit(partition, task, "" if length < 0 else f"part-{task}_{partition:05d}{columns.ending}", length)
+        Commit(
+            partition=partition,
+            task=task,
+            name="" if length < 0 else f"part-{task}_{partition:05d}{columns.ending}",
+            bytes=length,
+        )
         for partition, task, length in zip(columns.partitions, columns.tasks, columns.bytes, strict=True)
     ]
+
+
+def counted(packed: bytes, partitions: Partitions) -> list[Commit]:
+    """Of the commits of a manifest those that count: of `partitions`."""
+    return [commit for commit in unpack(packed) if commit.partition in partitions]
+
+
+def with_rows(packed: bytes, partitions: Partitions) -> list[Commit]:
+    """Those that count and have rows."""
+    return [commit for commit in counted(packed, partitions) if commit.has_rows]
 
 
 def from_driver(lines: str) -> list[Commit]:
@@ -135,7 +155,11 @@ def from_driver(lines: str) -> list[Commit]:
         partition, task, rows, *files = line.split("\t")
         assert len(files) <= 3, f"one file per partition, found {files}"
         name, length, digest = (*files, "")[:3] if files else ("", "-1", "")
-        found.append(Commit(int(partition), int(task), name, int(length), digest, int(rows)))
+        found.append(
+            Commit(
+                partition=int(partition), task=int(task), name=name, bytes=int(length), digest=digest, rows=int(rows)
+            )
+        )
     return found
 
 
@@ -160,7 +184,7 @@ def from_listing(lines: str) -> list[Commit]:
         name, length = data.get((partition, task), ("", -1)) if count else ("", -1)
         if partition in found or count > 1 or (count == 1 and length != size):
             continue
-        found[partition] = Commit(partition, task, name, length, digest, rows)
+        found[partition] = Commit(partition=partition, task=task, name=name, bytes=length, digest=digest, rows=rows)
     return list(found.values())
 
 

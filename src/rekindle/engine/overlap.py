@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rekindle.engine.targets import is_local
 from rekindle.errors import GraphRefused
+from rekindle.schemes import is_local, one_spelling, plain_path
 
-S3 = ("s3", "s3a", "s3n")
 VERSIONS = "versions"
 PATHS_MAX = 1000
 
@@ -89,15 +88,14 @@ def is_inside(inner: str, outer: str) -> bool:
 
 def _parts(url: str) -> list[str]:
     """Scheme and bucket, then the names below; `..` and doubled slashes as Spark resolves them."""
-    split = urlsplit(url, allow_fragments=False)
-    scheme = "s3a" if split.scheme.lower() in S3 else split.scheme.lower()
+    split = urlsplit(one_spelling(url), allow_fragments=False)
     path = posixpath.normpath("/" + url.split("://", 1)[1].partition("/")[2]) if "://" in url else split.path
-    return [f"{scheme}://{split.netloc}", *(name for name in path.split("/") if name)]
+    return [f"{split.scheme}://{split.netloc}", *(name for name in path.split("/") if name)]
 
 
 def _path(url: str) -> Path:
     """Without `..` and links, as far as it exists."""
-    return Path(os.path.realpath("/" + url.removeprefix("file:").lstrip("/")))
+    return Path(os.path.realpath("/" + plain_path(url).lstrip("/")))
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -41,7 +41,7 @@ UNKNOWN_TRIES_MAX = 6
 UNKNOWN_WAIT_SECONDS = 0.2
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
     names the partitions that its user left out, of this result and of those it was made from; `place` is where its
     pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
@@ -81,7 +81,7 @@ class Part(msgspec.Struct, frozen=True):
         return self.run == other.run and self.source == other.source
 
 
-class Pointer(msgspec.Struct, frozen=True):
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
     last one. `floor` is the fence of what overwrote last, of this publication itself if it did, and `floor_place`
     where its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there
@@ -183,9 +183,26 @@ def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Poi
     else:
         version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
     if not adds:
-        return Pointer(part.fence, owner, version, schema, parts, floor=part.fence, floor_place=part.place)
+        return Pointer(
+            fence=part.fence,
+            owner=owner,
+            version=version,
+            schema=schema,
+            parts=parts,
+            floor=part.fence,
+            floor_place=part.place,
+        )
     place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
-    return Pointer(part.fence, owner, version, schema, parts, ADDING, floor, place)
+    return Pointer(
+        fence=part.fence,
+        owner=owner,
+        version=version,
+        schema=schema,
+        parts=parts,
+        format=ADDING,
+        floor=floor,
+        floor_place=place,
+    )
 
 
 def advance(

@@ -44,7 +44,7 @@ class Tried:
     trace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduced:
     """A vertex, ready to be tried in this process. `rows` and `inputs` are DataFrames which nothing has computed yet:
     an exception of the step comes up when `rows` are asked for. `said` is what is worth knowing before."""

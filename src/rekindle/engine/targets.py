@@ -16,6 +16,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from rekindle.errors import Refused
+from rekindle.schemes import is_local, one_spelling, plain_path
 
 SESSION_CATALOG = "spark_catalog"
 APPEND = "append"
@@ -190,26 +191,20 @@ def replace(path: str, *, atomic: bool = True) -> Replace:
 
 def url(path: str) -> str:
     """The path with its scheme, in the one spelling that Spark and the stores share."""
-    if urlsplit(path).scheme in ("", "file"):
-        return "file:/" + path.removeprefix("file:").strip("/")
+    if is_local(path):
+        return "file:/" + plain_path(path).strip("/")
     return path.rstrip("/")
 
 
 def same_place(base: str) -> str:
     """Equal for two spellings of one place."""
-    scheme, colon, rest = base.partition(":")
-    scheme = "s3a" if scheme in ("s3", "s3n") else scheme
+    scheme, colon, rest = one_spelling(base).partition(":")
     return f"{scheme}{colon}/{re.sub('/+', '/', rest).strip('/')}"
 
 
 def store_of(base: str) -> str:
     """The bucket, or the like, in which a place lies: one store, with one way to answer."""
     return "/".join(same_place(base).split("/")[:2])
-
-
-def is_local(path: str) -> bool:
-    """On disk, where one rename moves a whole directory."""
-    return urlsplit(path).scheme in ("", "file")
 
 
 def _check_mode(shown: str, mode: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rekindle.model.kinds import Determinism
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One step. `rows` it gave the first time; `different` is how many of them did not come again, `example` one of
     those; `failure` is why it could not be tried. `level` and `doubts` are what its plan says of it."""

@@ -38,7 +38,7 @@ class FailureRate:
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
     """Delays grow by `factor` up to `delay_ms_max`; each is moved by up to `jitter` of itself; after
     `reset_after_ms` without a failure since the last restart, it all begins again."""
@@ -147,7 +147,7 @@ def _delay_ms(backoff: _Retrying, attempt: int, jitter: float) -> int:
     match backoff:
         case FixedDelay(_, delay_ms) | FailureRate(_, _, delay_ms):
             return delay_ms
-        case Exponential(initial_ms, factor, delay_ms_max, spread):
+        case Exponential(initial_ms=initial_ms, factor=factor, delay_ms_max=delay_ms_max, jitter=spread):
             grown = min(float(delay_ms_max), initial_ms * _power(factor, attempt - 1, delay_ms_max))
             return round(min(float(delay_ms_max), grown * (1 + spread * jitter)))
         case _:  # pragma: no cover

@@ -36,10 +36,7 @@ class Suspects:
 
     @property
     def partitions(self) -> Partitions:
-        found = EMPTY
-        for levels in self.levels.values():
-            found = found | levels[0]
-        return found
+        return Partitions.union(levels[0] for levels in self.levels.values())
 
     def after(self, failure: Failure) -> Suspects:
         """With one more failure counted, if it blames the partition and not the world around it."""

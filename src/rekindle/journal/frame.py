@@ -27,7 +27,7 @@ HEADER = re.compile(rb"RK([1-9][0-9]{0,3}) ([1-9][0-9]{0,11}) ([0-9a-f]{32})\n")
 HEADER_BEGINNING = re.compile(rb"(R(K([1-9][0-9]{0,3}( ([1-9][0-9]{0,11}( ([0-9a-f]{1,32})?)?)?)?)?)?)?")
 
 
-class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One record as it is stored."""
 
     sequence: int

@@ -24,7 +24,7 @@ E = TypeVar("E")
 LATE_NAMES_MAX = 64
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, kw_only=True):
     """The end of what was kept. `sequence` is the last number in use; it is behind `kept` where one was cut."""
 
     sequence: int = 0
@@ -77,7 +77,8 @@ def read(
     tombstone = _pruned_to(names, found, after)
     if tombstone is not None:
         return History((_record(tombstone.frame, codec),), follow(after, tombstone))
-    return _judge_all(store, run, codec, names, found, after, own_epoch)
+    listed = zip(names, found, strict=True)
+    return _judge_all(store, run, codec, list(listed), after, own_epoch)
 
 
 def _names(store: Store, folder: str, after: int) -> list[str]:
@@ -99,7 +100,7 @@ def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> Hi
         data = store.get(folder_of(run) + name)
         if data is None:
             return history
-        more = _judge_all(store, run, codec, [name], [find(data)], history.position, None)
+        more = _judge_all(store, run, codec, [(name, find(data))], history.position)
         history = History(history.records + more.records, more.position, history.cut + more.cut)
 
 
@@ -120,15 +121,16 @@ def _judge_all(
     store: Store,
     run: str,
     codec: Codec[E],
-    names: Sequence[str],
-    found: Sequence[Found],
+    listed: Sequence[tuple[str, Found]],
     position: Position,
-    own_epoch: int | None,
+    own_epoch: int | None = None,
 ) -> History[E]:
+    """`listed` are the names behind the position, each with what was found in it."""
     records: list[Record[E]] = []
     cut: list[int] = []
-    for index, (name, item) in enumerate(zip(names, found, strict=True)):
-        row = judge(_seen(name, item, islice(found, index + 1, None), position, cut, own_epoch))
+    for index, (name, item) in enumerate(listed):
+        later = (other for _, other in islice(listed, index + 1, None))
+        row = judge(_seen(name, item, later, position, cut, own_epoch))
         match row.verdict:
             case Verdict.KEEP:
                 assert isinstance(item, Whole)
@@ -178,7 +180,14 @@ def follow(position: Position, record: Whole) -> Position:
     """The position behind a record that was kept."""
     frame = record.frame
     owner = frame.owner if frame.owner is not None else position.owner
-    return Position(frame.sequence, frame.sequence, frame.epoch, record.checksum, owner, frame.is_closed)
+    return Position(
+        sequence=frame.sequence,
+        kept=frame.sequence,
+        epoch=frame.epoch,
+        checksum=record.checksum,
+        owner=owner,
+        is_closed=frame.is_closed,
+    )
 
 
 def confirm(store: Store, run: str, position: Position) -> bool:

@@ -44,6 +44,7 @@ class Journal(Generic[E]):
         run: str,
         codec: Codec[E],
         position: Position,
+        *,
         pause: Pause = time.sleep,
         writer: str = "",
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
@@ -66,11 +67,6 @@ class Journal(Generic[E]):
     @property
     def epoch(self) -> int:
         return self._position.epoch
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether an append is neither known to be written nor known to be not written."""
-        return self._pending is not None
 
     def open_epoch(self, owner: Owner, events: Sequence[E]) -> Record[E]:
         """Append the first record of the next epoch. Once acknowledged, older masters are fenced."""
@@ -102,14 +98,14 @@ class Journal(Generic[E]):
             raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
         named = [self._codec.encode(event) for event in events]
         frame = Frame(
-            self._position.sequence + 1,
-            epoch,
-            self._position.checksum,
-            self.writer,
-            tuple(name for name, _ in named),
-            tuple(raw for _, raw in named),
-            owner,
-            self._codec.closes(events),
+            sequence=self._position.sequence + 1,
+            epoch=epoch,
+            previous=self._position.checksum,
+            writer=self.writer,
+            types=tuple(name for name, _ in named),
+            events=tuple(raw for _, raw in named),
+            owner=owner,
+            is_closed=self._codec.closes(events),
         )
         data, checksum = to_bytes(frame)
         self._pending = _Pending(Whole(frame, checksum), data, events)

@@ -1,47 +1,18 @@
-"""The in-memory twin of a store, with the faults real stores have. For tests and for the simulator.
-
-- Without a fault plan it is a perfect store. Its clock is set by whoever drives it.
-- A fault plan is asked before each put-if-absent and answers with one `Fault`.
-- `deliver` lets a delayed write land, at a moment the driver chooses: before or after a competitor.
-"""
+"""The in-memory twin of a store, for tests and for the simulator. Its clock is set by whoever drives it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Iterator, Sequence
 
-from rekindle.errors import StoreFailed
 from rekindle.journal.store import PAGE, Entry, Put
-
-
-class Fault(Enum):
-    """What happens to one put-if-absent."""
-
-    NONE = "done and answered"
-    REFUSED = "not done, and said so"
-    LOST = "not done, answer unknown"
-    UNACKNOWLEDGED = "done, answer unknown"
-    DELAYED = "not yet done, answer unknown; may land later"
-    DUPLICATED = "done twice: the second says it exists"
-    TORN = "half of it done, answer unknown"
-
-
-FaultPlan = Callable[[str], Fault]
-
-
-def no_faults(key: str) -> Fault:
-    """The plan of a perfect store."""
-    return Fault.NONE
 
 
 class MemoryStore:
     """Objects in a dictionary, with times of a clock that only moves when told."""
 
-    def __init__(self, plan: FaultPlan = no_faults, name: str = "memory:") -> None:
-        self.plan = plan
+    def __init__(self, name: str = "memory:") -> None:
         self.clock = 0.0
         self.objects: dict[str, tuple[bytes, float]] = {}
-        self.delayed: list[tuple[str, bytes]] = []
         self._name = name
 
     @property
@@ -49,29 +20,10 @@ class MemoryStore:
         return self._name
 
     def put_if_absent(self, key: str, body: bytes) -> Put:
-        match self.plan(key):
-            case Fault.NONE:
-                return self._create(key, body)
-            case Fault.REFUSED:
-                raise StoreFailed(f"{self.name} did not write {key}: told to fail")
-            case Fault.LOST:
-                return Put.UNKNOWN
-            case Fault.UNACKNOWLEDGED:
-                self._create(key, body)
-                return Put.UNKNOWN
-            case Fault.DELAYED:
-                self.delayed.append((key, body))
-                return Put.UNKNOWN
-            case Fault.DUPLICATED:
-                self._create(key, body)
-                return Put.EXISTS
-            case Fault.TORN:
-                self._create(key, body[: len(body) // 2])
-                return Put.UNKNOWN
-
-    def deliver(self, index: int = 0) -> Put:
-        """Let one delayed write land now."""
-        return self._create(*self.delayed.pop(index))
+        if key in self.objects:
+            return Put.EXISTS
+        self.objects[key] = (body, self.clock)
+        return Put.CREATED
 
     def put(self, key: str, body: bytes) -> None:
         self.objects[key] = (body, self.clock)
@@ -110,9 +62,3 @@ class MemoryStore:
 
     def now(self) -> float:
         return self.clock
-
-    def _create(self, key: str, body: bytes) -> Put:
-        if key in self.objects:
-            return Put.EXISTS
-        self.objects[key] = (body, self.clock)
-        return Put.CREATED

@@ -1,4 +1,4 @@
-"""Which store stands behind a location. The only place that knows the schemes."""
+"""Which store stands behind a location."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from rekindle.errors import Refused
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.store import Store
-
-CLOUD = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "az": "az", "abfs": "abfs", "abfss": "abfss"}
+from rekindle.schemes import MEMORY, REMOTE, is_local, scheme_of, store_spelling
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
-    """The store of a location: a path, `file:`, `s3:`/`s3a:`, `gs:`, `az:`/`abfss:` or `memory:`.
+    """The store of a location: a path, `file:`, `s3:`/`s3a:`, `gs:`, `abfss:` or `memory:`.
 
     `options` are obstore's names: `endpoint`, `access_key_id`, `secret_access_key`, `region` and so on.
     """
-    parts = urlsplit(url)
-    if parts.scheme in ("", "file"):
-        return LocalDisk(Path(unquote(parts.path)) if parts.scheme else Path(url))
-    if parts.scheme == "memory":
+    if is_local(url):
+        return LocalDisk(Path(unquote(urlsplit(url).path)) if scheme_of(url) else Path(url))
+    if scheme_of(url) == MEMORY:
         return MemoryStore(name=url)
-    if parts.scheme not in CLOUD:
-        known = ", ".join(sorted({"file", *CLOUD}))
+    remote = store_spelling(url)
+    if remote is None:
+        known = ", ".join(sorted({"file", *REMOTE}))
         raise Refused(f"no store is known for {url}", f"use a path or one of the schemes {known}")
-    return _cloud(parts._replace(scheme=CLOUD[parts.scheme]).geturl(), options)
+    return _cloud(remote, options)
 
 
 def _cloud(url: str, options: Mapping[str, str] | None) -> Store:

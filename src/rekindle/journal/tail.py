@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
     newer: bool
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table. None means any."""
 
     complete: bool
@@ -68,12 +68,52 @@ class Row(msgspec.Struct, frozen=True):
 
 
 TABLE = (
-    Row(True, True, True, None, False, Verdict.KEEP, "a fact"),
-    Row(True, True, None, None, True, Verdict.FENCED, "a newer epoch took the number"),
-    Row(True, True, False, None, False, Verdict.REFUSE, "it does not follow the record before it"),
-    Row(True, False, None, None, None, Verdict.REFUSE, "it was damaged after it was written"),
-    Row(False, None, None, True, None, Verdict.CUT, "torn: its writer never got an answer"),
-    Row(False, None, None, False, None, Verdict.REFUSE, "it is torn, and later records stand on it"),
+    Row(complete=True, checksum=True, chained=True, last=None, newer=False, verdict=Verdict.KEEP, because="a fact"),
+    Row(
+        complete=True,
+        checksum=True,
+        chained=None,
+        last=None,
+        newer=True,
+        verdict=Verdict.FENCED,
+        because="a newer epoch took the number",
+    ),
+    Row(
+        complete=True,
+        checksum=True,
+        chained=False,
+        last=None,
+        newer=False,
+        verdict=Verdict.REFUSE,
+        because="it does not follow the record before it",
+    ),
+    Row(
+        complete=True,
+        checksum=False,
+        chained=None,
+        last=None,
+        newer=None,
+        verdict=Verdict.REFUSE,
+        because="it was damaged after it was written",
+    ),
+    Row(
+        complete=False,
+        checksum=None,
+        chained=None,
+        last=True,
+        newer=None,
+        verdict=Verdict.CUT,
+        because="torn: its writer never got an answer",
+    ),
+    Row(
+        complete=False,
+        checksum=None,
+        chained=None,
+        last=False,
+        newer=None,
+        verdict=Verdict.REFUSE,
+        because="it is torn, and later records stand on it",
+    ),
 )
 
 

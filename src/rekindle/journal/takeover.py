@@ -54,7 +54,7 @@ def take_over(
         if forced != position.epoch:
             refuse_living(run, sign_of_life(store, run, position, stale_seconds, is_dead), stale_seconds)
         events = opening(history, position.epoch + 1)
-        journal = Journal(store, run, codec, position, pause, writer)
+        journal = Journal(store, run, codec, position, pause=pause, writer=writer)
         try:
             record = journal.open_epoch(me, events)
         except (Fenced, AppendRejected):

@@ -17,11 +17,12 @@ from rekindle.model.partitions import EMPTY, Partitions
 
 def poisoned(state: RunState, name: str) -> Partitions:
     """The partitions of a step that must not be tried again."""
-    found = EMPTY
-    for one in poison(state.config.poison, state.steps[name].suspects):
-        found = found | (state.layout.graph.whole[name] if one.is_step else one.partitions)
+    whole = state.layout.graph.whole[name]
+    found = Partitions.union(
+        whole if one.is_step else one.partitions for one in poison(state.config.poison, state.steps[name].suspects)
+    )
     is_whole = bool(found) and state.layout.restarts_whole(name)
-    return (state.layout.graph.whole[name] if is_whole else found) - state.steps[name].available
+    return (whole if is_whole else found) - state.steps[name].available
 
 
 def blocked(state: RunState) -> Sets:

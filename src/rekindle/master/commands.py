@@ -31,8 +31,13 @@ class Input(msgspec.Struct, frozen=True):
     holes: Partitions = EMPTY
     absent: Partitions = EMPTY
 
+    @property
+    def partitions(self) -> Partitions:
+        """What is read: files that count, and what was left out."""
+        return self.holes | Partitions.union(one.partitions for one in self.segments)
 
-class StartAttempt(msgspec.Struct, frozen=True):
+
+class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Compute these partitions of the group that ends in `attempt.step`. `is_repeatable` allows a stored block
     to be recomputed behind our back; otherwise its lineage is cut. The exchange fields say what committed
     partitions of this generation were written over; `is_first` that there are none, and that no other attempt is on

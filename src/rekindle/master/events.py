@@ -49,7 +49,7 @@ class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Base: the tag on the wire is the class name."""
 
 
-class RunStarted(_Event, frozen=True, tag=True):
+class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
     constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
     `sinks` are published when all is committed; `targets` says in words where each goes; `doubts` what makes a step
@@ -70,7 +70,7 @@ class RunStarted(_Event, frozen=True, tag=True):
     doubts: dict[str, tuple[str, ...]] = {}
 
 
-class EpochOpened(_Event, frozen=True, tag=True):
+class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
     are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
     user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
@@ -102,7 +102,7 @@ class CodeReplaced(_Event, frozen=True, tag=True):
     fingerprint: Fingerprint
 
 
-class GenerationOpened(_Event, frozen=True, tag=True):
+class GenerationOpened(_Event, frozen=True, tag=True, kw_only=True):
     """A step's result starts a new version. `dropped` counts no more; `carried` still does, by `proof`."""
 
     step: str
@@ -124,7 +124,7 @@ class AttemptOpened(_Event, frozen=True, tag=True):
     reads: tuple[AttemptId, ...] = ()
 
 
-class PartitionsCommitted(_Event, frozen=True, tag=True):
+class PartitionsCommitted(_Event, frozen=True, tag=True, kw_only=True):
     """These partitions count from here on, with the files the manifest names. `changed` are those that had
     counted before and came back different, or not known to be equal. Manifest, digests and size are those of `of`:
     the engine's report, of which parts may have come too late to count. What is adopted is all that the attempt has."""
@@ -243,7 +243,7 @@ class SinkUntouched(_Event, frozen=True, tag=True):
     fence: Fence
 
 
-class Differs(msgspec.Struct, frozen=True, omit_defaults=True):
+class Differs(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Partitions that published sinks were made from, or are, and that came back as something else, or not known to be
     equal. `was` and `now` are the digests of the lowest of them; None where there is none. Of the
     sinks in `maybe` it is not known that their targets took them."""

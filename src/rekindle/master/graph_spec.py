@@ -17,7 +17,7 @@ from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 _WORDS: dict[str, Mapping] = {"identity": IDENTITY, "interval": INTERVAL, "all": ALL, "broadcast": BROADCAST}
 
 
-class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One step. The defaults are those of the format, not those of `Step`."""
 
     name: str
@@ -51,14 +51,14 @@ class GraphSpec(msgspec.Struct, frozen=True):
         return cls(
             tuple(
                 StepSpec(
-                    step.name,
-                    step.partitions,
-                    step.kind,
-                    step.determinism,
-                    step.keep,
-                    step.is_order_sensitive,
-                    step.has_query_constants,
-                    step.restarts_whole,
+                    name=step.name,
+                    partitions=step.partitions,
+                    kind=step.kind,
+                    determinism=step.determinism,
+                    keep=step.keep,
+                    is_order_sensitive=step.is_order_sensitive,
+                    has_query_constants=step.has_query_constants,
+                    restarts_whole=step.restarts_whole,
                 )
                 for step in graph.steps.values()
             ),

@@ -63,21 +63,12 @@ def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[
     if restarted := [one for one in changed if one in state.layout.members(name)]:
         said = f"{' and '.join(restarted)} changed since it failed"
         raise _no(name, wanted, said, "resume without it: it is tried again, with the new code")
-    if healthy := wanted - _failed(state, name):
+    if healthy := wanted - (state.failed_of(name) & step.started):
         raise _no(name, healthy, "it has not failed since the run was last started", "resume: it is tried first")
     if state.layout.restarts_whole(name):
         raise _no(name, wanted, f"{name} is computed as a whole", "correct the step, then resume")
     if step.holes | wanted == state.layout.graph.whole[name]:
         raise _no(name, wanted, f"nothing of {name} would be left", "correct the step, then resume")
-
-
-def _failed(state: RunState, name: str) -> Partitions:
-    """What failed in this generation."""
-    found = state.failed().get(name, EMPTY)
-    for failure in state.failing.failures if state.failing else ():
-        if failure.step == name:
-            found = found | failure.partitions
-    return found & state.steps[name].started
 
 
 def _no(name: str, partitions: Partitions, why: str, hint: str) -> Refused:

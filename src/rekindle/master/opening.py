@@ -63,7 +63,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             targets=stimulus.targets,
             doubts=stimulus.doubts,
         ),
-        EpochOpened(1, stimulus.application, stimulus.owner, now_ms, once=stimulus.once),
+        EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=stimulus.once),
     )
 
 
@@ -75,14 +75,14 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     graph = None if spec == state.layout.spec else spec
     targets = None if stimulus.targets == state.targets else stimulus.targets
     epoch = EpochOpened(
-        state.epoch + 1,
-        stimulus.application,
-        stimulus.owner,
-        draft.now_ms,
-        graph,
-        stimulus.republish,
-        targets,
-        stimulus.once,
+        epoch=state.epoch + 1,
+        application=stimulus.application,
+        owner=stimulus.owner,
+        at_ms=draft.now_ms,
+        graph=graph,
+        may_republish=stimulus.republish,
+        targets=targets,
+        once=stimulus.once,
     )
     draft.add(epoch)
     if stimulus.application != state.application:
@@ -102,7 +102,11 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
 def close_run(draft: Draft, stimulus: CloseRun) -> None:
     """gc is a master too: it takes the run over, and only then may anything go."""
     _refuse_closed(draft.state)
-    draft.add(EpochOpened(draft.state.epoch + 1, stimulus.application, stimulus.owner, draft.now_ms))
+    draft.add(
+        EpochOpened(
+            epoch=draft.state.epoch + 1, application=stimulus.application, owner=stimulus.owner, at_ms=draft.now_ms
+        )
+    )
     if draft.state.phase is not Phase.CLOSING:
         draft.add(RunClosing(draft.now_ms))
 
@@ -140,8 +144,8 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
     if state.phase is Phase.SUCCEEDED:
         refuse_holes(state, stimulus.without, frozenset())
         return {}
-    if state.failing is not None and not state.failing.is_resumable:
-        raise Refused(f"run {state.run} cannot be resumed: {state.failing.gave_up}", hint="start a new run")
+    if state.gave_up_for_good is not None:
+        raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint="start a new run")
     difference = state.layout.spec.difference(spec)
     if difference:
         raise Refused(

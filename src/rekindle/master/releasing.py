@@ -19,9 +19,8 @@ from rekindle.master.draft import Draft
 from rekindle.master.events import ExchangesReleased, PartitionsReleased, RunClosed
 from rekindle.master.layout import Sets
 from rekindle.master.state import RunState
-from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
-from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.partitions import EMPTY
 
 
 def release(draft: Draft, phase: RunPhase) -> None:
@@ -84,7 +83,7 @@ def _spares(state: RunState) -> Iterator[Spare]:
     read = {one for open_one in state.attempts.values() for one in open_one.reads}
     pace_ms = {name: step.spent_ms / step.made for name, step in state.steps.items() if step.made}
     for attempt in sorted(state.undeleted - read):
-        counted = _counted(state, attempt)
+        counted = state.steps[attempt.step].written_by((attempt,))
         if counted and counted <= free.get(attempt.step, EMPTY):
             try:
                 cost_ms: int | None = remake_ms(graph, tracker, pace_ms, {attempt.step: counted})
@@ -93,16 +92,8 @@ def _spares(state: RunState) -> Iterator[Spare]:
             yield Spare(attempt, state.sizes.get(attempt, 0), cost_ms)
 
 
-def _counted(state: RunState, attempt: AttemptId) -> Partitions:
-    found = EMPTY
-    for segment in state.steps[attempt.step].segments:
-        if segment.attempt == attempt:
-            found = found | segment.partitions
-    return found
-
-
 def _chosen(state: RunState, choice: Choice) -> Sets:
     found: Sets = {}
     for attempt in choice.attempts:
-        found[attempt.step] = found.get(attempt.step, EMPTY) | _counted(state, attempt)
+        found[attempt.step] = found.get(attempt.step, EMPTY) | state.steps[attempt.step].written_by((attempt,))
     return found

@@ -16,12 +16,12 @@ from rekindle.master.draft import Draft
 from rekindle.master.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.failures import handle
 from rekindle.master.settled import may_republish, settled_among, stop
-from rekindle.master.state import AttemptState, AttemptStatus, Phase, StepState
+from rekindle.master.state import AttemptState, AttemptStatus, Phase
 from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
 from rekindle.master.versions import changed_among, exchange_proof, exchange_remade, spread_change
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
-from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 
 
@@ -132,16 +132,8 @@ def _add_commit(
 
 def _read(draft: Draft, lost: Parts, reads: tuple[AttemptId, ...]) -> Parts:
     """Of the losses an attempt found, those among the files it was given that still count."""
-    results = {name: at & _written_by(draft.step(name), reads) for name, at in lost.results.items()}
+    results = {name: at & draft.step(name).written_by(reads) for name, at in lost.results.items()}
     return Parts(results, lost.exchanges)
-
-
-def _written_by(step: StepState, attempts: tuple[AttemptId, ...]) -> Partitions:
-    found = EMPTY
-    for segment in step.segments:
-        if segment.attempt in attempts:
-            found = found | segment.partitions
-    return found
 
 
 def _lose(draft: Draft, lost: Parts, domain: FailureDomain) -> None:

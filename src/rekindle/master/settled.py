@@ -37,14 +37,19 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
             hit[sink] = changed
         else:
             hit[sink] = state.layout.read_by(sink, state.steps[sink].started).get(name, EMPTY) & changed
-    found = EMPTY
-    for partitions in hit.values():
-        found = found | partitions
+    found = Partitions.union(hit.values())
     if not found:
         return None
     sinks = tuple(sink for sink in state.sinks if hit.get(sink))
     was, now = _was(state, name, found.lowest), digests.digest(found.lowest)
-    return Differs(name, found, sinks, was, now, tuple(sink for sink in sinks if sink in state.offered))
+    return Differs(
+        step=name,
+        partitions=found,
+        sinks=sinks,
+        was=was,
+        now=now,
+        maybe=tuple(sink for sink in sinks if sink in state.offered),
+    )
 
 
 def _was(state: RunState, name: str, partition: int) -> bytes | None:
@@ -76,7 +81,7 @@ def stops_for(draft: Draft, sink: str, partitions: Partitions) -> bool:
     state = draft.state
     if sink not in state.settled:
         return False
-    differs = Differs(sink, partitions, (sink,), maybe=(sink,) if sink in state.offered else ())
+    differs = Differs(step=sink, partitions=partitions, sinks=(sink,), maybe=(sink,) if sink in state.offered else ())
     if may_republish(draft, differs):
         return False
     stop(draft, differs)

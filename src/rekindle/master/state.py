@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 
 import msgspec
@@ -64,7 +64,7 @@ class Seen(msgspec.Struct, frozen=True):
     is_hole: bool = False
 
 
-class StepState(msgspec.Struct, frozen=True):
+class StepState(msgspec.Struct, frozen=True, kw_only=True):
     """One kept step.
 
     committed    partitions that count, all of one generation or carried into it
@@ -106,10 +106,11 @@ class StepState(msgspec.Struct, frozen=True):
         return self.committed | self.holes
 
     def seen_partitions(self) -> Partitions:
-        found = EMPTY
-        for seen in self.seen:
-            found = found | seen.partitions
-        return found
+        return Partitions.union(seen.partitions for seen in self.seen)
+
+    def written_by(self, attempts: Collection[AttemptId]) -> Partitions:
+        """What counts of these attempts."""
+        return Partitions.union(one.partitions for one in self.segments if one.attempt in attempts)
 
     def has_witnesses(self) -> bool:
         """Something of this generation counts, or was seen and need not be made again: it fixes the exchange."""
@@ -127,7 +128,7 @@ class AttemptState(msgspec.Struct, frozen=True):
     last_ms: int
 
 
-class RunState(msgspec.Struct, frozen=True):
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. `undeleted` are closed attempts whose files were not reported gone; `sizes` are the bytes that
     attempts reported, as long as their files are there. `offered` are sinks whose target may have taken them:
     publications were opened, by these fences, and nobody has heard how they ended. `republisher` said in this epoch
@@ -178,10 +179,7 @@ class RunState(msgspec.Struct, frozen=True):
 
     def running(self, step: str) -> Partitions:
         """What open attempts of the step may still commit, those being closed included."""
-        found = EMPTY
-        for one in self.attempts_of(step):
-            found = found | one.partitions
-        return found
+        return Partitions.union(one.partitions for one in self.attempts_of(step))
 
     def is_complete(self, step: str) -> bool:
         return len(self.steps[step].available) == self.layout.graph.steps[step].partitions
@@ -202,6 +200,23 @@ class RunState(msgspec.Struct, frozen=True):
         """Vertices whose last try failed, and that have no result since."""
         suspects = ((name, step.suspects.partitions - step.available) for name, step in self.steps.items())
         return {name: partitions for name, partitions in suspects if partitions}
+
+    def failed_of(self, step: str) -> Partitions:
+        """Those of one step, and those whose failures ended the run."""
+        last = self.failing.failures if self.failing else ()
+        sets = (one.partitions for one in last if one.step == step)
+        return self.failed().get(step, EMPTY) | Partitions.union(sets)
+
+    @property
+    def gave_up_for_good(self) -> str | None:
+        """Why no driver can go on with it, where its master said so."""
+        return None if self.failing is None or self.failing.is_resumable else self.failing.gave_up
+
+    @property
+    def is_resumable(self) -> bool:
+        """A driver can go on with it."""
+        is_over = self.phase in (Phase.SUCCEEDED, Phase.CLOSING, Phase.CLOSED)
+        return not is_over and self.gave_up_for_good is None
 
     def tracker(self) -> Availability:
         """What the policies ask: committed results, what had finished once, what is in flight, held exchanges. What is

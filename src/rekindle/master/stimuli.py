@@ -19,7 +19,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import NOTHING, Parts
 
 
-class StartRun(msgspec.Struct, frozen=True):
+class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     """A new run. It is the only stimulus that needs no state."""
 
     run: str
@@ -39,7 +39,7 @@ class StartRun(msgspec.Struct, frozen=True):
     doubts: dict[str, tuple[str, ...]] = {}
 
 
-class TakeOver(msgspec.Struct, frozen=True):
+class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
     """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
     the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
     that failed and are to be left out; `republish` allows what is published to be replaced, where it changed; `targets`
@@ -57,7 +57,7 @@ class TakeOver(msgspec.Struct, frozen=True):
     once: tuple[str, ...] = ()
 
 
-class CommitsSeen(msgspec.Struct, frozen=True):
+class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of a running attempt whose files are final. `exchange_version` is higher than that of the
     command if a map output under the group came back different, or not known to be equal. `size_bytes` is what they
     take of the run's location: nothing, if they lie on executors."""
@@ -71,7 +71,7 @@ class CommitsSeen(msgspec.Struct, frozen=True):
     size_bytes: int = 0
 
 
-class AttemptEnded(msgspec.Struct, frozen=True):
+class AttemptEnded(msgspec.Struct, frozen=True, kw_only=True):
     """The Spark job is over and its stage quiet. Failed if there are failures; `lost` is what it found missing. With
     `has_lost_plan` the exchanges that were held for its step cannot be read any more: whoever goes on with it plans
     again, over everything that it reads. `disproved` are partitions of its step that were reported as committed, by
@@ -85,7 +85,7 @@ class AttemptEnded(msgspec.Struct, frozen=True):
     disproved: Partitions = EMPTY
 
 
-class AttemptSealed(msgspec.Struct, frozen=True):
+class AttemptSealed(msgspec.Struct, frozen=True, kw_only=True):
     """No task can add to the attempt any more. `exchange_version` is None where nobody can say whether an exchange
     was made again after the last report."""
 

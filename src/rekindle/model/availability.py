@@ -32,15 +32,6 @@ class Availability:
     exchanges: Mapping[ExchangeId, Partitions] = field(default_factory=dict)
     wanted: frozenset[str] = frozenset()
 
-    @classmethod
-    def finished(cls, graph: Graph) -> Availability:
-        """Every vertex has run, every kept result and every exchange is there."""
-        return cls(
-            results={name: graph.whole[name] for name, step in graph.steps.items() if step.kind.is_kept},
-            started=dict(graph.whole),
-            exchanges={x.id: Partitions.first(x.partitions) for x in graph.exchanges.values()},
-        )
-
     def without(self, lost: Parts) -> Availability:
         """After these results are gone."""
         return replace(

@@ -23,7 +23,7 @@ from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One user function, with as many vertices as it has partitions."""
 
@@ -77,7 +77,7 @@ class Group:
         return not self.exchanges
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """Steps by name in topological order, and their edges."""
 

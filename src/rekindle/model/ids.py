@@ -1,4 +1,4 @@
-"""Names of things that outlive a process: attempts, generations, exchanges, digests."""
+"""Names of things that outlive a process: attempts, generations, exchanges."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ import msgspec
 
 Generation = NewType("Generation", int)
 Epoch = NewType("Epoch", int)
-ExchangeVersion = NewType("ExchangeVersion", int)
-
-# An opaque text that is equal exactly if the contents are (rows in any order). Unknown is None, never "".
-Digest = NewType("Digest", str)
 
 
 class AttemptId(msgspec.Struct, frozen=True, order=True):

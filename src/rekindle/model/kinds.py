@@ -92,16 +92,3 @@ class Proof(Enum):
     DETERMINATE = "determinate"
     CHECKSUMS = "checksums"
     DECLARED = "declared"
-
-
-class Outcome(Enum):
-    """How one vertex of an attempt ended."""
-
-    FINISHED = "finished"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def keeps_result(self) -> bool:
-        """Only what finished may ever count; anything else it wrote is released at once."""
-        return self is Outcome.FINISHED

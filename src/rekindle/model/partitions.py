@@ -49,10 +49,15 @@ class Partitions:
     @classmethod
     def parse(cls, text: str) -> Partitions:
         """The inverse of `str`: "0-3,7" is {0, 1, 2, 3, 7}."""
+        parts = (part.partition("-") for part in filter(None, (piece.strip() for piece in text.split(","))))
+        return cls.union(cls.span(int(low), int(high or low) + 1) for low, _, high in parts)
+
+    @classmethod
+    def union(cls, sets: Iterable[Partitions]) -> Partitions:
+        """What is in any of these sets."""
         found = EMPTY
-        for part in filter(None, (piece.strip() for piece in text.split(","))):
-            low, _, high = part.partition("-")
-            found = found | cls.span(int(low), int(high or low) + 1)
+        for one in sets:
+            found = found | one
         return found
 
     def to_bytes(self) -> bytes:

@@ -45,7 +45,7 @@ class Start(Enum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One step in the plan. `computed` are the vertices that run, `kept` those whose results stand; `into` are the kept
     steps that a fused one is computed with, each time (`times`), or the step whose result a sink publishes. `tasks` are
@@ -214,7 +214,7 @@ class Budget:
         return f"the results take {bytes_text(self.peak_bytes)} at the most"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
     of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it; `released` are

@@ -36,7 +36,7 @@ Look = Callable[[AttemptId], st.AttemptSealed]
 Expected = Callable[[str, int], int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
     """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
     each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them.
@@ -77,7 +77,7 @@ class Ahead:
         return found
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Play:
     """One way through the master, as it is walked."""
 
@@ -115,7 +115,7 @@ class _Play:
                 self.listed[attempt] = sealed.partitions
                 self.take(sealed)
             case cmd.CancelAttempt(attempt):
-                self.take(st.AttemptEnded(attempt, was_cancelled=True))
+                self.take(st.AttemptEnded(attempt=attempt, was_cancelled=True))
             case cmd.PublishSink(sink, fence):
                 self.take(st.SinkDone(sink, fence))
             case cmd.DeleteAttempt(attempt):
@@ -138,7 +138,7 @@ class _Play:
         size = self.expected(command.attempt.step, len(command.partitions))
         self.is_sized = self.is_sized and size is not None
         self.take(_commits(command, command.partitions, size or 0))
-        self.take(st.AttemptEnded(command.attempt))
+        self.take(st.AttemptEnded(attempt=command.attempt))
 
 
 def play(
@@ -157,7 +157,7 @@ def play(
         if state is not None and (hit := partitions & state.steps[name].committed)
     )
     events, opening = decision(fold(state, gone), first, now_ms)
-    walk = _Play(opening, [*gone, *events], now_ms, look, expected)
+    walk = _Play(state=opening, events=[*gone, *events], now_ms=now_ms, look=look, expected=expected)
     walk.weigh()
     for _ in range(COMMANDS_MAX):
         waiting = commands(walk.state, walk.sent)
@@ -166,22 +166,22 @@ def play(
         walk.obey(next((one for one in waiting if isinstance(one, cmd.DeleteAttempt)), waiting[0]))
     doubtful = tuple(dict.fromkeys(walk.doubtful))
     return Ahead(
-        opening,
-        walk.state,
-        tuple(walk.events),
-        walk.listed,
-        tuple(walk.started),
-        doubtful,
-        tuple(walk.losses),
-        walk.peak_bytes if walk.is_sized else None,
-        walk.short_bytes,
+        opening=opening,
+        end=walk.state,
+        events=tuple(walk.events),
+        listed=walk.listed,
+        started=tuple(walk.started),
+        doubtful=doubtful,
+        losses=tuple(walk.losses),
+        peak_bytes=walk.peak_bytes if walk.is_sized else None,
+        short_bytes=walk.short_bytes,
     )
 
 
 def _commits(command: cmd.StartAttempt, partitions: Partitions, size_bytes: int = 0) -> st.CommitsSeen:
     return st.CommitsSeen(
-        command.attempt,
-        partitions,
+        attempt=command.attempt,
+        partitions=partitions,
         exchange_version=command.exchange_version,
         exchange_checksum=command.exchange_checksum,
         size_bytes=size_bytes,
@@ -195,16 +195,16 @@ def _loss(state: RunState, command: cmd.StartAttempt, now_ms: int) -> Loss:
         _, state = decision(state, _commits(command, done), now_ms)
     before = state
     take_over = st.TakeOver(
-        f"{state.application}?",
-        "",
-        state.layout.graph,
-        dict(state.fingerprints),
+        application=f"{state.application}?",
+        owner="",
+        graph=state.layout.graph,
+        fingerprints=dict(state.fingerprints),
         targets=dict(state.targets),
         once=state.once,
     )
     _, state = decision(state, take_over, now_ms)
     for attempt in tuple(state.attempts):
         if attempt.epoch != state.epoch:
-            _, state = decision(state, st.AttemptSealed(attempt), now_ms)
+            _, state = decision(state, st.AttemptSealed(attempt=attempt), now_ms)
     gone = {name: step.committed - state.steps[name].committed for name, step in before.steps.items()}
     return Loss(command.attempt.step, {name: partitions for name, partitions in gone.items() if partitions})

@@ -31,7 +31,7 @@ from rekindle.observe.summary import Sizes
 Tasks = Callable[[StartAttempt], int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What is known of the steps beside the journal, as the caller found it out.
 
@@ -92,16 +92,16 @@ def done_plan(state: RunState, told: Told, differs: tuple[str, ...] = ()) -> Pla
     """A run that has succeeded: nothing is left to do. `differs` is what changed since."""
     stages = tuple(
         Stage(
-            name,
-            Action.REUSE,
-            state.layout.graph.steps[name].partitions,
+            step=name,
+            action=Action.REUSE,
+            partitions=state.layout.graph.steps[name].partitions,
             kept=step.committed,
             bytes_kept=_bytes(step.segments, told.sizes),
             holes=step.holes,
         )
         for name, step in state.steps.items()
     )
-    return Plan(state.pipeline, state.run, Start.DONE, stages, differs=differs)
+    return Plan(pipeline=state.pipeline, run=state.run, start=Start.DONE, stages=stages, differs=differs)
 
 
 def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage:
@@ -161,11 +161,11 @@ def _stages(ahead: Ahead, told: Told, kept: Mapping[str, Stage]) -> Iterator[Sta
             yield kept[name]
         elif roots:
             times = sum(bool(kept[root].computed) for root in roots)
-            yield Stage(name, Action.FUSED, into=roots, times=times, note=told.notes.get(name, ""))
+            yield Stage(step=name, action=Action.FUSED, into=roots, times=times, note=told.notes.get(name, ""))
         elif name in told.published:
-            yield Stage(name, Action.PUBLISH, into=(told.published[name],), note=told.notes.get(name, ""))
+            yield Stage(step=name, action=Action.PUBLISH, into=(told.published[name],), note=told.notes.get(name, ""))
         else:
-            yield Stage(name, Action.LEFT_OUT, note=told.notes.get(name, ""))
+            yield Stage(step=name, action=Action.LEFT_OUT, note=told.notes.get(name, ""))
 
 
 def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Why:
@@ -185,13 +185,7 @@ def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Why:
 
 
 def _failed(name: str, before: RunState | None) -> Partitions:
-    if before is None:
-        return EMPTY
-    found = before.failed().get(name, EMPTY)
-    for failure in before.failing.failures if before.failing else ():
-        if failure.step == name:
-            found = found | failure.partitions
-    return found
+    return EMPTY if before is None else before.failed_of(name)
 
 
 def _cut(before: RunState | None, name: str, kept: Partitions) -> tuple[Segment, ...]:

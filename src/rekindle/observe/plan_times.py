@@ -59,7 +59,7 @@ class Clock:
             match event:
                 case AttemptOpened(attempt):
                     self._opened[attempt] = event.at_ms
-                case PartitionsCommitted(attempt) if not event.is_adopted and attempt in self._opened:
+                case PartitionsCommitted(attempt=attempt) if not event.is_adopted and attempt in self._opened:
                     self._last[attempt] = event.at_ms
                     self._made[attempt] = self._made.get(attempt, 0) + len(event.partitions)
                     self._bytes[attempt] = self._bytes.get(attempt, 0) + event.size_bytes

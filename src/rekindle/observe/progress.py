@@ -22,7 +22,7 @@ from rekindle.observe.plan_times import Clock, Pace
 from rekindle.observe.words import count_text, time_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One kept step. `kept` counted when this process began; `again` are vertices that it started more than once."""
 
@@ -77,20 +77,20 @@ class Progress:
     def _row(self, state: RunState, name: str) -> Row:
         step, total = state.steps[name], state.layout.graph.steps[name].partitions
         done = step.available | step.released
-        running = EMPTY
-        for one in state.attempts_of(name):
-            if one.status is AttemptStatus.RUNNING:
-                running = running | one.partitions
+        open_now = (one for one in state.attempts_of(name) if one.status is AttemptStatus.RUNNING)
+        running = Partitions.union(one.partitions for one in open_now)
         kept = self._kept.get(name, EMPTY) & done
-        return Row(name, total, len(done), len(kept), len(running), self._again.get(name, 0))
+        return Row(
+            step=name, total=total, done=len(done), kept=len(kept), running=len(running), again=self._again.get(name, 0)
+        )
 
     def _news(self, event: ev.Event) -> Iterator[str]:
         match event:
-            case ev.EpochOpened(epoch) if epoch > 1:
+            case ev.EpochOpened(epoch=epoch) if epoch > 1:
                 yield f"driver number {epoch} of this run takes over"
             case ev.AttemptOpened(attempt, partitions):
                 yield from self._started_again(attempt.step, partitions, event.because)
-            case ev.PartitionsCommitted(attempt, partitions) if event.is_adopted:
+            case ev.PartitionsCommitted(attempt=attempt, partitions=partitions) if event.is_adopted:
                 name = attempt.step
                 self._kept[name] = self._kept.get(name, EMPTY) | partitions
                 yield f"{name}: {count_text(len(partitions), 'partition')} that the last driver finished are adopted"
@@ -99,7 +99,7 @@ class Progress:
                 yield from (f"{_vertex(one)} failed: {_cause(one)}{wait}" for one in event.failures)
             case ev.PartitionsLost(step, partitions, domain):
                 yield f"{step}: {numbers_text(partitions)} lost ({domain.value}), to be made again if needed"
-            case ev.GenerationOpened(step):
+            case ev.GenerationOpened(step=step):
                 why = " · ".join(dict.fromkeys(sentence(reason) for reason, _ in event.because))
                 stand = f", {len(event.carried)} stand" if event.carried else ""
                 yield f"{step}: {count_text(len(event.dropped), 'partition')} start over: {why}{stand}"

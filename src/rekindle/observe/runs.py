@@ -26,7 +26,7 @@ INTERRUPTED = "interrupted"
 RESUMED = frozenset({"failing", "failed"})
 
 
-class Brief(msgspec.Struct, frozen=True):
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone;
     `left_out` partitions are missing on the user's word."""
 

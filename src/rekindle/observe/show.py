@@ -35,7 +35,7 @@ class DriverView(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class AttemptView(msgspec.Struct, frozen=True):
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """One try at partitions of a step. `outcome` is `running` while it is open."""
 
     name: str
@@ -56,7 +56,7 @@ class AttemptView(msgspec.Struct, frozen=True):
         return any(reason.is_restart for reason in self.because)
 
 
-class FailureView(msgspec.Struct, frozen=True):
+class FailureView(msgspec.Struct, frozen=True, kw_only=True):
     """Vertices of one step that failed together, and when the step was to go on."""
 
     at_ms: int
@@ -68,7 +68,7 @@ class FailureView(msgspec.Struct, frozen=True):
     due_ms: int
 
 
-class HoleView(msgspec.Struct, frozen=True):
+class HoleView(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that were left out on the user's word. `left` are those that still are: the others were tried again,
     because their step or what it reads changed."""
 
@@ -90,7 +90,7 @@ class RestartView(msgspec.Struct, frozen=True):
     because: tuple[ReasonView, ...]
 
 
-class StepView(msgspec.Struct, frozen=True):
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
     """One kept step. Every partition is one of reused, computed, running, failed, left out and missing.
 
     committed   counts now
@@ -163,7 +163,7 @@ class EdgeView(msgspec.Struct, frozen=True):
         return self.mapping in ("all", "broadcast")
 
 
-class RunView(msgspec.Struct, frozen=True):
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run."""
 
     pipeline: str
@@ -243,7 +243,7 @@ def view_of(
         started_ms=fold.started_ms,
         changed_ms=fold.at_ms,
         gave_up=one_line(failing.gave_up) if failing else "",
-        is_resumable=_is_resumable(state),
+        is_resumable=state.is_resumable,
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
@@ -260,16 +260,6 @@ def view_of(
 def record_ms(events: Iterable[ev.Event], before_ms: int) -> int:
     """When a record was written, as far as its events say."""
     return next((at for event in events if (at := getattr(event, "at_ms", None)) is not None), before_ms)
-
-
-def _is_resumable(state: RunState) -> bool:
-    match state.phase:
-        case Phase.RUNNING:
-            return True
-        case Phase.FAILING | Phase.FAILED:
-            return state.failing is None or state.failing.is_resumable
-        case Phase.SUCCEEDED | Phase.CLOSING | Phase.CLOSED:
-            return False
 
 
 class _Fold:
@@ -334,14 +324,14 @@ class _Fold:
         attempt = event.attempt
         because = reasons_of(event.because, self.begun.get(attempt.step, EMPTY))
         self.attempts[attempt] = AttemptView(
-            str(attempt),
-            attempt.step,
-            attempt.generation,
-            attempt.epoch,
-            len(event.partitions),
-            event.partitions,
-            because,
-            event.at_ms,
+            name=str(attempt),
+            step=attempt.step,
+            generation=attempt.generation,
+            epoch=attempt.epoch,
+            asked=len(event.partitions),
+            partitions=event.partitions,
+            because=because,
+            opened_ms=event.at_ms,
         )
         before = self.once.get(attempt.step, EMPTY)
         self.begun[attempt.step] = self.begun.get(attempt.step, EMPTY) | event.partitions
@@ -367,20 +357,27 @@ class _Fold:
 
 def _hole(event: ev.HoleAccepted, state: RunState) -> HoleView:
     left = event.partitions & state.steps[event.step].holes
-    return HoleView(event.at_ms, event.step, event.partitions, len(event.partitions), event.who, len(left))
+    return HoleView(
+        at_ms=event.at_ms,
+        step=event.step,
+        partitions=event.partitions,
+        count=len(event.partitions),
+        who=event.who,
+        left=len(left),
+    )
 
 
 def _failures(event: ev.FailureHandled) -> Iterable[FailureView]:
     for failure in event.failures:
         root = failure.cause.root
         yield FailureView(
-            event.at_ms,
-            failure.step,
-            failure.partitions,
-            len(failure.partitions),
-            root.kind.value,
-            one_line(root.text),
-            event.due_ms,
+            at_ms=event.at_ms,
+            step=failure.step,
+            partitions=failure.partitions,
+            count=len(failure.partitions),
+            kind=root.kind.value,
+            text=one_line(root.text),
+            due_ms=event.due_ms,
         )
 
 

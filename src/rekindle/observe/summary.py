@@ -32,7 +32,7 @@ SAVED_MS_MIN = 1_000
 Sizes = Callable[[Segment], int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
     """One kept step of a run: how many result partitions it has, and how many of them this process computed."""
 
@@ -50,7 +50,7 @@ class StepSummary:
         return max(0, self.partitions - self.computed - self.left_out)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
     sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
@@ -139,7 +139,7 @@ class Tally:
                     self._ended_ms = at_ms
                 case FailureHandled():
                     self.failures += 1
-                case PartitionsCommitted(attempt, partitions):
+                case PartitionsCommitted(attempt=attempt, partitions=partitions):
                     self.segments[attempt.step] = state.steps[attempt.step].segments or self.segments[attempt.step]
                     if event.is_adopted:
                         continue
@@ -172,18 +172,18 @@ def summary_of(
     known = {**tally.paces(), **(earlier or {})}
     steps = {name: _step(state, name, tally, known.get(name), sizes, cores) for name in state.steps}
     return RunSummary(
-        state.pipeline,
-        state.run,
-        was_done,
-        was_resumed,
-        steps,
-        results or {},
-        tally.failures,
-        tally.wall_ms,
-        state.holes(),
-        state.config.budget_bytes,
-        tally.peak_bytes,
-        differs,
+        pipeline=state.pipeline,
+        run=state.run,
+        was_done=was_done,
+        was_resumed=was_resumed,
+        steps=steps,
+        results=results or {},
+        failures=tally.failures,
+        wall_ms=tally.wall_ms,
+        holes=state.holes(),
+        budget_bytes=state.config.budget_bytes,
+        peak_bytes=tally.peak_bytes,
+        differs=differs,
     )
 
 
@@ -192,9 +192,9 @@ def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Si
     computed = len(tally.computed.get(name, EMPTY))
     reused = total - computed - len(step.holes)
     return StepSummary(
-        total,
-        computed,
-        step.generation,
+        partitions=total,
+        computed=computed,
+        generation=step.generation,
         repeated=tally.count.get(name, 0) - computed,
         bytes=_sum(sizes(segment) for segment in tally.segments.get(name, step.segments)),
         saved_ms=pace.of(reused) if pace else None,

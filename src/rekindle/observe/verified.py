@@ -39,7 +39,7 @@ class Way(Enum):
     PUBLISHED = "published"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """One step, looked at in one way. `different` are its partitions that are not what they were, `details` what is
     wrong with the first of them."""
@@ -126,11 +126,18 @@ def _judged(step: str, way: Way, wrong: Mapping[int, str], unsure: Partitions, c
         details = [f"{step}[{number}] {wrong[number]}" for number in numbers[:DETAILS_MAX]]
         details += [f"and {len(numbers) - DETAILS_MAX:,} more"] if len(numbers) > DETAILS_MAX else []
         different = Partitions(numbers)
-        return Judged(step, way, Answer.DIFFERENT, f"{step}[{brief(different)}] of {of}", different, tuple(details))
+        return Judged(
+            step=step,
+            way=way,
+            answer=Answer.DIFFERENT,
+            why=f"{step}[{brief(different)}] of {of}",
+            different=different,
+            details=tuple(details),
+        )
     if unsure:
         which = "" if len(unsure) == count else f" of {step}[{brief(unsure)}], the rest of {of} is equal"
-        return Judged(step, way, Answer.NOT_COMPARABLE, f"{unknown}{which}")
-    return Judged(step, way, Answer.EQUAL, of)
+        return Judged(step=step, way=way, answer=Answer.NOT_COMPARABLE, why=f"{unknown}{which}")
+    return Judged(step=step, way=way, answer=Answer.EQUAL, why=of)
 
 
 def difference(wanted: bytes, found: bytes) -> str:

@@ -43,6 +43,5 @@ def _without(segments: tuple[Segment, ...], gone: Partitions) -> tuple[Segment, 
 def commits_of(segments: Iterable[Segment]) -> Iterator[tuple[Segment, manifest.Commit]]:
     """Every partition that these make count, with its file."""
     for segment in segments:
-        for commit in manifest.unpack(segment.manifest):
-            if commit.partition in segment.partitions:
-                yield segment, commit
+        for commit in manifest.counted(segment.manifest, segment.partitions):
+            yield segment, commit

@@ -128,8 +128,8 @@ def _must_be_new(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
     found = []
     if known.layout.spec.difference(GraphSpec.of(prepared.graph)) or old.get(LAYOUT) != new.get(LAYOUT):
         found.append("it lies in other partitions")
-    if known.failing is not None and not known.failing.is_resumable:
-        found.append(f"the run before it gave up: {known.failing.gave_up}")
+    if known.gave_up_for_good is not None:
+        found.append(f"the run before it gave up: {known.gave_up_for_good}")
     is_loose = new.get(INPUT, "").startswith(UNPINNED) and step.declared_deterministic is not True
     if is_loose and step.name not in wish.options.accept_change:
         what = new[INPUT].removeprefix(UNPINNED)

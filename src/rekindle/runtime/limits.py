@@ -29,10 +29,10 @@ def rules_of(config: Config, *, is_dry: bool = False) -> Rules:
     """How gc works."""
     hour_ms = 3_600_000
     return Rules(
-        Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
-        Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
-        config.stale_seconds,
-        is_dry,
+        terms=Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
+        limits=Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
+        stale_seconds=config.stale_seconds,
+        is_dry=is_dry,
     )
 
 
@@ -40,12 +40,12 @@ def _backoff(config: Config) -> Backoff:
     match config.backoff:
         case "exponential":
             return Exponential(
-                config.initial_ms,
-                config.factor,
-                config.delay_ms_max,
-                config.jitter,
-                config.reset_after_ms,
-                config.attempts_max,
+                initial_ms=config.initial_ms,
+                factor=config.factor,
+                delay_ms_max=config.delay_ms_max,
+                jitter=config.jitter,
+                reset_after_ms=config.reset_after_ms,
+                attempts_max=config.attempts_max,
             )
         case "fixed":
             return FixedDelay(config.attempts_max, config.delay_ms)

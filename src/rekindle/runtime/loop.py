@@ -81,6 +81,7 @@ class Loop:
         engine: Engine,
         now_ms: Callable[[], int],
         jitter: Callable[[], float],
+        *,
         watcher: Watcher = ignore,
         remember: Remember = forget,
         pause: Pause = time.sleep,

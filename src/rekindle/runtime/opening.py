@@ -42,7 +42,7 @@ def codec() -> Codec[Event]:
     return Codec(Event, enc_hook=enc_hook, dec_hook=dec_hook, closing=Tombstone)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """What the user wants to run: the pipeline as its code is now, and what they say about changes."""
 
@@ -143,7 +143,16 @@ def execute(
     def is_pinned() -> bool:
         return find_pin(store, intent.pipeline, intent.run) is not None
 
-    return _master(store, f"{intent.pipeline}/{intent.run}", first, engine, force, stale_seconds, watcher, is_pinned)
+    return _master(
+        store,
+        f"{intent.pipeline}/{intent.run}",
+        first,
+        engine,
+        force=force,
+        stale_seconds=stale_seconds,
+        watcher=watcher,
+        is_pinned=is_pinned,
+    )
 
 
 def close(
@@ -166,7 +175,7 @@ def close(
         return stimulus
 
     with contextlib.suppress(RunClosed):
-        _master(store, run, first, engine, force, stale_seconds, watcher)
+        _master(store, run, first, engine, force=force, stale_seconds=stale_seconds, watcher=watcher)
     return prune(store, run)
 
 
@@ -175,6 +184,7 @@ def _master(
     run: str,
     first: Callable[[RunState | None], Stimulus],
     engine: Engine,
+    *,
     force: bool,
     stale_seconds: float,
     watcher: Watcher,
@@ -198,8 +208,8 @@ def _master(
         engine,
         _now_ms,
         lambda: random.uniform(-1, 1),
-        watcher,
-        keeper.remember,
+        watcher=watcher,
+        remember=keeper.remember,
         is_pinned=is_pinned,
     )
     lease = Lease(journal, on_fenced=loop.fence)
@@ -222,33 +232,33 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
                 f"run {intent.run} was started by another process a moment ago", hint="run the same command again"
             )
         return TakeOver(
-            application,
-            str(this_process()),
-            intent.graph,
-            dict(intent.fingerprints),
-            intent.accepted,
-            intent.replaced,
-            dict(intent.without),
-            intent.republish,
-            dict(intent.targets),
-            intent.once,
+            application=application,
+            owner=str(this_process()),
+            graph=intent.graph,
+            fingerprints=dict(intent.fingerprints),
+            accepted=intent.accepted,
+            replaced=intent.replaced,
+            without=dict(intent.without),
+            republish=intent.republish,
+            targets=dict(intent.targets),
+            once=intent.once,
         )
     return StartRun(
-        intent.run,
-        intent.pipeline,
-        intent.order,
-        intent.graph,
-        intent.sinks,
-        dict(intent.fingerprints),
-        intent.config,
-        constants.run_time_ms,
-        constants.seed,
-        application,
-        str(this_process()),
-        dict(constants.settings),
-        dict(intent.targets),
-        intent.once,
-        dict(intent.doubts),
+        run=intent.run,
+        pipeline=intent.pipeline,
+        order=intent.order,
+        graph=intent.graph,
+        sinks=intent.sinks,
+        fingerprints=dict(intent.fingerprints),
+        config=intent.config,
+        run_time_ms=constants.run_time_ms,
+        seed=constants.seed,
+        application=application,
+        owner=str(this_process()),
+        settings=dict(constants.settings),
+        targets=dict(intent.targets),
+        once=intent.once,
+        doubts=dict(intent.doubts),
     )
 
 

@@ -16,7 +16,7 @@ from rekindle.runtime.limits import master_config, rules_of
 from rekindle.runtime.loop import Watcher, ignore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """How a run is made; none of it is part of its key.
 

@@ -42,6 +42,7 @@ def foresee(
     prepared: Prepared,
     known: RunState | None,
     told: Told,
+    *,
     parameters: Mapping[str, str],
     stale_seconds: float,
 ) -> Plan:
@@ -104,7 +105,7 @@ def _look(engine: Engine, attempt: AttemptId) -> AttemptSealed:
         for stimulus in engine.poll(POLL_MS):
             if isinstance(stimulus, AttemptSealed) and stimulus.attempt == attempt:
                 return stimulus
-    return AttemptSealed(attempt)
+    return AttemptSealed(attempt=attempt)
 
 
 def _living(sign: Sign) -> str:

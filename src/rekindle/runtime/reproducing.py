@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import msgspec
 
-from rekindle.engine import manifest
 from rekindle.engine.changes import describe_change
 from rekindle.engine.reproduced import Asked, Reproduced, Reproducer, Workbench
 from rekindle.errors import NotFound, Refused
@@ -27,6 +26,7 @@ from rekindle.model.failures import Failure
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
+from rekindle.runtime.counted import commits_of
 from rekindle.runtime.opening import Constants, codec, peek
 from rekindle.runtime.running import Wish, wanted_of
 from rekindle.runtime.vertices import vertex_of
@@ -130,19 +130,7 @@ def _told(state: RunState, bench: Workbench, asked: Asked) -> Iterator[str]:
     for change in describe_change(state.fingerprints.get(asked.step, {}), bench.fingerprints[asked.step]):
         yield f"since the run started, {change}"
     for one in asked.inputs:
-        commits = [
-            commit
-            for segment in one.segments
-            for commit in manifest.unpack(segment.manifest)
-            if commit.partition in segment.partitions and commit.bytes >= 0
-        ]
+        commits = [commit for _, commit in commits_of(one.segments) if commit.has_rows]
         size = bytes_text(sum(commit.bytes for commit in commits))
         without = f", without {one.step}[{one.holes}], which was left out" if one.holes else ""
-        yield f"reads {one.step}[{_all(one)}]: {count_text(len(commits), 'file')}, {size}{without}"
-
-
-def _all(one: Input) -> Partitions:
-    found = one.holes
-    for segment in one.segments:
-        found = found | segment.partitions
-    return found
+        yield f"reads {one.step}[{one.partitions}]: {count_text(len(commits), 'file')}, {size}{without}"

@@ -19,7 +19,7 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared
 from rekindle.engine.location import run_root
 from rekindle.engine.near import did_you_mean
-from rekindle.engine.targets import is_local, store_of
+from rekindle.engine.targets import store_of
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.probe import probe
@@ -43,6 +43,7 @@ from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
 from rekindle.runtime.options import RunOptions
 from rekindle.runtime.planning import foresee, paces_of, sizes, told_of
 from rekindle.runtime.vertices import vertex_of
+from rekindle.schemes import is_local, plain_path
 
 # Stands in the key of what a script publishes, beside its parameters.
 PUBLISHED_TO = "published to"
@@ -53,7 +54,7 @@ NOT_COUNTED_YET = "new"
 MakeAdapter = Callable[[], Adapter]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What the user asked for. `session` is one of the engine's, or a function that gives one; `key` are the parameters
     as they stand in the key of the run."""
@@ -171,7 +172,7 @@ def stores_of(storage: Mapping[str, str]) -> Stores:
 
 
 def _store_at(storage: Mapping[str, str], url: str) -> Store:
-    return open_store(url.removeprefix("file:") if is_local(url) else url, storage)
+    return open_store(plain_path(url) if is_local(url) else url, storage)
 
 
 def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
@@ -185,7 +186,8 @@ def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
 
 def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
-    return foresee(store, ready.intent, ready.prepared, ready.known, told, wish.key, wish.options.stale_seconds)
+    stale = wish.options.stale_seconds
+    return foresee(store, ready.intent, ready.prepared, ready.known, told, parameters=wish.key, stale_seconds=stale)
 
 
 def _known(store: Store, wish: Wish, name: str) -> RunState | None:
@@ -238,21 +240,21 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
     wanted = replace(wanted_of(wish, name, order, constants), published=published)
     prepared = adapter.prepare(session, wanted)
     intent = Intent(
-        wish.pipeline,
-        name,
-        prepared.graph,
-        prepared.fingerprints,
-        prepared.sinks,
-        order,
-        wish.options.limits,
-        _kept("accept_change", wish.options.accept_change, prepared),
-        _kept("replace", wish.options.replace, prepared),
-        replace(constants, settings={**constants.settings, **prepared.settings}),
-        _left_out(wish, known),
-        wish.options.republish,
-        prepared.targets,
-        prepared.once,
-        prepared.doubts,
+        pipeline=wish.pipeline,
+        run=name,
+        graph=prepared.graph,
+        fingerprints=prepared.fingerprints,
+        sinks=prepared.sinks,
+        order=order,
+        config=wish.options.limits,
+        accepted=_kept("accept_change", wish.options.accept_change, prepared),
+        replaced=_kept("replace", wish.options.replace, prepared),
+        constants=replace(constants, settings={**constants.settings, **prepared.settings}),
+        without=_left_out(wish, known),
+        republish=wish.options.republish,
+        targets=prepared.targets,
+        once=prepared.once,
+        doubts=prepared.doubts,
     )
     return Ready(known, prepared, intent)
 
@@ -260,17 +262,17 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
 def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted:
     """What the engine is to prepare for the run of this name."""
     return Wanted(
-        wish.pipeline,
-        order,
-        wish.steps,
-        wish.parameters,
-        Known(constants.run_time_ms, constants.seed),
-        constants.settings,
-        run_root(wish.location, wish.pipeline, name),
-        stores_of(wish.options.storage),
-        find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
-        frozenset(wish.options.take_target),
-        digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
+        pipeline=wish.pipeline,
+        order=order,
+        steps=wish.steps,
+        parameters=wish.parameters,
+        constants=Known(constants.run_time_ms, constants.seed),
+        settings=constants.settings,
+        root=run_root(wish.location, wish.pipeline, name),
+        stores=stores_of(wish.options.storage),
+        place=find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
+        takes=frozenset(wish.options.take_target),
+        key=digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
     )
 
 
@@ -299,7 +301,7 @@ def _failure_of(state: RunState) -> RunFailed:
         return PublishedDiffers("\n".join(told), hint)
     if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
         return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
-    is_resumable = failing is None or failing.is_resumable
+    is_resumable = state.gave_up_for_good is None
     again = _read_again(state) or "correct it and run the same again: what is kept is reused"
     hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
     return RunFailed("\n".join(told), hint, is_resumable=is_resumable)

@@ -98,13 +98,13 @@ def verify_files(place: Place, make: Callable[[], Verifier], step: str | None) -
 def _verified(state: RunState, judged: list[Judged]) -> Verified:
     order = list(state.steps)
     judged.sort(key=lambda one: order.index(one.step))
-    is_given_up = state.failing is not None and not state.failing.is_resumable
+    is_given_up = state.gave_up_for_good is not None
     return Verified(state.pipeline, state.run, state.phase is Phase.SUCCEEDED or is_given_up, tuple(judged))
 
 
 def _look(place: Place, state: RunState, make: Callable[[], Verifier]) -> _Looking:
     last = last_counted(read(place.store, f"{place.pipeline}/{place.run}", codec()).events)
-    return _Looking(place, state, make(), place.opened(), last)
+    return _Looking(place=place, state=state, engine=make(), session=place.opened(), last=last)
 
 
 def _chosen(state: RunState, step: str | None) -> list[str]:
@@ -136,7 +136,7 @@ def sampled(among: Partitions, sample: Sample, pick: random.Random) -> Partition
     return Partitions(pick.sample(list(among), min(count, len(among))))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Looking:
     """One pass over a run. `last` is what counted last of each step; `found` what the files of a step hold now;
     `suspect` are partitions that are not what they were."""
@@ -158,10 +158,10 @@ class _Looking:
         segments = self.state.steps[name].segments
         if not segments:
             why = "its files were released" if self.last.get(name) else "nothing of it is committed"
-            return Judged(name, Way.FILES, Answer.NOT_COMPARABLE, why)
+            return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=why)
         if not self._is_in_files(name):
-            return Judged(name, Way.FILES, Answer.NOT_COMPARABLE, f"it is {ON_EXECUTORS}")
-        kept = [(one, commit) for one, commit in commits_of(segments) if commit.bytes >= 0]
+            return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=f"it is {ON_EXECUTORS}")
+        kept = [(one, commit) for one, commit in commits_of(segments) if commit.has_rows]
         below = f"{RESULTS}/{name}/"
         paths = [f"{directory_of(one.attempt)}/{commit.name}".removeprefix(below) for one, commit in kept]
         stored = Stored(
@@ -198,11 +198,13 @@ class _Looking:
         if is_whole and free != self.state.layout.graph.whole[name]:
             free, because = EMPTY, because or "it is made whole, and not all of it can be compared"
         if why := self._cannot(bench, name) or ("" if free else because or "no digest and no file of it is kept"):
-            return Judged(name, Way.AGAIN, Answer.NOT_COMPARABLE, why)
+            return Judged(step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why=why)
         chosen = free if is_whole else sampled(free, sample, random.Random())
         made = bench.again(name, chosen, tuple(inputs_of(self.state, name, chosen)))
         if made.failure and (gone := self._gone_meanwhile(name, chosen)):
-            return Judged(name, Way.AGAIN, Answer.NOT_COMPARABLE, f"it reads {gone}, which went meanwhile")
+            return Judged(
+                step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why=f"it reads {gone}, which went meanwhile"
+            )
         judged = _compared(name, made, chosen, known)
         self._suspect_files(name, judged.different)
         return _told(judged, self._level(bench, name), f"{len(chosen):,} of {len(every):,}", because)
@@ -220,7 +222,7 @@ class _Looking:
         known: dict[int, bytes | None] = {}
         for segment, commit in commits_of(self.last.get(name, ())):
             digest = segment.digests.digest(commit.partition) or now.get(commit.partition)
-            if digest is not None or commit.bytes < 0:
+            if digest is not None or not commit.has_rows:
                 known[commit.partition] = digest
         return known
 
@@ -267,11 +269,11 @@ class _Looking:
         target = bench.published(name, self.state.order)
         if target is None or target.files is None:
             return _not_there(name, target)
-        kept = [(one, commit) for one, commit in commits_of(self.last.get(name, ())) if commit.bytes >= 0]
+        kept = [(one, commit) for one, commit in commits_of(self.last.get(name, ())) if commit.has_rows]
         kept.sort(key=lambda row: row[1].partition)
         if [length for _, length in target.files] != [commit.bytes for _, commit in kept]:
             why = f"{target.shown} names {count_text(len(target.files), 'file')} of other lengths than were committed"
-            return Judged(name, Way.PUBLISHED, Answer.DIFFERENT, why)
+            return Judged(step=name, way=Way.PUBLISHED, answer=Answer.DIFFERENT, why=why)
         files = tuple((commit.partition, *file) for (_, commit), file in zip(kept, target.files, strict=True))
         schema = manifest.schema_of(self.last[name][0].manifest) if kept else ""
         looked = self.engine.look(self.session, Stored(target.folder, files, schema)) if kept else NOTHING
@@ -289,9 +291,13 @@ def _judged(name: str, way: Way, wanted: Mapping[int, bytes | None], looked: Loo
 
 def _compared(name: str, made: Again, chosen: Partitions, known: Mapping[int, bytes | None]) -> Judged:
     if made.failure:
-        return Judged(name, Way.AGAIN, Answer.DIFFERENT, f"it fails now: {made.failure}", chosen)
+        return Judged(
+            step=name, way=Way.AGAIN, answer=Answer.DIFFERENT, why=f"it fails now: {made.failure}", different=chosen
+        )
     if not made.nothing:
-        return Judged(name, Way.AGAIN, Answer.NOT_COMPARABLE, "its schema has a type without a digest")
+        return Judged(
+            step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why="its schema has a type without a digest"
+        )
     wanted = {number: known[number] or made.nothing for number in chosen}
     if made.is_bound:
         return _as_a_whole(name, made, wanted)
@@ -304,8 +310,15 @@ def _as_a_whole(name: str, made: Again, wanted: Mapping[int, bytes]) -> Judged:
     before, now = total(wanted.values(), made.nothing), total(made.digests.values(), made.nothing)
     of = f"all rows of {count_text(len(wanted), 'partition')}, whose numbers hold in one Spark application only"
     if before == now:
-        return Judged(name, Way.AGAIN, Answer.EQUAL, of)
-    return Judged(name, Way.AGAIN, Answer.DIFFERENT, of, Partitions(wanted), (difference(before, now),))
+        return Judged(step=name, way=Way.AGAIN, answer=Answer.EQUAL, why=of)
+    return Judged(
+        step=name,
+        way=Way.AGAIN,
+        answer=Answer.DIFFERENT,
+        why=of,
+        different=Partitions(wanted),
+        details=(difference(before, now),),
+    )
 
 
 def _told(judged: Judged, level: Determinism, made: str, because: str) -> Judged:
@@ -318,7 +331,19 @@ def _told(judged: Judged, level: Determinism, made: str, because: str) -> Judged
 
 def _not_there(name: str, target: Published | None) -> Judged:
     if target is None:
-        return Judged(name, Way.PUBLISHED, Answer.NOT_COMPARABLE, "the pipeline does not publish it any more")
+        return Judged(
+            step=name, way=Way.PUBLISHED, answer=Answer.NOT_COMPARABLE, why="the pipeline does not publish it any more"
+        )
     if target.by is None:
-        return Judged(name, Way.PUBLISHED, Answer.DIFFERENT, f"nothing is published in {target.shown} any more")
-    return Judged(name, Way.PUBLISHED, Answer.NOT_COMPARABLE, f"{target.shown} holds what run {target.by} published")
+        return Judged(
+            step=name,
+            way=Way.PUBLISHED,
+            answer=Answer.DIFFERENT,
+            why=f"nothing is published in {target.shown} any more",
+        )
+    return Judged(
+        step=name,
+        way=Way.PUBLISHED,
+        answer=Answer.NOT_COMPARABLE,
+        why=f"{target.shown} holds what run {target.by} published",
+    )

@@ -21,9 +21,11 @@ import re
 from dataclasses import dataclass
 
 from rekindle.errors import Refused
+from rekindle.model.availability import Availability
 from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Broadcast, Interval, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
+from rekindle.model.partitions import Partitions
 
 _STEP = re.compile(r"(?P<name>\w+)(?:\[(?P<count>\d+)\])?(?P<mark>[!?*])?(?::(?P<kind>\w+))?(?P<flags>(?:@\w+)*)")
 _ARROW = re.compile(r"~(?:(?P<piped>[\w+]+[.!?*]?)~)?>|=(?P<kept>\w+)(?: (?P<mapping>[\w+]+[.!?*]?))?=>")
@@ -45,6 +47,15 @@ class _Told:
     mark: str = ""
     kind: str = ""
     flags: tuple[str, ...] = ()
+
+
+def finished(graph: Graph) -> Availability:
+    """Every vertex has run, every kept result and every exchange is there."""
+    return Availability(
+        results={name: graph.whole[name] for name, step in graph.steps.items() if step.kind.is_kept},
+        started=dict(graph.whole),
+        exchanges={x.id: Partitions.first(x.partitions) for x in graph.exchanges.values()},
+    )
 
 
 def draw(text: str) -> Graph:
@@ -105,11 +116,11 @@ def _edge(told: dict[str, _Told], producer: str, arrow: re.Match[str], consumer:
 
 def _step(name: str, said: _Told) -> Step:
     return Step(
-        name,
-        said.count,
-        ResultKind(said.kind or "blocking"),
-        _MARKS[said.mark or "."],
-        next((_KEEPS[flag] for flag in said.flags if flag in _KEEPS), KeepUntil.CONSUMED),
+        name=name,
+        partitions=said.count,
+        kind=ResultKind(said.kind or "blocking"),
+        determinism=_MARKS[said.mark or "."],
+        keep=next((_KEEPS[flag] for flag in said.flags if flag in _KEEPS), KeepUntil.CONSUMED),
         is_order_sensitive="unordered" not in said.flags,
         has_query_constants="constants" in said.flags,
         restarts_whole="whole" in said.flags,

@@ -229,7 +229,7 @@ class Attempt:
             if self._storing is None:
                 self._label(generation.held)
             if self.is_cancelled:
-                self._report(AttemptEnded(self._command.attempt, was_cancelled=True))
+                self._report(AttemptEnded(attempt=self._command.attempt, was_cancelled=True))
                 return
             is_first, generation.has_run = not generation.has_run, True
             rows = results.write(
@@ -244,14 +244,18 @@ class Attempt:
             self._compare(rows)
         except InputsGone as caught:
             attempt, has_lost_plan = self._command.attempt, caught.has_lost_plan
-            self._report(AttemptEnded(attempt, (), True, caught.lost, has_lost_plan=has_lost_plan))
+            self._report(
+                AttemptEnded(
+                    attempt=attempt, failures=(), was_cancelled=True, lost=caught.lost, has_lost_plan=has_lost_plan
+                )
+            )
             return
         except BaseException as caught:
             error = caught
         try:
             self._end(error)
         except BaseException as caught:
-            self._report(AttemptEnded(self._command.attempt, failures=(self._failure(EMPTY, text_of(caught)),)))
+            self._report(AttemptEnded(attempt=self._command.attempt, failures=(self._failure(EMPTY, text_of(caught)),)))
 
     def _label(self, held: Held) -> None:
         label = manifest.Label(str(self._command.partitions), self._schema)
@@ -263,7 +267,9 @@ class Attempt:
             self._is_ending = True
             if self._generation is None:
                 assert error is not None
-                self._report(AttemptEnded(self._command.attempt, failures=(self._failure(EMPTY, text_of(error)),)))
+                self._report(
+                    AttemptEnded(attempt=self._command.attempt, failures=(self._failure(EMPTY, text_of(error)),))
+                )
                 return
             session = self._generation.held.session
             if error is not None:
@@ -289,7 +295,12 @@ class Attempt:
         was_cancelled = not is_violated and any(one.cause.kind is FailureKind.CANCELLED for one in failures)
         told = () if was_cancelled else failures
         ended = AttemptEnded(
-            self._command.attempt, told, was_cancelled, lost, has_lost_plan=bool(lost), disproved=disproved
+            attempt=self._command.attempt,
+            failures=told,
+            was_cancelled=was_cancelled,
+            lost=lost,
+            has_lost_plan=bool(lost),
+            disproved=disproved,
         )
         self._report(ended)
 
@@ -319,7 +330,7 @@ class Attempt:
             uncommitted = missing & Partitions(self._generation.numbers(missing))
             if uncommitted:
                 raise RuntimeError(f"Spark succeeded without a commit of {uncommitted}")
-        self._add([manifest.Commit(number, 0, "", -1) for number in missing])
+        self._add([manifest.Commit(partition=number, task=0, name="", bytes=-1) for number in missing])
 
     def _without_room(self) -> Partitions:
         """What was computed and could not be stored: it is simply not there, and the master asks for it again."""
@@ -355,10 +366,10 @@ class Attempt:
         self._generation.counted = self._generation.counted | found
         self._report(
             CommitsSeen(
-                self._command.attempt,
-                found,
-                manifest.pack(told, self._schema),
-                manifest.digests(told, self._nothing),
+                attempt=self._command.attempt,
+                partitions=found,
+                manifest=manifest.pack(told, self._schema),
+                digests=manifest.digests(told, self._nothing),
                 exchange_version=self._generation.version,
                 exchange_checksum=self._generation.checksum(),
                 # Blocks take nothing of the storage that a budget is about.

@@ -82,8 +82,7 @@ def _paths(root: str, attempt: AttemptId, partitions: Partitions, packed: bytes)
         return []
     return [
         (commit.partition, f"{root}/{directory_of(attempt)}/{commit.name}")
-        for commit in manifest.unpack(packed)
-        if commit.partition in partitions and commit.bytes >= 0
+        for commit in manifest.with_rows(packed, partitions)
     ]
 
 
@@ -127,11 +126,11 @@ class Blocks:
     def note(self, stimulus: Stimulus) -> None:
         """What is about to be reported."""
         match stimulus:
-            case CommitsSeen(attempt, partitions, packed) if attempt.step in self._kinds:
+            case CommitsSeen(attempt=attempt, partitions=partitions, manifest=packed) if attempt.step in self._kinds:
                 self._made[attempt.step] = self._made[attempt.step] | partitions
                 if attempt.generation == self._newest[attempt.step]:  # What an older one still stores counts nowhere.
                     self._counts[attempt.step].update(_paths(self._root, attempt, partitions, packed))
-            case AttemptEnded(attempt, failures, was_cancelled, lost):
+            case AttemptEnded(attempt=attempt, failures=failures, was_cancelled=was_cancelled, lost=lost):
                 self._forget(lost)
                 asked = self._asked.pop(attempt, EMPTY)
                 if attempt.step in self._kinds and not failures and not was_cancelled:

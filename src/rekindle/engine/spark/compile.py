@@ -23,16 +23,14 @@ from rekindle.engine.constants import Known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.grouping import NO_COPIES, Copies, Fate, Look, alone, decide, members_of
 from rekindle.engine.near import did_you_mean
-from rekindle.engine.signature import line_of
 from rekindle.engine.spark import cuts, plans, results
-from rekindle.engine.spark.describe import describe
+from rekindle.engine.spark.describe import describe, or_refused
 from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.session import clone, group_session, in_session, jvm
 from rekindle.engine.spark.sources import Pin, pin
 from rekindle.engine.targets import Target
-from rekindle.errors import GraphRefused, RekindleError
+from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -44,7 +42,7 @@ PYTHON = re.compile(r"Python|InPandas|InArrow")
 Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
@@ -68,6 +66,7 @@ def compile_pipeline(
     parameters: Mapping[str, Any],
     constants: Known,
     settings: Mapping[str, str] | None = None,
+    *,
     given_up: Mapping[str, str] | None = None,
     copies: Copies = NO_COPIES,
 ) -> Compiled:
@@ -101,14 +100,14 @@ def compile_pipeline(
         why[name] += f"; {reader} computes it once more: {reason}"
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
     return Compiled(
-        groups,
-        members,
-        why,
-        frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
-        {step: one.target for step, one in published.items() if one.target is not None},
-        {step: one.destination for step, one in published.items()},
-        {one.name: step for step, one in published.items()},
-        pinned,
+        groups=groups,
+        members=members,
+        why=why,
+        repeatable=frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
+        sinks={step: one.target for step, one in published.items() if one.target is not None},
+        targets={step: one.destination for step, one in published.items()},
+        named={one.name: step for step, one in published.items()},
+        settings=pinned,
     )
 
 
@@ -226,16 +225,9 @@ def _built(
     parameters: Mapping[str, Any],
     constants: Known,
 ) -> DataFrame:
-    try:
+    empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
+    with or_refused(one.name, one.function, empty or "correct it and run again; nothing was started"):
         frame = describe(one, session, frames, parameters, constants)
-    except RekindleError:
-        raise
-    except Exception as error:
-        empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
-        raise GraphRefused(
-            f"{line_of(error, one.function)}: {one.name} could not be built: {first_line(error)}",
-            hint=empty or "correct it and run again; nothing was started",
-        ) from error
     _refuse_unknown_keys(one, frame.columns, is_exact=cuts.is_case_sensitive(session))
     return frame
 

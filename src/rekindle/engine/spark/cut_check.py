@@ -29,7 +29,7 @@ def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, 
     copies: dict[tuple[str, str], str] = {}
     while True:
         compiled = compile_pipeline(
-            spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up, copies
+            spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up=given_up, copies=copies
         )
         analysis = analyse(spark, compiled.groups, compiled.settings)
         found = list(_observed_too_much(analysis, compiled, steps))

@@ -87,9 +87,8 @@ def is_case_sensitive(session: SparkSession) -> bool:
 
 def doubled_names(frame: DataFrame) -> list[str]:
     """Column names that a file cannot hold beside each other."""
-    is_exact = is_case_sensitive(frame.sparkSession)
-    folded = [name if is_exact else name.lower() for name in frame.columns]
-    return [name for name, one in zip(frame.columns, folded, strict=True) if folded.count(one) > 1]
+    session = frame.sparkSession
+    return list(jvm(session).rekindle.spark.KeptFrame.doubledNames(session._jsparkSession, frame._jdf.queryExecution()))
 
 
 def unstorable(schema: StructType) -> str:

@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.constants import Known, known
 from rekindle.engine.declared import Declared, Role
 from rekindle.engine.signature import line_of
-from rekindle.engine.spark.failures import text_of
+from rekindle.engine.spark.failures import first_line, text_of
 from rekindle.engine.spark.session import is_connect, jvm, same_active_session
-from rekindle.errors import GraphRefused, StepStartsJob
+from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
 
 NO_JOBS = "rekindle-only-describes"
 JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
@@ -53,6 +53,19 @@ def describe(
             hint="read it as a batch: spark.read in place of spark.readStream",
         )
     return made
+
+
+@contextlib.contextmanager
+def or_refused(step: str, function: Any, hint: str) -> Iterator[None]:
+    """While user code builds a step: what it raises is a refusal of the step, with the user's line where there is a
+    function of the user. Refusals of our own stay as they are."""
+    try:
+        yield
+    except RekindleError:
+        raise
+    except Exception as error:
+        line = line_of(error, function) if function else step
+        raise GraphRefused(f"{line}: {step} could not be built: {first_line(error)}", hint) from error
 
 
 def _settings(session: SparkSession) -> set[str]:

@@ -31,7 +31,7 @@ def read_back(
 ) -> list[manifest.Commit]:
     """The same commits with the digests of their files, which one Spark job reads; what has one keeps it, and a file
     that cannot be read has none."""
-    files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0 and not commit.digest]
+    files = [(commit.name, commit.bytes) for commit in commits if commit.has_rows and not commit.digest]
     found = of_files(session, directory, files, schema)
     told = {name: one for name, one in found.items() if not one.startswith(UNREADABLE)}
     return [replace(commit, digest=commit.digest or told.get(commit.name, "")) for commit in commits]

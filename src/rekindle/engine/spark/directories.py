@@ -42,9 +42,10 @@ from rekindle.engine.pointers import (
 )
 from rekindle.engine.spark import copying
 from rekindle.engine.spark.publication import Claimant, Publication, write
-from rekindle.engine.targets import Directory, PointerStore, is_local, url
+from rekindle.engine.targets import Directory, PointerStore, url
 from rekindle.errors import Refused
 from rekindle.master.events import Fence
+from rekindle.schemes import is_local
 
 LABEL = "_rekindle"
 HIDDEN_POINTERS = f"{LABEL}/{POINTERS}"

@@ -56,7 +56,7 @@ CLEANING_PAUSES_SECONDS = (1.0, 5.0, 0.0)
 Publish = Callable[[PublishSink], tuple[Stimulus, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
     `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
@@ -100,8 +100,7 @@ def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
     return [
         (commit.partition, f"{directory_of(segment.attempt)}/{commit.name}", commit.bytes)
         for segment in segments
-        for commit in manifest.unpack(segment.manifest)
-        if commit.partition in segment.partitions and commit.bytes >= 0
+        for commit in manifest.with_rows(segment.manifest, segment.partitions)
     ]
 
 
@@ -334,22 +333,22 @@ class SparkEngine:
         directory = f"{self._root}/{directory_of(attempt)}"
         packed = bytes(self._bridge().get(self._spark._jsparkSession, f"{directory}/{manifest.LABEL}"))
         if not packed:
-            self._tell(AttemptSealed(attempt))
+            self._tell(AttemptSealed(attempt=attempt))
             return
         try:
             label = msgspec.json.decode(packed, type=manifest.Label)
         except msgspec.DecodeError:  # The disk was full, and the attempt wrote nothing behind its label.
-            self._tell(AttemptSealed(attempt))
+            self._tell(AttemptSealed(attempt=attempt))
             return
         listing = self._bridge().list(self._spark._jsparkSession, directory)
         commits = manifest.from_listing(listing)
         if commits and self._reads_changed_sources(attempt):
-            self._tell(AttemptSealed(attempt))
+            self._tell(AttemptSealed(attempt=attempt))
             return
         found = Partitions(commit.partition for commit in commits)
         known = self._digests(attempt, commits, label.schema)
         packed, size = manifest.pack(commits, label.schema), manifest.size_of(commits)
-        self._tell(AttemptSealed(attempt, found, packed, known, size_bytes=size))
+        self._tell(AttemptSealed(attempt=attempt, partitions=found, manifest=packed, digests=known, size_bytes=size))
 
     def _reads_changed_sources(self, attempt: AttemptId) -> bool:
         """Looked at after the files that would be adopted were found: whatever their tasks read is older than that."""

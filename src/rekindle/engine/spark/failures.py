@@ -184,12 +184,6 @@ def users_lines(error: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def one_line(error: str) -> str:
-    """What began it: the user's exception, else the last cause of the first stack trace, else the first line."""
-    raised = raised_in(error)
-    return _root(_lines(error)) if raised is None else raised.line[:TEXT_CHARACTERS_MAX]
-
-
 def _lines(error: str) -> list[str]:
     """What is said, without frames of a stack and without what Spark and py4j put in front of it."""
     said = PY4J.sub("", error.partition("Driver stacktrace:")[0]).replace(": \n", ": ")

@@ -13,17 +13,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.code import is_task_bound
-from rekindle.engine.signature import line_of
 from rekindle.engine.spark import cuts, plans, results
+from rekindle.engine.spark.describe import or_refused
 from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.layout import Held, choose, hold
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.engine.spark.sources import pin
-from rekindle.errors import GraphRefused, RekindleError
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
+
+UNSEEN = (
+    "a step sees no views, functions or settings that another step made: make them in the step that uses "
+    "them, or before the run starts"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +97,8 @@ def analyse(
 
 def _built(group: GroupSpec, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
     """In a session of its own: what other steps left in theirs is not there."""
-    try:
+    with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
         return group.build(session, inputs)
-    except RekindleError:
-        raise
-    except Exception as error:
-        line = line_of(error, group.functions[-1]) if group.functions else group.step
-        raise GraphRefused(
-            f"{line}: {group.step} could not be built: {first_line(error)}",
-            hint="a step sees no views, functions or settings that another step made: make them in the step that uses "
-            "them, or before the run starts",
-        ) from error
 
 
 def _is_digested(group: GroupSpec, held: Held, step: Step) -> bool:
@@ -146,11 +140,11 @@ def _step(group: GroupSpec, held: Held) -> Step:
     is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
     is_bound = held.layout.is_bound
     return Step(
-        group.step,
-        group.partitions,
-        group.kind,
-        Determinism.INDETERMINATE if is_bound else level_of(group, held),
-        group.keep,
+        name=group.step,
+        partitions=group.partitions,
+        kind=group.kind,
+        determinism=Determinism.INDETERMINATE if is_bound else level_of(group, held),
+        keep=group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
         restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),

@@ -163,11 +163,6 @@ def _beside_the_shape(plan: Told, group: Kept, name: str) -> dict[str, str]:
     return found
 
 
-def plan_shape(frame: DataFrame) -> str:
-    """A hash of the analysed plan, equal in every application."""
-    return f"#{jvm(frame.sparkSession).rekindle.spark.PlanShape.of(frame._jdf.queryExecution().analyzed())}"
-
-
 def value_settings(spark: SparkSession) -> dict[str, str]:
     """The settings of a session that change values, without those at their default."""
     rows = settings(spark, VALUE_SETTINGS, VALUE_PREFIXES)

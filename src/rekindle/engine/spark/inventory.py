@@ -33,10 +33,8 @@ def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segme
             files = listed[segment.attempt]
             gone += [
                 commit.partition
-                for commit in manifest.unpack(segment.manifest)
-                if commit.partition in segment.partitions
-                and commit.bytes >= 0
-                and files.get(commit.name) != commit.bytes
+                for commit in manifest.with_rows(segment.manifest, segment.partitions)
+                if files.get(commit.name) != commit.bytes
             ]
         if gone:
             found[step] = Partitions(gone)

@@ -74,7 +74,7 @@ class Way(Enum):
     EXCHANGE = "an exchange of ours"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one."""
 

@@ -35,10 +35,6 @@ class SourceFiles:
     def __init__(self, step: str, files: Any, enter: Callable[[], None]) -> None:
         self._step, self._files, self.enter = step, files, enter
 
-    @property
-    def looks(self) -> int:
-        return int(self._files.looks())
-
     def changed(self) -> list[str]:
         """What is not as it was, a line each: the path and what is different. One listing."""
         return [" ".join(line.split("\t")) for line in str(self._files.changed()).splitlines()]

@@ -36,7 +36,7 @@ class Command:
         return made[0] if isinstance(made, tuple) else made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """One plan. `seeds` were written by somebody; of `unsure` nobody can tell whether they were drawn."""
 
@@ -78,13 +78,13 @@ def told(frame: DataFrame) -> Told:
     seeds, unsure, names, metadata, compiled = (tuple(one.decode() for one in many) for many in others)
     triples = zip(commands[::3], commands[1::3], commands[2::3], strict=True)
     return Told(
-        shape.decode(),
-        seeds,
-        unsure,
-        names,
-        metadata,
-        tuple(zip(compiled[::2], compiled[1::2], strict=True)),
-        tuple(Command(name.decode(), packed, _broadcasts(lines.decode())) for name, packed, lines in triples),
+        shape=shape.decode(),
+        seeds=seeds,
+        unsure=unsure,
+        names=names,
+        metadata=metadata,
+        compiled=tuple(zip(compiled[::2], compiled[1::2], strict=True)),
+        commands=tuple(Command(name.decode(), packed, _broadcasts(lines.decode())) for name, packed, lines in triples),
     )
 
 

@@ -75,7 +75,7 @@ class Hash(msgspec.Struct, frozen=True):
     keys: tuple[int, ...]
 
 
-class _Node(msgspec.Struct, frozen=True):
+class _Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the JVM tells it. Columns are named by their ids."""
 
     name: str

@@ -108,9 +108,16 @@ def _check_targets(
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
         taken[step] = sinks.place_of(target, base, wanted.stores) if sink in wanted.takes else None
-        claimant = Claimant(wanted.pipeline, wanted.place, sink, taken[step], wanted.key, step in wanted.published)
+        claimant = Claimant(
+            owner=wanted.pipeline,
+            place=wanted.place,
+            sink=sink,
+            takes=taken[step],
+            key=wanted.key,
+            has_published=step in wanted.published,
+        )
         schema = str(analysis.held[step].schema.json())
-        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema, read)
+        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema=schema, read=read)
     return taken
 
 
@@ -149,16 +156,16 @@ class Publisher:
             for number, path, length in sorted(committed_files(command.segments))
         ]
         publication = Publication(
-            command.sink,
-            self.wanted.pipeline,
-            self.targets[command.sink],
-            command.fence,
-            tuple((path, length) for _, path, length in files),
-            manifest.schema_of(command.segments[0].manifest),
-            ", ".join(f"{name}[{holes}]" for name, holes in command.holes),
-            self.wanted.place,
-            self.taken[command.sink],
-            self.wanted.key,
+            sink=command.sink,
+            owner=self.wanted.pipeline,
+            target=self.targets[command.sink],
+            fence=command.fence,
+            files=tuple((path, length) for _, path, length in files),
+            schema=manifest.schema_of(command.segments[0].manifest),
+            holes=", ".join(f"{name}[{holes}]" for name, holes in command.holes),
+            place=self.wanted.place,
+            takes=self.taken[command.sink],
+            key=self.wanted.key,
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

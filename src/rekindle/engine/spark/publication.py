@@ -14,7 +14,7 @@ from rekindle.errors import Refused
 from rekindle.master.events import Fence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
     """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
     is the place from which the user's word takes the target, as it was seen then: not from whoever comes later; `key`
@@ -49,7 +49,7 @@ class Claimant:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
@@ -69,7 +69,7 @@ class Publication:
 
     @property
     def claimant(self) -> Claimant:
-        return Claimant(self.owner, self.place, self.sink, self.takes, self.key)
+        return Claimant(owner=self.owner, place=self.place, sink=self.sink, takes=self.takes, key=self.key)
 
     @property
     def version(self) -> str:
@@ -78,7 +78,14 @@ class Publication:
 
     def part(self) -> Part:
         lengths = tuple(length for _, length in self.files)
-        return Part(self.fence, identify(self.files), lengths, self.holes, self.place, self.key)
+        return Part(
+            fence=self.fence,
+            source=identify(self.files),
+            bytes=lengths,
+            holes=self.holes,
+            place=self.place,
+            key=self.key,
+        )
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""

@@ -53,10 +53,19 @@ def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
     groups = {name: replace(group, planned=analysis.held[name]) for name, group in analysis.groups.items()}
     read = {root: [name for name in inside if name in sources] for root, inside in compiled.members.items()}
     found = fingerprints(kept_of(compiled, analysis, wanted))
-    return Vertices(spark, wanted.root, analysis.graph, groups, wanted.settings, read, found, compiled.sinks)
+    return Vertices(
+        spark=spark,
+        root=wanted.root,
+        graph=analysis.graph,
+        groups=groups,
+        settings=wanted.settings,
+        sources=read,
+        fingerprints=found,
+        sinks=compiled.sinks,
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vertices:
     """Opens vertices of one run. `sources` are the steps of each group that read from outside; `sinks` where kept steps
     are published."""
@@ -86,7 +95,9 @@ class Vertices:
             rows, leaves, told = self._final(held, asked.step, asked.partition)
             shown |= leaves
             said += told
-        return Reproduced(str(asked), rows, shown, tuple(said), partial(_attempt, rows), _table)
+        return Reproduced(
+            vertex=str(asked), rows=rows, inputs=shown, said=tuple(said), attempt=partial(_attempt, rows), show=_table
+        )
 
     def _refuse_gone(self, asked: Asked) -> None:
         """What lay on executors ended with its application."""
@@ -137,15 +148,8 @@ def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
 def _own(asked: Asked, inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, DataFrame]]:
     """Kept inputs of which this vertex reads one partition, its own."""
     for one in asked.inputs:
-        if asked.partition is not None and _partitions(one) == Partitions((asked.partition,)):
+        if asked.partition is not None and one.partitions == Partitions((asked.partition,)):
             yield one.step, inputs[one.step]
-
-
-def _partitions(one: Input) -> Partitions:
-    found = one.holes
-    for segment in one.segments:
-        found = found | segment.partitions
-    return found
 
 
 def _leaves(held: Held, index: int, sources: list[str]) -> Iterator[tuple[str, DataFrame]]:

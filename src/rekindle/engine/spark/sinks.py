@@ -36,7 +36,7 @@ from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
 
-__all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest", "repair"]
+__all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest"]
 
 Stores = Callable[[str], PointerStore]
 
@@ -74,6 +74,7 @@ def check(
     target: Target,
     order: int,
     stores: Stores,
+    *,
     schema: str = "",
     read: Collection[str] = (),
 ) -> None:
@@ -105,7 +106,7 @@ def check(
 
 def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, *, adds: bool) -> None:
     """A later run is never replaced by an earlier one, whatever that computes. One that has published need not."""
-    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    this = Part(fence=Fence(order, 0, 0), source="", bytes=(), place=by.place, key=by.key)
     fence = top.fences(this, adds=adds) if top is not None and not by.has_published else None
     if fence is not None and fence.order > order:
         raise Refused(
@@ -117,7 +118,7 @@ def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, 
 def _check_own_rows(by: Claimant, target: Target, order: int, top: Pointer) -> None:
     """What was made by looking at the rows of a key cannot take the place of those rows: whatever it left out because
     it was there already would be gone. A run that goes on has seen the target as it was before."""
-    this = Part(Fence(order, 0, 0), "", (), place=by.place, key=by.key)
+    this = Part(fence=Fence(order, 0, 0), source="", bytes=(), place=by.place, key=by.key)
     earlier = [one for one in top.parts if this.replaces(one) and one.run != this.run]
     if earlier and not by.has_published:
         raise Refused(
@@ -146,13 +147,6 @@ def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
         raise Refused(f"nothing is published in {path}")
     schema = StructType.fromJson(json.loads(pointer.schema))
     return spark.read.schema(schema).parquet(tables.place(base, pointer))
-
-
-def repair(spark: SparkSession, target: Table, stores: Stores) -> None:
-    """Bring a table to its newest publication, where a publisher died between the two."""
-    base = base_of(spark, target)
-    if newest(stores(base)).pointer is not None:
-        tables.follow(spark, target, base, lambda: _top(stores(base)))
 
 
 def _publish(spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

@@ -57,9 +57,14 @@ def try_steps(
             except RekindleError:
                 raise
             except Exception as error:
-                yield Trial(one.name, one.place, Determinism.UNKNOWN, failure=first_line(error))
+                yield Trial(step=one.name, place=one.place, level=Determinism.UNKNOWN, failure=first_line(error))
         elif lacks := [name for name in one.inputs if name not in samples]:
-            yield Trial(one.name, one.place, Determinism.UNKNOWN, failure=f"it reads {', '.join(lacks)}, which failed")
+            yield Trial(
+                step=one.name,
+                place=one.place,
+                level=Determinism.UNKNOWN,
+                failure=f"it reads {', '.join(lacks)}, which failed",
+            )
         else:
             given = {name: samples[name] for name in one.inputs}
             with same_active_session(spark):
@@ -80,9 +85,10 @@ class _Tried:
     constants: Known
 
     def over(self, given: Mapping[str, Sample]) -> tuple[Trial, Sample | None]:
-        told = Trial(self.one.name, self.one.place, Determinism.UNKNOWN)
+        told = Trial(step=self.one.name, place=self.one.place, level=Determinism.UNKNOWN)
         try:
-            told = Trial(self.one.name, self.one.place, *self._judged(given))
+            level, doubts = self._judged(given)
+            told = replace(told, level=level, doubts=doubts)
             frame = self._made(self.first, {name: _as_it_is(self.first, one) for name, one in given.items()})
             rows = frame.collect()
             again = self._made(self.second, {name: _shuffled(self.second, one) for name, one in given.items()})

@@ -1,10 +1,11 @@
 """The session that a user's functions are given while they describe a step.
 
-It is a Spark session like any other, but for three things:
+It is a Spark session like any other, but for two things:
 - what Spark must do to read a schema is no action of the user: `spark.read` and queries over files by their path may
   start Spark jobs where actions may not (see describe.py);
-- `spark.range` is cut as the run was cut when it started, on however many cores it goes on;
-- a setting that a step changes is noticed.
+- `spark.range` is cut as the run was cut when it started, on however many cores it goes on.
+
+That a step changes settings is noticed by describe.py.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Broom:
     def send(self, command: Command) -> None:
         match command:
             case SealAttempt(attempt):
-                self._happened.append(AttemptSealed(attempt))
+                self._happened.append(AttemptSealed(attempt=attempt))
             case DeleteAttempt(attempt):
                 self._remover.remove_all(f"{self._folder}/{directory_of(attempt)}/", lambda: self._is_closed)
                 self._happened.append(DeletionDone(attempt))

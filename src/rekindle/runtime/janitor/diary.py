@@ -21,7 +21,7 @@ TRIES = 5
 DAYS_KEPT = 90
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One act on one run, before it is done. `names` are below the one folder; without names the folders go whole."""
 
     run: str
@@ -59,13 +59,6 @@ class Diary:
 
 def folder_of(pipeline: str) -> str:
     return f"{pipeline}/_gc/"
-
-
-def read_diary(store: Store, pipeline: str) -> list[Entry]:
-    """Every act that is still told, oldest first."""
-    folder = folder_of(pipeline)
-    bodies = store.get_many(folder, store.list_after(folder))
-    return [msgspec.json.decode(body, type=Entry) for body in bodies if body is not None]
 
 
 def forget_old(store: Store, pipeline: str, now_ms: int) -> int:

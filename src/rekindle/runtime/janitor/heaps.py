@@ -27,7 +27,7 @@ OURS = ("journal/", "heartbeat/", "snapshot/")
 Takes = Callable[[Entry], bool]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Heap:
     """Files that go together. `takes` picks single ones of the folder; without it the folder goes as a whole."""
 
@@ -47,15 +47,15 @@ class Heap:
         self.bytes += entry.bytes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Survey:
     """The walk over one run. `now` is the store's time, `results` all files of results together."""
 
     look: Look
     terms: Terms
     now: float
-    results: Heap = field(default_factory=lambda: Heap(f"{RESULTS}/", ""))
-    beats: Heap = field(default_factory=lambda: Heap("", "its run is closed"))
+    results: Heap = field(default_factory=lambda: Heap(folder=f"{RESULTS}/", why=""))
+    beats: Heap = field(default_factory=lambda: Heap(folder="", why="its run is closed"))
     heaps: dict[str, Heap] = field(default_factory=dict)
     is_cut: bool = False
     _at: tuple[AttemptId | None, Callable[[Entry], None]] | None = None
@@ -114,7 +114,7 @@ class Survey:
     def _heap(self, folder: str, why: str, attempt: AttemptId | None = None, takes: Takes | None = None) -> Heap:
         found = self.heaps.get(folder)
         if found is None:
-            found = self.heaps[folder] = Heap(folder, why, attempt, takes)
+            found = self.heaps[folder] = Heap(folder=folder, why=why, attempt=attempt, takes=takes)
         return found
 
     def _left_over(self, attempt: AttemptId) -> Takes | None:

@@ -13,7 +13,7 @@ from rekindle.runtime.janitor.looks import Look
 from rekindle.runtime.janitor.pins import Pin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """The result of one step that counts. `bytes` is None where a manifest does not tell; `left_ms` is how long it is
     still kept, where that ends by itself."""
@@ -40,7 +40,9 @@ def holdings(look: Look, terms: Terms, pin: Pin | None) -> list[Holding]:
         why, left_ms = (str(pin), None) if pin is not None else (verdict.because, verdict.left_ms)
         if pin is None and look.facts.found is Found.SUCCEEDED:
             why = _kept_at_the_end(look.state, name)
-        found.append(Holding(name, len(step.committed), of, _bytes(step), why, left_ms))
+        found.append(
+            Holding(step=name, partitions=len(step.committed), of=of, bytes=_bytes(step), why=why, left_ms=left_ms)
+        )
     return found
 
 

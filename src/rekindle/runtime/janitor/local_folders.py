@@ -30,7 +30,7 @@ SPARKS = (BLOCKS, "spark-", "executor-")
 DEPTH_MAX = 3
 
 
-class Marker(msgspec.Struct, frozen=True):
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """Whose a folder is. `is_served`: a shuffle service may hand out its blocks when the process is gone."""
 
     application: str

@@ -21,7 +21,7 @@ from rekindle.runtime.opening import codec, state_of
 from rekindle.runtime.snapshots import StateKeeper
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """A run at one moment. `epoch` is the newest; whoever opens a later one came after this look."""
 
@@ -53,15 +53,15 @@ def look_at(
     except StoreFailed:
         raise
     except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
-        return Look(folder, Facts(Found.UNREADABLE), trouble=str(error).split("\n")[0])
+        return Look(folder=folder, facts=Facts(Found.UNREADABLE), trouble=str(error).split("\n")[0])
     if position.is_closed:
-        return Look(folder, Facts(Found.CLOSED), Known(is_run_closed=True), position.epoch)
+        return Look(folder=folder, facts=Facts(Found.CLOSED), known=Known(is_run_closed=True), epoch=position.epoch)
     if state is None:
-        return Look(folder, Facts(Found.NEVER_BEGAN))
+        return Look(folder=folder, facts=Facts(Found.NEVER_BEGAN))
     found = _found(store, folder, position, state, stale_seconds)
     silent_ms = _silent_ms(store, folder, position, now_seconds) if found is Found.UNFINISHED else 0
     facts = Facts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
-    return Look(folder, facts, known_of(state), position.epoch, state)
+    return Look(folder=folder, facts=facts, known=known_of(state), epoch=position.epoch, state=state)
 
 
 def known_of(state: RunState) -> Known:

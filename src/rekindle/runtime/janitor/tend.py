@@ -34,7 +34,7 @@ FILES = "files"
 JOURNAL = "journal"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that goes, or would go: what it is, how much, why, and since when it is there."""
 
@@ -46,7 +46,7 @@ class Finding:
     folders: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What gc made of one run. `young` files are waste that is not old enough; `trouble` says why less was done."""
 
@@ -62,7 +62,7 @@ class Report:
     is_failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """How gc works: how long things are kept, how fast it deletes, and what it may do at all. A run with more than
     `pages_max` pages, or a heap with more than `files_max` files, is left to a gc without these limits; 0 is none."""
@@ -116,7 +116,7 @@ class Janitor:
             return self._report(run, number, verdict, trouble=look.trouble)
         if verdict.act is Act.CLOSE and not self._rules.may_close:
             verdict = Verdict(Act.SWEEP, verdict.because)
-        survey = Survey(look, self._rules.terms, self._now).walk(self._store, self._rules.pages_max)
+        survey = Survey(look=look, terms=self._rules.terms, now=self._now).walk(self._store, self._rules.pages_max)
         if verdict.act is Act.CLOSE:
             return self._close(run, number, look, verdict, survey)
         heaps = self._confirmed(run, survey.ripe(self._rules.files_max))
@@ -126,7 +126,13 @@ class Janitor:
 
     def _close(self, run: str, number: int, look: Look, verdict: Verdict, survey: Survey) -> Report:
         everything = survey.results
-        finding = Finding(CLOSED_FOR_GOOD, verdict.because, everything.files, everything.bytes, _oldest(everything))
+        finding = Finding(
+            what=CLOSED_FOR_GOOD,
+            why=verdict.because,
+            files=everything.files,
+            bytes=everything.bytes,
+            oldest_ms=_oldest(everything),
+        )
         if self._rules.is_dry:
             return self._report(run, number, verdict, (finding,))
         self._note(look, "close", verdict.because, [everything], (f"{look.folder}/",))
@@ -136,7 +142,7 @@ class Janitor:
             told = str(error).split("\n")[0]
             return self._report(run, number, Verdict(Act.LEAVE, "somebody else came first"), trouble=told)
         closed = self._look(run, is_asked=False)
-        self._remove(closed, Survey(closed, self._rules.terms, self._now).walk(self._store).ripe())
+        self._remove(closed, Survey(look=closed, terms=self._rules.terms, now=self._now).walk(self._store).ripe())
         return self._report(run, number, verdict, (finding,))
 
     def _take(self, run: str, look: Look) -> None:
@@ -185,7 +191,7 @@ class Janitor:
         for page in self._store.walk(folder):
             taken = [entry for entry in page if heap.takes(entry)]
             if taken:
-                counted = Heap(heap.folder, heap.why)
+                counted = Heap(folder=heap.folder, why=heap.why)
                 for entry in taken:
                     counted.add(entry)
                 names = tuple(entry.name for entry in taken)
@@ -200,7 +206,7 @@ class Janitor:
         if not self._rules.is_dry:
             self._note(look, "prune", beats.why, [beats], ("journal/", "snapshot/", "heartbeat/"))
             prune(self._store, look.folder)
-        return (Finding(JOURNAL, beats.why, beats.files, beats.bytes, _oldest(beats)),)
+        return (Finding(what=JOURNAL, why=beats.why, files=beats.files, bytes=beats.bytes, oldest_ms=_oldest(beats)),)
 
     def _note(
         self,
@@ -214,7 +220,18 @@ class Janitor:
         files, size = sum(heap.files for heap in heaps), sum(heap.bytes for heap in heaps)
         oldest = min((heap.oldest for heap in heaps if heap.files), default=None)
         oldest_ms = None if oldest is None else round(oldest * 1000)
-        self._diary.note(diary.Entry(look.folder, act, why, files, size, oldest_ms, folders, names))
+        self._diary.note(
+            diary.Entry(
+                run=look.folder,
+                act=act,
+                why=why,
+                files=files,
+                bytes=size,
+                oldest_ms=oldest_ms,
+                folders=folders,
+                names=names,
+            )
+        )
 
     def _look(self, run: str, is_asked: bool) -> Look:
         folder = f"{self._pipeline}/{run}"
@@ -228,12 +245,22 @@ class Janitor:
         verdict: Verdict,
         findings: tuple[Finding, ...] = (),
         young: int = 0,
+        *,
         trouble: str = "",
         failed: bool = False,
     ) -> Report:
         because, left_ms = verdict.because, verdict.left_ms
         return Report(
-            self._pipeline, run, number, verdict.act, because, left_ms, findings, young, trouble, is_failed=failed
+            pipeline=self._pipeline,
+            run=run,
+            number=number,
+            act=verdict.act,
+            because=because,
+            left_ms=left_ms,
+            findings=findings,
+            young=young,
+            trouble=trouble,
+            is_failed=failed,
         )
 
 
@@ -243,13 +270,15 @@ def _found(heaps: list[Heap]) -> tuple[Finding, ...]:
     folders: dict[tuple[str, str], int] = {}
     for heap in heaps:
         key = (FILES if heap.takes else FOLDERS), heap.why
-        total = found.setdefault(key, Heap("", heap.why))
+        total = found.setdefault(key, Heap(folder="", why=heap.why))
         total.oldest = min(total.oldest, heap.oldest) if total.files else heap.oldest
         total.files += heap.files
         total.bytes += heap.bytes
         folders[key] = folders.get(key, 0) + 1
     return tuple(
-        Finding(what, why, heap.files, heap.bytes, _oldest(heap), folders[what, why])
+        Finding(
+            what=what, why=why, files=heap.files, bytes=heap.bytes, oldest_ms=_oldest(heap), folders=folders[what, why]
+        )
         for (what, why), heap in found.items()
     )
 

@@ -91,7 +91,7 @@ class Application:
             plan = Plan(command)
             if any(one.absent for one in command.inputs):
                 self.jobs[attempt] = Job(self, command, plan, is_ended=True)
-                self.process.tell(st.AttemptEnded(attempt, was_cancelled=True, has_lost_plan=True))
+                self.process.tell(st.AttemptEnded(attempt=attempt, was_cancelled=True, has_lost_plan=True))
                 return
             if not command.is_first and not self.world.layout.is_narrow(attempt.step):
                 plan.version += 1
@@ -208,13 +208,15 @@ class Application:
             job.reported.update(fresh)
             self.process.tell(
                 st.CommitsSeen(
-                    job.command.attempt,
-                    Partitions(fresh),
-                    manifest_of(fresh),
-                    self._digests(fresh),
-                    job.plan.version,
-                    job.plan.checksum() if self.world.scenario.has_checksums and job.plan.known else None,
-                    self._size(job.command.attempt, fresh),
+                    attempt=job.command.attempt,
+                    partitions=Partitions(fresh),
+                    manifest=manifest_of(fresh),
+                    digests=self._digests(fresh),
+                    exchange_version=job.plan.version,
+                    exchange_checksum=job.plan.checksum()
+                    if self.world.scenario.has_checksums and job.plan.known
+                    else None,
+                    size_bytes=self._size(job.command.attempt, fresh),
                 )
             )
 
@@ -226,7 +228,15 @@ class Application:
         failures = tuple(job.failures)
         was_cancelled = job.is_cancelled and not failures
         attempt, has_lost_plan = job.command.attempt, bool(job.lost)
-        self.process.tell(st.AttemptEnded(attempt, failures, was_cancelled, job.lost, has_lost_plan=has_lost_plan))
+        self.process.tell(
+            st.AttemptEnded(
+                attempt=attempt,
+                failures=failures,
+                was_cancelled=was_cancelled,
+                lost=job.lost,
+                has_lost_plan=has_lost_plan,
+            )
+        )
 
     def _cancel(self, attempt: AttemptId) -> None:
         if not self.is_alive:
@@ -251,7 +261,16 @@ class Application:
             }
         digests = self._digests(found)
         size = self._size(attempt, found)
-        self.process.tell(st.AttemptSealed(attempt, Partitions(found), manifest_of(found), digests, None, size))
+        self.process.tell(
+            st.AttemptSealed(
+                attempt=attempt,
+                partitions=Partitions(found),
+                manifest=manifest_of(found),
+                digests=digests,
+                exchange_version=None,
+                size_bytes=size,
+            )
+        )
 
     def _delete(self, attempt: AttemptId) -> None:
         if self._is_stopped(self._delete, attempt):

@@ -52,7 +52,15 @@ class Surroundings(Protocol):
 
     def exactly(self, delay: int, act: Callable[..., None], *args: Any) -> None: ...
 
-    def hit(self, phase: FaultPhase, step: str, application: Any, *where: Any) -> None: ...
+    def hit(
+        self,
+        phase: FaultPhase,
+        step: str,
+        application: Any,
+        job: Job | None = None,
+        partition: int = 0,
+        executor: int = 0,
+    ) -> None: ...
 
     def is_poisoned(self, step: str, partition: int) -> bool: ...
 

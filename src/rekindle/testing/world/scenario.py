@@ -30,7 +30,7 @@ CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
 }
 
 
-class Scenario(msgspec.Struct, frozen=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What happens. `is_live` schedules stop failing and must then succeed; the others only must stay correct. `budget`
     is what stored results may take, in the units of the world's files; `publishes_read` publishes one that is read;
     `attempts_max` is how often a step may be attempted."""
@@ -166,11 +166,11 @@ def _step(rng: Random, name: str, partitions: int, is_read: bool) -> Step:
     kind = rng.choice(KINDS if is_read else (ResultKind.BLOCKING, ResultKind.BLOCKING, ResultKind.CACHING))
     keep = rng.choice((KeepUntil.CONSUMED, KeepUntil.CONSUMED, KeepUntil.RUN_END, KeepUntil.FOREVER))
     return Step(
-        name,
-        partitions,
-        kind,
-        rng.choice(LEVELS),
-        keep if kind.is_kept else KeepUntil.CONSUMED,
+        name=name,
+        partitions=partitions,
+        kind=kind,
+        determinism=rng.choice(LEVELS),
+        keep=keep if kind.is_kept else KeepUntil.CONSUMED,
         is_order_sensitive=rng.random() < 0.4,
         has_query_constants=rng.random() < 0.08,
         restarts_whole=rng.random() < 0.06,

@@ -47,6 +47,7 @@ def strike(
     fault: Fault,
     step: str,
     application: Application,
+    *,
     job: Job | None = None,
     partition: int = 0,
     executor: int = 0,
@@ -76,11 +77,11 @@ def strike(
         return _damage(world, fault, step, application)
     if job is None:
         return False
-    return _strike_task(world, fault, step, application, job, partition, executor)
+    return _strike_task(world, fault, application, job, partition, executor)
 
 
 def _strike_task(
-    world: Struck, fault: Fault, step: str, application: Application, job: Job, partition: int, executor: int
+    world: Struck, fault: Fault, application: Application, job: Job, partition: int, executor: int
 ) -> bool:
     kind, draw = fault.kind, fault.draw
     own = partition if fault.phase is not FaultPhase.CONSUMER_READS else next(iter(job.left), partition)

@@ -30,7 +30,7 @@ from rekindle.model.kinds import ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.testing.world.engine import Application
 from rekindle.testing.world.faults import Cell, Fault, FaultPhase
-from rekindle.testing.world.jobs import Driver
+from rekindle.testing.world.jobs import Driver, Job
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario
 from rekindle.testing.world.storage import FileKey, Ledger, Put, Record, Storage
@@ -45,7 +45,7 @@ CALM_ACTS_MAX = 2_500
 RESUMES_MAX = 12
 SLEEPER_ACTS = 200
 POISON_MAX = 3
-BACKOFF = Exponential(4, 2.0, 60, 0.2, 40, 12)
+BACKOFF = Exponential(initial_ms=4, factor=2.0, delay_ms_max=60, jitter=0.2, reset_after_ms=40, attempts_max=12)
 
 
 class Result:
@@ -154,7 +154,15 @@ class World:
 
     # ------------------------------------------------------------------ faults
 
-    def hit(self, phase: FaultPhase, step: str, application: Application, *where: Any) -> None:
+    def hit(
+        self,
+        phase: FaultPhase,
+        step: str,
+        application: Application,
+        job: Job | None = None,
+        partition: int = 0,
+        executor: int = 0,
+    ) -> None:
         """The world is in this phase with this step: whatever waited for that happens now."""
         waiting = self.waiting.get(phase)
         if not waiting:
@@ -162,7 +170,7 @@ class World:
         for fault in waiting:
             if self._fits(fault.result, step):
                 waiting.remove(fault)
-                if strike(self, fault, step, application, *where):
+                if strike(self, fault, step, application, job=job, partition=partition, executor=executor):
                     self.fired[fault.kind, fault.phase, fault.result] += 1
                 return
 
@@ -210,31 +218,31 @@ class World:
     def _opening(self, state: RunState | None, application: str) -> st.Stimulus:
         if state is None:
             return st.StartRun(
-                "run",
-                "pipeline",
-                ORDER,
-                self.graph,
-                self.sinks,
-                dict(self.fingerprints),
-                self._config(),
-                0,
-                0,
-                application,
-                application,
+                run="run",
+                pipeline="pipeline",
+                order=ORDER,
+                graph=self.graph,
+                sinks=self.sinks,
+                fingerprints=dict(self.fingerprints),
+                config=self._config(),
+                run_time_ms=0,
+                seed=0,
+                application=application,
+                owner=application,
             )
         if self.is_closing:
             return st.CloseRun(application, application)
         accepted = frozenset(self.graph.steps) if self.scenario.is_change_accepted else frozenset[str]()
         without = self._left_out(state, accepted)
         return st.TakeOver(
-            application,
-            application,
-            self.graph,
-            dict(self.fingerprints),
-            accepted,
-            frozenset(),
-            without,
-            self._republishes(state),
+            application=application,
+            owner=application,
+            graph=self.graph,
+            fingerprints=dict(self.fingerprints),
+            accepted=accepted,
+            replaced=frozenset(),
+            without=without,
+            republish=self._republishes(state),
         )
 
     def _republishes(self, state: RunState) -> bool:
@@ -259,8 +267,8 @@ class World:
 
     def _config(self) -> MasterConfig:
         return MasterConfig(
-            self.scenario.strategy,
-            BackoffSpec.of(BACKOFF),
+            strategy=self.scenario.strategy,
+            backoff=BackoffSpec.of(BACKOFF),
             poison_tries_max=POISON_MAX,
             attempts_per_step_max=self.scenario.attempts_max,
             budget_bytes=self.scenario.budget,
