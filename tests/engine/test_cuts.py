@@ -545,3 +545,21 @@ def test_a_script_gets_back_the_frame_that_it_gave(spark: SparkSession, lake: st
         assert kept.select("x.k", "y.id").limit(4).collect() == frame.select("x.k", "y.id").limit(4).collect()
         with pytest.raises(GraphRefused, match="they are Rekindle's own files"):
             run.keep(kept.select(F.input_file_name()), "named")
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        ranked_by_hidden,
+        lambda orders: ranked(orders).mapInPandas(lambda batches: batches, "id long, amount long, k long"),
+    ],
+    ids=["a column that is not returned", "below mapInPandas"],
+)
+def test_a_script_whose_order_cannot_be_kept_is_refused(
+    spark: SparkSession, lake: str, tmp_path: Path, hidden: Function
+) -> None:
+    frame = hidden(spark.read.parquet(lake))
+    with rk.run("cut", spark, str(tmp_path), tell=lambda line: None) as run:
+        with pytest.raises(GraphRefused, match="the order of ranked cannot be kept: it is sorted"):
+            run.keep(frame, "ranked")
+        assert run.keep(frame.groupBy("id").count(), "counted").count() == ROWS

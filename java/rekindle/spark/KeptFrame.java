@@ -68,6 +68,7 @@ public final class KeptFrame {
   private boolean isSingle;
   private String lost = "";
   private String lostByKeys = "";
+  private boolean hidesOrder;
 
   private KeptFrame(LogicalPlan plan) {
     output = CollectionConverters.asJava(plan.output());
@@ -83,6 +84,11 @@ public final class KeptFrame {
   /** Why a reader would see another order or other partitions over the stored rows; empty if it would not. `isKeyed`: they are stored by keys. */
   public String lost(boolean isKeyed) {
     return isKeyed && lost.isEmpty() ? lostByKeys : lost;
+  }
+
+  /** Whether the frame is sorted as a whole in a way that cannot be written over its stored rows. */
+  public boolean hidesOrder() {
+    return hidesOrder;
   }
 
   /** Whether all rows are in one partition. */
@@ -243,6 +249,7 @@ public final class KeptFrame {
     if (!isSingle) {
       if (isOpaque) {
         lost = words(node) + " below an operator that makes other rows of them";
+        hidesOrder = isSorted(node);
         deciding.clear();
       }
       return;
@@ -282,10 +289,15 @@ public final class KeptFrame {
     }
   }
 
+  private static boolean isSorted(LogicalPlan node) {
+    return node instanceof Sort sort && sort.global();
+  }
+
   private boolean add(LogicalPlan node, Map<ExprId, Attribute> seen) {
     Attribute hidden = hidden(node, seen);
     if (hidden != null) {
       lost = words(node) + " by " + hidden.name() + ", a column that it does not return";
+      hidesOrder = isSorted(node);
       deciding.clear();
       return false;
     }

@@ -59,6 +59,12 @@ def given(frame: Any, name: str, place: str) -> Given:
             f"{place}: {name} asks for the names of the files of a kept result: they are Rekindle's own files",
             hint="take input_file_name() before the first run.keep, as a column",
         )
+    outline = cuts.outline_of(frame)
+    if outline.hidesOrder():
+        raise GraphRefused(
+            f"{place}: the order of {name} cannot be kept: {outline.lost(False)}",
+            hint="sort after run.keep; or let the frame return the column that it is sorted by",
+        )
     return Given(frame, _functions(frame, name, place))
 
 
