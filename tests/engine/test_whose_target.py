@@ -181,7 +181,7 @@ def test_only_what_nobody_can_have_read_may_go_elsewhere(
     location, daily, taken = str(folder / "kept"), files(str(folder / "out")), files(str(folder / "taken"))
     publish(spark, changed(result(spark, folder, taken, 3, "aa"), owner="others"), open_store)
     with monkeypatch.context() as patched:
-        patched.setattr(sinks, "check", lambda *arguments: None)
+        patched.setattr(sinks, "check", lambda *arguments, **named: None)
         with pytest.raises(RunFailed, match="is published by others"):
             pipeline(folder, daily=daily, weekly=taken).run(spark, location)
     assert count(spark, daily) == 10
