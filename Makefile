@@ -25,7 +25,8 @@ check: ## ruff, format, mypy strict
 	@$(PY) -m mypy
 
 test-fast: ## the tests that start no Spark, no cluster and no S3 server, in seconds
-	@$(PY) -m pytest -q -n $(WORKERS) -m "not spark and not cluster and not s3 and not slow"
+	@$(PY) -m pytest -q -n $(WORKERS) --ignore=tests/cluster --ignore=tests/cases \
+	  -m "not spark and not cluster and not s3 and not slow"
 
 test: ## all tests, on real Spark processes where they need them; prints the slowest
 	@$(PY) -m pytest -q -n $(WORKERS) --durations=20

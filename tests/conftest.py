@@ -105,6 +105,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         return "cluster" if "/cluster/" in file else file
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     config.option.loadscopereorder = False  # The order is that of the collection: cluster first, else random.
     return ByFile(config, log)

@@ -16,38 +16,33 @@ PURE = {"model", "failover", "master", "observe"}
 WORLD = {"time", "random", "secrets", "os", "pathlib", "socket", "threading", "asyncio", "subprocess"}
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_point_down(path: Path) -> None:
-    room = room_of(path)
-    assert room in BELOW, f"{room} is not a room of the house (docs/ARCHITECTURE.md)"
-    assert house.upward(path) == []
+def named(path: Path, one: house.Import) -> str:
+    return f"{path.relative_to(SRC)}:{one.line}: {one.module}"
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SRC)))
-def test_pyspark_stays_in_its_room(path: Path) -> None:
-    if "engine/spark" in path.as_posix():
-        return
-    for one in imports(path):
-        assert one.module.split(".")[0] not in {"pyspark", "py4j"}, f"{path.name}:{one.line}: {one.module}"
+def imported(paths: list[Path], tops: set[str]) -> list[str]:
+    """Where these files import one of these packages."""
+    return [named(path, one) for path in paths for one in imports(path) if one.module.split(".")[0] in tops]
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SRC)))
-def test_pure_rooms_touch_no_world(path: Path) -> None:
-    if room_of(path) not in PURE:
-        return
-    for one in imports(path):
-        assert one.module.split(".")[0] not in WORLD, f"{path.name}:{one.line}: a pure room imports {one.module}"
+def test_imports_point_down() -> None:
+    assert [path for path in files() if room_of(path) not in BELOW] == [], "no room of docs/ARCHITECTURE.md"
+    assert [wrong for path in files() for wrong in house.upward(path)] == []
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SRC)))
-def test_no_pickle_and_no_leftovers(path: Path) -> None:
-    text = path.read_text()
-    for one in imports(path):
-        assert one.module.split(".")[0] not in {"pickle", "cloudpickle", "dill"}, (
-            f"{path.name}:{one.line}: {one.module}"
-        )
-    for word in ("TODO", "FIXME", "XXX"):
-        assert word not in text, f"{path.name}: {word}"
+def test_pyspark_stays_in_its_room() -> None:
+    others = [path for path in files() if "engine/spark" not in path.as_posix()]
+    assert imported(others, {"pyspark", "py4j"}) == []
+
+
+def test_pure_rooms_touch_no_world() -> None:
+    assert imported([path for path in files() if room_of(path) in PURE], WORLD) == []
+
+
+def test_no_pickle_and_no_leftovers() -> None:
+    assert imported(files(), {"pickle", "cloudpickle", "dill"}) == []
+    words = ("TODO", "FIXME", "XXX")
+    assert [f"{path.name}: {word}" for path in files() for word in words if word in path.read_text()] == []
 
 
 def test_each_test_file_has_a_name_of_its_own() -> None:

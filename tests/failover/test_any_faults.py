@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
 from rekindle.testing.drawing import drawn
+
+pytestmark = pytest.mark.slow
 
 Term = tuple[int, int, tuple[Any, ...]]
 SHAPES: list[Shape] = [shape for steps in (2, 3) for shape in shapes(steps) if 4 <= size_of(shape) <= 11]
