@@ -97,6 +97,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """With -q nobody else tells in which order a test failed."""
+    seed = getattr(config.option, "randomly_seed", None)
+    if exitstatus and seed is not None:
+        terminalreporter.write_line(f"the same order again: pytest -p no:xdist --randomly-seed={seed}")
+
+
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """A worker takes whole files: what a module sets up is set up once. One worker has all that need a cluster."""
 

@@ -46,6 +46,8 @@ class _Script(Protocol):
     """The engine's module for frames of a script."""
 
     def given(self, frame: Any, name: str, place: str) -> Callable[..., Any]: ...
+
+    def refuse_hidden_order(self, frame: Any, name: str, place: str, *, is_keyed: bool) -> None: ...
     def opened(self, engine: Engine, step: str, segments: Sequence[Segment], session: Any) -> Any: ...
 
 
@@ -109,6 +111,7 @@ class ScriptRun:
         what is missing is computed. `partition_by`, `partitions` and `deterministic` are those of a step."""
         place = _place()
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
+        _script().refuse_hidden_order(frame, name, place, is_keyed=step.has_layout)
         return self._kept(frame, (step,), self._key)
 
     def publish(

@@ -268,8 +268,14 @@ def test_the_same_rows(spark: SparkSession, lake: str, tmp_path: Path, steps: li
 def test_the_control_without_what_is_restored_other_rows_come(
     spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def heavy_last(orders: DataFrame) -> DataFrame:
+        """Spark reads larger files first, so that the file of the first rows is read last."""
+        return ranked(orders.withColumn("more", F.expr("if(amount < 15000, repeat(md5(string(id)), 3), '')")))
+
+    steps = [heavy_last, top]
+    assert sorted(ours(spark, lake, tmp_path, steps)) == sorted(bare(spark, lake, steps))
     monkeypatch.setattr(cuts, "restored", lambda frame, outline: frame)
-    assert sorted(ours(spark, lake, tmp_path, [ranked, top])) != sorted(bare(spark, lake, [ranked, top]))
+    assert sorted(ours(spark, lake, tmp_path / "without", steps)) != sorted(bare(spark, lake, steps))
 
 
 @pytest.mark.parametrize("kind", ["blocking", "caching", "memory"])
@@ -559,7 +565,19 @@ def test_a_script_whose_order_cannot_be_kept_is_refused(
     spark: SparkSession, lake: str, tmp_path: Path, hidden: Function
 ) -> None:
     frame = hidden(spark.read.parquet(lake))
-    with rk.run("cut", spark, str(tmp_path), tell=lambda line: None) as run:
+    with rk.run("cut", spark, str(tmp_path / "runs"), tell=lambda line: None) as run:
         with pytest.raises(GraphRefused, match="the order of ranked cannot be kept: it is sorted"):
             run.keep(frame, "ranked")
         assert run.keep(frame.groupBy("id").count(), "counted").count() == ROWS
+        run.publish(frame, rk.files(str(tmp_path / "out")), name="written")
+    assert rk.read_newest(spark, str(tmp_path / "out")).count() == ROWS
+
+
+def test_the_order_of_one_partition_is_kept_in_one_file_and_not_by_keys(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    frame = ranked(spark.read.parquet(lake)).limit(50).select("id", "k")
+    with rk.run("cut", spark, str(tmp_path / "runs"), tell=lambda line: None) as run:
+        assert run.keep(frame, "first").collect() == frame.collect()
+        with pytest.raises(GraphRefused, match="the order of by_key cannot be kept: it is sorted, in a way that"):
+            run.keep(frame, "by_key", partition_by="k")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from given import sets
@@ -26,6 +28,24 @@ from rekindle.testing.drawing import draw
 AT_ONCE = MasterConfig(backoff=BackoffSpec("fixed", {"attempts_max": 10, "delay_ms": 0}))
 _ENCODER = msgspec.json.Encoder(enc_hook=enc_hook)
 _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=dec_hook)
+
+
+def start_of(drawing: str, **more: Any) -> st.StartRun:
+    """A start with nothing special about it."""
+    usual: dict[str, Any] = {
+        "run": "r",
+        "pipeline": "p",
+        "order": 1,
+        "graph": draw(drawing),
+        "sinks": (),
+        "fingerprints": {},
+        "config": MasterConfig(),
+        "run_time_ms": 0,
+        "seed": 0,
+        "application": "app",
+        "owner": "me",
+    }
+    return st.StartRun(**(usual | more))
 
 
 class Driven:

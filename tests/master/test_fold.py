@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from master.driving import AT_ONCE, Driven
+from master.driving import AT_ONCE, Driven, start_of
 from rekindle.failover.poison import Suspects
 from rekindle.master import events as ev
 from rekindle.master import stimuli as st
@@ -69,19 +69,7 @@ def quiet(phase: Phase, **fields: object) -> RunState:
 
 
 def started_again() -> Broken:
-    again = st.StartRun(
-        run="r",
-        pipeline="p",
-        order=1,
-        graph=draw("a[1]"),
-        sinks=(),
-        fingerprints={},
-        config=MasterConfig(),
-        run_time_ms=0,
-        seed=0,
-        application="app",
-        owner="me",
-    )
+    again = start_of("a[1]")
     return halfway(), start_run(again, 0)[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from master.driving import Driven
+from master.driving import Driven, start_of
 from rekindle.errors import Refused
 from rekindle.errors import RunClosed as RunIsClosed
 from rekindle.failover.restart import Strategy
@@ -25,7 +25,6 @@ from rekindle.master.events import (
 from rekindle.master.state import Phase
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY
-from rekindle.testing.drawing import draw
 
 CODE = {"a": {"code": "1"}, "b": {"code": "1"}}
 
@@ -256,19 +255,7 @@ def test_nothing_reaches_a_run_that_never_started() -> None:
 
 def test_a_run_starts_once() -> None:
     run = Driven("a[1]")
-    again = st.StartRun(
-        run="r",
-        pipeline="p",
-        order=1,
-        graph=draw("a[1]"),
-        sinks=(),
-        fingerprints={},
-        config=MasterConfig(),
-        run_time_ms=0,
-        seed=0,
-        application="app",
-        owner="me",
-    )
+    again = start_of("a[1]")
     with pytest.raises(AssertionError, match=r"^a run starts once$"):
         decide(run.state, again, 0)
 
@@ -289,20 +276,7 @@ def test_the_graph_is_journaled_again_only_where_it_differs() -> None:
 
 
 def test_settings_of_the_start_are_in_the_first_event() -> None:
-    start = st.StartRun(
-        run="r",
-        pipeline="p",
-        order=1,
-        graph=draw("a[1]"),
-        sinks=(),
-        fingerprints={},
-        config=MasterConfig(),
-        run_time_ms=0,
-        seed=0,
-        application="app",
-        owner="me",
-        settings={"timezone": "UTC"},
-    )
+    start = start_of("a[1]", settings={"timezone": "UTC"})
     first = decide(None, start, 0)[0]
     assert isinstance(first, RunStarted) and first.settings == {"timezone": "UTC"}
 

@@ -86,9 +86,9 @@ public final class KeptFrame {
     return isKeyed && lost.isEmpty() ? lostByKeys : lost;
   }
 
-  /** Whether the frame is sorted as a whole in a way that cannot be written over its stored rows. */
-  public boolean hidesOrder() {
-    return hidesOrder;
+  /** Whether the frame is sorted as a whole, and its stored rows cannot be sorted that way again. `isKeyed`: they are stored by keys. */
+  public boolean hidesOrder(boolean isKeyed) {
+    return hidesOrder || (isKeyed && !lostByKeys.isEmpty());
   }
 
   /** Whether all rows are in one partition. */
@@ -248,9 +248,7 @@ public final class KeptFrame {
     boolean isSorted = deciding.stream().anyMatch(Sort.class::isInstance);
     if (!isSingle) {
       if (isOpaque) {
-        lost = words(node) + " below an operator that makes other rows of them";
-        hidesOrder = isSorted(node);
-        deciding.clear();
+        lose(node, " below an operator that makes other rows of them");
       }
       return;
     }
@@ -289,16 +287,16 @@ public final class KeptFrame {
     }
   }
 
-  private static boolean isSorted(LogicalPlan node) {
-    return node instanceof Sort sort && sort.global();
+  private void lose(LogicalPlan node, String how) {
+    lost = words(node) + how;
+    hidesOrder = node instanceof Sort sort && sort.global();
+    deciding.clear();
   }
 
   private boolean add(LogicalPlan node, Map<ExprId, Attribute> seen) {
     Attribute hidden = hidden(node, seen);
     if (hidden != null) {
-      lost = words(node) + " by " + hidden.name() + ", a column that it does not return";
-      hidesOrder = isSorted(node);
-      deciding.clear();
+      lose(node, " by " + hidden.name() + ", a column that it does not return");
       return false;
     }
     deciding.add(node.mapExpressions(expression -> expression.transform(new Renamed(seen))));

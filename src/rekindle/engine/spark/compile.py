@@ -46,9 +46,9 @@ Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
-    they are computed. `sinks` are the kept steps that are published,
-    `targets` says in words which sink each is and where it goes, `named` gives the kept step of a sink. `settings` are
-    those it was compiled with, the number of partitions among them."""
+    they are computed. `sinks` are the kept steps that are published, `targets` says in words which sink each is and
+    where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
+    partitions among them."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
@@ -71,8 +71,8 @@ def compile_pipeline(
     copies: Copies = NO_COPIES,
 ) -> Compiled:
     """`declared` is checked, producers first. Starts no Spark job, except what is needed to read schemas. `given_up`
-    are steps that may not be kept, with the reason: a reader would see something else. `copies` are those that have to
-    be kept all the same."""
+    are steps that may not be kept, with the reason: a reader would see something else. `copies` tells which readers
+    compute a kept step once more."""
     session = clone(group_session(spark, settings or {}), DESCRIBING)
     sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
     pins = {name: pin(frame) for name, frame in sources.items()}
@@ -190,22 +190,21 @@ class _Views:
 
 
 def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
-    """Why a step may not be kept; empty if it may. What the user asked to keep, and what has to be, is refused."""
-    reason = cuts.unstorable(frame.schema)
-    if reason and one.result != PIPELINED and (has_to_be_kept(one) or not readers):
+    """Why a step may not be kept; empty if it may. What has to be kept and cannot is refused."""
+    unstorable = cuts.unstorable(frame.schema)
+    if unstorable and one.result != PIPELINED and (has_to_be_kept(one) or not readers):
         raise GraphRefused(
-            f"{one.place}: {one.name} cannot be kept: {reason}",
+            f"{one.place}: {one.name} cannot be kept: {unstorable}",
             hint="store a number or a day-time interval in its place"
             + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
         )
-    if reason and is_asked_for(one):
-        reason += ", although it was to be kept"
     if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
         raise GraphRefused(
             f"{one.place}: {one.name} has several columns of one name ({', '.join(names)}), and no file can hold them",
             hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
         )
-    return reason or given_up.get(one.name, "")
+    reason = unstorable or given_up.get(one.name, "")
+    return f"{reason}, although it was to be kept" if reason and is_asked_for(one) else reason
 
 
 def is_asked_for(one: Declared) -> bool:

@@ -3,9 +3,9 @@
 A pipeline is compiled, and each group is planned over stand-ins of the kept steps that it reads. Where a group observes
 what a cut cannot keep, the cut is given up: the step is pipelined into its reader, and everything is compiled again. A
 step that the user asked to keep is kept, and that reader computes it once more. Where it could give other rows then, it
-is pipelined into that reader if that is its only one and only recovery depends on it, and the plan says so;
-else the pipeline is refused with the reader's line. So is a step that gets the rows of another one through a view or a
-variable: after a resume they would be those of a stand-in.
+is pipelined into that reader if that is its only one and only recovery depends on it, and the plan says so; else the
+pipeline is refused with the reader's line. So is a step that gets the rows of another one through a view or a variable:
+after a resume they would be those of a stand-in.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, 
         if not found:
             return compiled, analysis
         for reader, kept, why in found:
-            if not is_asked_for(steps[kept]):
-                given_up[kept] = why
-            elif kept in compiled.repeatable and not steps[kept].is_eager:
+            is_asked = is_asked_for(steps[kept])
+            if is_asked and kept in compiled.repeatable and not steps[kept].is_eager:
                 inside = (name for name in compiled.members[reader] if kept in steps[name].inputs)
                 copies |= {(name, kept): why for name in inside}
-            elif not has_to_be_kept(steps[kept]) and _readers(kept, compiled) == [reader]:
-                given_up[kept] = f"{why}, although it was to be kept"
+            elif not is_asked or (not has_to_be_kept(steps[kept]) and _readers(kept, compiled) == [reader]):
+                given_up[kept] = why
             else:
                 raise _refused(steps[reader], steps[kept], why)
 

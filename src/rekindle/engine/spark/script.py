@@ -59,13 +59,17 @@ def given(frame: Any, name: str, place: str) -> Given:
             f"{place}: {name} asks for the names of the files of a kept result: they are Rekindle's own files",
             hint="take input_file_name() before the first run.keep, as a column",
         )
+    return Given(frame, _functions(frame, name, place))
+
+
+def refuse_hidden_order(frame: DataFrame, name: str, place: str, *, is_keyed: bool) -> None:
+    """For a frame that the script gets back: nobody knows what reads it, so that its order counts."""
     outline = cuts.outline_of(frame)
-    if outline.hidesOrder():
+    if outline.hidesOrder(is_keyed):
         raise GraphRefused(
-            f"{place}: the order of {name} cannot be kept: {outline.lost(False)}",
+            f"{place}: the order of {name} cannot be kept: {outline.lost(is_keyed)}",
             hint="sort after run.keep; or let the frame return the column that it is sorted by",
         )
-    return Given(frame, _functions(frame, name, place))
 
 
 def opened(engine: Engine, step: str, segments: Sequence[Segment], session: SparkSession) -> DataFrame:
