@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.location import DRAWING, make_run
+from doubles.filing import Filing
 from rekindle.errors import RekindleError, RunClosed, StillOwned
 from rekindle.failover.waste import Terms
 from rekindle.journal.history import read
@@ -35,7 +36,6 @@ from rekindle.runtime.janitor.looks import Look
 from rekindle.runtime.janitor.remover import Limits, Remover
 from rekindle.runtime.janitor.tend import Janitor, Rules
 from rekindle.runtime.opening import codec, peek
-from runtime.filing import Filing
 
 DUE = Rules(terms=Terms(0, 0), limits=Limits(batch=2, per_second=2000.0))
 START_SECONDS = 0.03

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from cli.location import AT_ONCE, always
+from doubles.filing import Filing, data_name
 from rekindle.journal.history import read, start_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
@@ -34,7 +35,6 @@ from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
-from runtime.filing import Filing, data_name
 from support.s3 import S3Server
 
 PEAK_MB_MAX = 200.0

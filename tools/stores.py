@@ -10,7 +10,7 @@ import argparse
 import tempfile
 import time
 
-from journal.broken_s3 import BrokenS3
+from doubles.broken_s3 import BrokenS3
 from rekindle.errors import StoreFailed, StoreRefused
 from rekindle.journal.probe import probe
 from rekindle.journal.store import Store

@@ -4,83 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import rekindle as rk
-from journal.test_stores import IgnoresConditions
-from rekindle.engine.adapter import Prepared, Stores, Wanted
+from doubles.adapter import FakeAdapter
+from doubles.instant import Broken, InstantEngine
+from doubles.stores import IgnoresConditions
 from rekindle.errors import RunClosed, StoreRefused
 from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.model.failures import Cause, Failure, FailureKind
-from rekindle.model.graph import Graph, Step
-from rekindle.model.partitions import Partitions
 from rekindle.runtime import running
 from rekindle.runtime.janitor import net
 from rekindle.runtime.opening import close, peek
-from runtime.instant import InstantEngine
 
 DAY = 86_400
-MakeEngine = Callable[[Path], InstantEngine]
-
-
-class Broken(InstantEngine):
-    """Every attempt commits its first partition and fails for good."""
-
-    def send(self, command: cmd.Command) -> None:
-        super().send(command)
-        if isinstance(command, cmd.StartAttempt):
-            first = Partitions((command.partitions.lowest,))
-            rest = command.partitions - first
-            failure = Failure("counted", rest, Cause(FailureKind.USER_ERROR, "no such column"), "s")
-            self._happened = [
-                st.CommitsSeen(
-                    attempt=command.attempt,
-                    partitions=first,
-                    manifest=b"files",
-                    digests=None,
-                    exchange_version=command.exchange_version,
-                ),
-                st.AttemptEnded(attempt=command.attempt, failures=(failure,)),
-            ]
-
-
-class FakeAdapter:
-    """Keeps one step of four partitions, with `clean` fused into it, and remembers what it was asked."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.make: MakeEngine = lambda folder: InstantEngine(open_store(str(folder)))
-        self.asked: list[Wanted] = []
-        self.settings = {"spark.sql.shuffle.partitions": "200"}
-        self.bases: tuple[str, ...] = ("file:/out",)
-        self.fingerprint = {"code": "1"}
-
-    def pinned_settings(self, session: Any) -> dict[str, str]:
-        return self.settings
-
-    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
-        self.asked.append(wanted)
-        return Prepared(
-            engine=self.make(self._folder),
-            graph=Graph.of([Step(name="counted", partitions=4)], []),
-            fingerprints={"counted": self.fingerprint},
-            sinks=("counted",),
-            members={"counted": ("orders", "clean", "counted")},
-            why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
-            settings={"found by the sources": str(len(self.asked)), **wanted.settings},
-            targets={"counted": "daily to files /out"},
-            bases=self.bases,
-        )
-
-    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
-        return f"{session} reads {path}"
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import rekindle as rk
-from api.test_run_flow import Broken, FakeAdapter
 from api.test_run_flow import pipeline as pipeline
 from api.test_run_flow import spark as spark
+from doubles.adapter import FakeAdapter
+from doubles.instant import Broken
 from rekindle.errors import NotFound
 from rekindle.journal.stores import open_store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from doubles.instant import Breaks, Instant
 from rekindle.journal.keys import claim, enlist
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.store import Store
@@ -13,7 +14,6 @@ from rekindle.master.state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import Intent, execute
 from rekindle.testing.drawing import draw
-from runtime.instant import Breaks, Instant
 
 DRAWING = "orders[4] =blocking=> clean[4] =blocking all=> daily[3]"
 AT_ONCE = MasterConfig(backoff=BackoffSpec("fixed", {"attempts_max": 10, "delay_ms": 0}))

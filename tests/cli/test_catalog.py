@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.location import make_run
+from doubles.instant import Instant
 from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, runs_of
 from rekindle.errors import NotFound, StoreFailed
@@ -14,7 +15,6 @@ from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.runtime.life import life_text
-from runtime.instant import Instant
 
 
 def test_runs_by_number_and_by_name() -> None:

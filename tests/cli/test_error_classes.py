@@ -16,9 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from api.test_run_flow import Broken
-from cli.test_run_commands import PIPELINE, Deaf, Typed
-from cli.test_run_commands import user as user  # A user without Spark.
+from doubles.instant import Broken, Deaf, Instant, InstantEngine
+from doubles.stores import IgnoresConditions
+from doubles.user import PIPELINE, Typed
+from doubles.user import user as user  # A user without Spark.
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
@@ -42,7 +43,6 @@ from rekindle.model.parts import Parts
 from rekindle.runtime import running
 from rekindle.runtime.opening import close, codec
 from rekindle.testing.drawing import draw
-from runtime.instant import Instant, InstantEngine
 
 ROWS: dict[type[errors.RekindleError], Row] = {}
 
@@ -147,14 +147,6 @@ def _meets(scene: Scene, act: Callable[[], None]) -> int:
     return code
 
 
-class Careless(MemoryStore):
-    """Tells every writer that it won."""
-
-    def put_if_absent(self, key: str, body: bytes) -> Put:
-        self.put(key, body)
-        return Put.CREATED
-
-
 class Mute(MemoryStore):
     """Never says whether something was written."""
 
@@ -164,7 +156,7 @@ class Mute(MemoryStore):
 
 @leads_to(errors.StoreRefused, "let a second writer replace an object", "use a store with conditional writes")
 def a_store_that_ignores_conditions(scene: Scene) -> int:
-    store = Careless()
+    store = IgnoresConditions()
     scene.patch.setattr(running, "open_store", lambda url, storage=None: store)
     return scene.user.types("run")
 

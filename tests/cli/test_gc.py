@@ -13,6 +13,7 @@ import pytest
 from cli.calling import Said, call
 from cli.location import always, make_run
 from cli.pages import Walk
+from doubles.filing import Filing
 from gc_scale import on_disk
 from rekindle.cli import results
 from rekindle.cli.boundary import ExitCode, guarded
@@ -26,7 +27,6 @@ from rekindle.runtime.janitor.broom import Broom
 from rekindle.runtime.janitor.looks import Look
 from rekindle.runtime.opening import Intent, execute
 from rekindle.testing.drawing import draw
-from runtime.filing import Filing
 
 Type = Callable[..., Said]
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")

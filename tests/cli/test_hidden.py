@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from api.test_run_flow import Broken
 from cli.calling import call
-from cli.test_run_commands import Typed, user
+from doubles.instant import Broken, InstantEngine
+from doubles.user import Typed, user
 from rekindle.cli import hidden, supervise
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import is_secret, load_config, without_passwords
 from rekindle.errors import RunFailed
 from rekindle.journal.stores import open_store
-from runtime.instant import InstantEngine
 
 __all__ = ["user"]
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from api.test_run_flow import FakeAdapter
 from cli.calling import call
 from cli.location import always
-from cli.test_run_commands import Typed
+from doubles.adapter import FakeAdapter
+from doubles.instant import Instant
+from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
 from rekindle.engine.adapter import Prepared, Wanted
@@ -25,7 +26,6 @@ from rekindle.master.events import HoleAccepted
 from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec
-from runtime.instant import Instant
 
 
 class Remembering(FakeAdapter):

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from api.test_run_flow import FakeAdapter
 from cli.location import always
-from cli.test_run_commands import Typed
+from doubles.adapter import FakeAdapter
+from doubles.instant import Instant, InstantEngine
+from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
 from rekindle.engine.adapter import Wanted
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
 from rekindle.journal.stores import open_store
 from rekindle.model.graph import Graph, Step
-from runtime.instant import Instant, InstantEngine
 
 SAID = "ValueError: no such customer, at daily.py:12 in price"
 

@@ -3,98 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api.test_run_flow import Broken, FakeAdapter
-from rekindle.cli import run_session
-from rekindle.cli.boundary import ExitCode, guarded
-from rekindle.cli.main import group
+from doubles.instant import Broken, Deaf, InstantEngine
+from doubles.user import PIPELINE, NoSpark, Typed
+from doubles.user import user as user
+from rekindle.cli.boundary import ExitCode
 from rekindle.cli.supervise import DIED_CODE
 from rekindle.journal.history import folder_of
 from rekindle.journal.stores import open_store
-from rekindle.master import stimuli as st
-from runtime.instant import InstantEngine
-
-PIPELINE = """
-import rekindle as rk
-
-pipeline = rk.Pipeline("daily")
-
-
-@pipeline.source
-def orders(spark, day="today"): ...
-
-
-@pipeline.step
-def clean(orders): ...
-
-
-@pipeline.step
-def counted(clean): ...
-
-
-@pipeline.sink(rk.files("/out"))
-def daily(counted): ...
-"""
-
-
-class NoSpark:
-    """Counts the sessions that were asked for."""
-
-    def __init__(self) -> None:
-        self.started = 0
-        self.has_died = False
-
-    def start(self, name: str, master: str, conf: dict[str, str], is_submitted: bool, log: str) -> tuple[Any, bool]:
-        self.started += 1
-        return "session", False
-
-    def is_alive(self, session: Any) -> bool:
-        return not self.has_died
-
-    def stop(self, session: Any) -> None:
-        raise AssertionError("it was not started here")
-
-    def logged_to_file(self, conf: dict[str, str]) -> tuple[dict[str, str], str]:
-        return conf, ""
-
-    def properties(self, session: Any) -> dict[str, str]:
-        return {}
-
-    def send_by_value(self, module: Any) -> None:
-        pass
-
-
-class Typed:
-    """A user who types commands in one folder."""
-
-    def __init__(self, folder: Path, adapter: FakeAdapter, capture: pytest.CaptureFixture[str]) -> None:
-        self.adapter = adapter
-        self.spark = NoSpark()
-        self.out = self.err = ""
-        self._file = folder / f"daily_{folder.name}.py"
-        self._file.write_text(PIPELINE)
-        self._location = str(folder)
-        self._capture = capture
-
-    def types(self, command: str, *words: str) -> int:
-        code = guarded(group, [command, "--location", self._location, str(self._file), *words])
-        self.out, self.err = self._capture.readouterr()
-        return code
-
-
-@pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Typed]:
-    adapter = FakeAdapter(tmp_path)
-    made = Typed(tmp_path, adapter, capsys)
-    monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
-    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
-    monkeypatch.setenv("COLUMNS", "120")
-    yield made
 
 
 def test_plan_then_run_then_done(user: Typed) -> None:
@@ -216,13 +136,6 @@ def test_strategy_and_changes_reach_the_run(user: Typed) -> None:
     assert "clean is pipelined into counted" in user.err
     assert user.types("run", "--strategy", "everything") == ExitCode.REFUSED
     assert user.types("run", "--conf", "nothing") == ExitCode.REFUSED
-
-
-class Deaf(InstantEngine):
-    """Its Spark dies while an attempt runs."""
-
-    def poll(self, timeout_ms: int) -> list[st.Stimulus]:
-        raise ConnectionError("nobody answers")
 
 
 def test_spark_that_died_is_told_apart_from_a_fault_of_ours(user: Typed) -> None:

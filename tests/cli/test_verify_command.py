@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_run_commands import NoSpark
+from doubles.user import NoSpark
+from doubles.verified_runs import Kept, files
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.cli.verify import FILES_ALONE, sample_of
 from rekindle.engine.verified import Damage, Fault
 from rekindle.errors import Refused
-from runtime.verified_runs import Kept, files
 
 PIPELINE = """
 import rekindle as rk

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from cli.location import AT_ONCE
+from doubles.instant import RUN, Instant
 from rekindle.failover.waste import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
 from rekindle.journal.history import read
 from rekindle.journal.memory import MemoryStore
@@ -22,7 +23,6 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.janitor.looks import known_of
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.testing.drawing import draw
-from runtime.instant import RUN, Instant
 
 TERMS = Terms(grace_ms=10, retention_ms=100)
 LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal.dropping_proxy import DroppingProxy
+from doubles.dropping_proxy import DroppingProxy
 from journal.facts import CODEC, RUN, Noted, open_run, texts
 from rekindle.errors import StoreFailed
 from rekindle.journal.history import read

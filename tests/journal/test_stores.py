@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from journal.broken_s3 import BrokenS3
+from doubles.broken_s3 import BrokenS3
+from doubles.stores import IgnoresConditions
 from rekindle.errors import Refused, StoreRefused
 from rekindle.journal.memory import MemoryStore
 from rekindle.journal.probe import probe
-from rekindle.journal.store import Put, Store
+from rekindle.journal.store import Store
 from rekindle.journal.stores import open_store
 from store_checks import CHECKS, races
 from support.s3 import S3Server
@@ -40,14 +41,6 @@ def test_one_of_24_racing_writers_wins(store: Store) -> None:
 def test_the_probe_accepts_it_and_leaves_nothing(store: Store) -> None:
     probe(store)
     assert store.list_after("_probe/") == []
-
-
-class IgnoresConditions(MemoryStore):
-    """A store that accepts a condition and ignores it."""
-
-    def put_if_absent(self, key: str, body: bytes) -> Put:
-        self.put(key, body)
-        return Put.CREATED
 
 
 def test_a_store_that_ignores_conditions_is_refused_by_name() -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli.location import AT_ONCE, always, make_run
+from doubles.instant import Instant
 from rekindle.journal.history import read
 from rekindle.journal.memory import MemoryStore
 from rekindle.model.partitions import Partitions
@@ -18,7 +19,6 @@ from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
 from rekindle.observe.show import AttemptView, RunView, view_of
 from rekindle.runtime.opening import codec
-from runtime.instant import Instant
 
 FIVE = Partitions.first(5)
 

@@ -11,6 +11,7 @@ import pytest
 
 from cli.calling import call
 from cli.location import always, make_run
+from doubles.filing import Filing
 from rekindle.config import Config
 from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
@@ -23,7 +24,6 @@ from rekindle.model.partitions import EMPTY
 from rekindle.runtime.janitor.net import sweep
 from rekindle.runtime.limits import rules_of
 from rekindle.runtime.opening import peek
-from runtime.filing import Filing
 
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
 FORGED = [

@@ -17,6 +17,8 @@ import pytest
 from msgspec import structs
 
 from cli.location import always, make_run
+from doubles.filing import ENDING, Filing, data_name, marker_name
+from doubles.instant import nothing
 from rekindle.errors import Fenced, RunClosed, StoreFailed
 from rekindle.failover.waste import Act, Terms
 from rekindle.journal.history import read
@@ -32,8 +34,6 @@ from rekindle.runtime.janitor.location import tend_all, tidy_location
 from rekindle.runtime.janitor.pins import Pin
 from rekindle.runtime.janitor.remover import Limits, Remover
 from rekindle.runtime.janitor.tend import Janitor, Report, Rules
-from runtime.filing import ENDING, Filing, data_name, marker_name
-from runtime.instant import nothing
 from support.s3 import S3Server
 
 RUN = "run-1"

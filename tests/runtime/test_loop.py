@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from doubles.instant import RUN, InstantEngine
+from doubles.stores import IgnoresConditions
 from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned, StoreFailed, StoreRefused
 from rekindle.journal import takeover as takeover_module
 from rekindle.journal.history import read
 from rekindle.journal.journal import Journal
 from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Put, Store
+from rekindle.journal.store import Store
 from rekindle.master.apply import fold
 from rekindle.master.commands import Command, DeleteAttempt, StartAttempt
 from rekindle.master.events import AttemptDeleted, Event
@@ -29,7 +31,6 @@ from rekindle.runtime.opening import Constants, Intent, close, codec, execute, p
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.testing.drawing import draw
 from rekindle.testing.faulty_store import Fault, FaultyStore
-from runtime.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
 INTENT = Intent(pipeline="daily", run="run-1", graph=GRAPH, fingerprints={}, sinks=("c",))
@@ -239,16 +240,8 @@ class Silent(InstantEngine):
             raise
 
 
-class Conditionless(MemoryStore):
-    """Ignores the condition."""
-
-    def put_if_absent(self, key: str, body: bytes) -> Put:
-        self.put(key, body)
-        return Put.CREATED
-
-
 def test_nothing_starts_on_a_store_that_ignores_conditions() -> None:
-    store = Conditionless()
+    store = IgnoresConditions()
     engine = InstantEngine(store)
     with pytest.raises(StoreRefused):
         execute(store, INTENT, engine)

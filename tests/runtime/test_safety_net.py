@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.location import always, make_run
+from doubles.filing import Filing
 from rekindle.errors import StoreFailed
 from rekindle.failover.waste import Act, Terms
 from rekindle.journal.memory import MemoryStore
@@ -18,7 +19,6 @@ from rekindle.journal.store import Store
 from rekindle.runtime.janitor import net
 from rekindle.runtime.janitor.net import EVERY_SECONDS, FILES, PAGES, RUNS, SafetyNet, sweep
 from rekindle.runtime.janitor.tend import Rules
-from runtime.filing import Filing
 
 RULES = Rules(terms=Terms(grace_ms=3_600_000, retention_ms=0))
 DAY = 86_400.0

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import rekindle as rk
+from doubles.verified_runs import NOTHING, Kept, digest_of, files, pipeline
 from rekindle.api import verify_files
 from rekindle.engine.verified import Damage, Fault, Published
 from rekindle.failover.backoff import NoRestart
@@ -21,7 +22,6 @@ from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.verified import Answer, Verified, Way
 from rekindle.runtime.verifying import Place, Sample, sampled
-from runtime.verified_runs import NOTHING, Kept, digest_of, files, pipeline
 
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 OTHER = b"other rows".ljust(24)

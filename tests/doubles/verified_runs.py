@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import rekindle as rk
+from doubles.instant import Instant
 from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
@@ -22,7 +23,6 @@ from rekindle.model.edges import IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
-from runtime.instant import Instant
 
 NOTHING = bytes(24)
 EMPTY_PARTITION = 3

@@ -97,3 +97,31 @@ class InstantEngine(Instant):
         if command.attempt not in opened:
             self.unjournaled.append(command.attempt)
         super()._start(command)
+
+
+class Broken(InstantEngine):
+    """Every attempt commits its first partition and fails for good."""
+
+    def send(self, command: cmd.Command) -> None:
+        super().send(command)
+        if isinstance(command, cmd.StartAttempt):
+            first = Partitions((command.partitions.lowest,))
+            rest = command.partitions - first
+            failure = Failure("counted", rest, Cause(FailureKind.USER_ERROR, "no such column"), "s")
+            self._happened = [
+                st.CommitsSeen(
+                    attempt=command.attempt,
+                    partitions=first,
+                    manifest=b"files",
+                    digests=None,
+                    exchange_version=command.exchange_version,
+                ),
+                st.AttemptEnded(attempt=command.attempt, failures=(failure,)),
+            ]
+
+
+class Deaf(InstantEngine):
+    """Its Spark dies while an attempt runs."""
+
+    def poll(self, timeout_ms: int) -> list[st.Stimulus]:
+        raise ConnectionError("nobody answers")

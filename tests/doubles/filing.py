@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
+from doubles.instant import Breaks, Instant, nothing
 from rekindle.engine import manifest
 from rekindle.engine.places import directory_of
 from rekindle.journal.store import Store
@@ -18,7 +19,6 @@ from rekindle.master.state import Segment
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
-from runtime.instant import Breaks, Instant, nothing
 
 ENDING = ".c000.parquet"
 TASK = 7

@@ -1,0 +1,46 @@
+"""An adapter without Spark: one kept step, prepared at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from doubles.instant import InstantEngine
+from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.journal.stores import open_store
+from rekindle.model.graph import Graph, Step
+
+MakeEngine = Callable[[Path], InstantEngine]
+
+
+class FakeAdapter:
+    """Keeps one step of four partitions, with `clean` fused into it, and remembers what it was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.make: MakeEngine = lambda folder: InstantEngine(open_store(str(folder)))
+        self.asked: list[Wanted] = []
+        self.settings = {"spark.sql.shuffle.partitions": "200"}
+        self.bases: tuple[str, ...] = ("file:/out",)
+        self.fingerprint = {"code": "1"}
+
+    def pinned_settings(self, session: Any) -> dict[str, str]:
+        return self.settings
+
+    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+        self.asked.append(wanted)
+        return Prepared(
+            engine=self.make(self._folder),
+            graph=Graph.of([Step(name="counted", partitions=4)], []),
+            fingerprints={"counted": self.fingerprint},
+            sinks=("counted",),
+            members={"counted": ("orders", "clean", "counted")},
+            why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
+            settings={"found by the sources": str(len(self.asked)), **wanted.settings},
+            targets={"counted": "daily to files /out"},
+            bases=self.bases,
+        )
+
+    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
+        return f"{session} reads {path}"

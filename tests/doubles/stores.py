@@ -1,0 +1,14 @@
+"""Stores that break the promise that journals rest on."""
+
+from __future__ import annotations
+
+from rekindle.journal.memory import MemoryStore
+from rekindle.journal.store import Put
+
+
+class IgnoresConditions(MemoryStore):
+    """A store that accepts a condition and ignores it."""
+
+    def put_if_absent(self, key: str, body: bytes) -> Put:
+        self.put(key, body)
+        return Put.CREATED
