@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
 from rekindle.engine.spark.session import attach
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from support.s3 import S3Server
 
 TESTS = Path(__file__).parent

@@ -19,10 +19,10 @@ from multiprocessing import get_context
 
 from rekindle.failover.release import Holds, RunPhase, releasable
 from rekindle.failover.restart import Happened, remaining_set, restart_set
-from rekindle.master.apply import apply, fold
-from rekindle.master.config import MasterConfig
-from rekindle.master.events import AttemptOpened, EpochOpened, PartitionsCommitted, RunStarted
-from rekindle.master.graph_spec import GraphSpec
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import AttemptOpened, EpochOpened, PartitionsCommitted, RunStarted
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.state.apply import apply, fold
 from rekindle.model.availability import Availability
 from rekindle.model.edges import ALL, IDENTITY, INTERVAL, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step

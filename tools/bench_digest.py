@@ -32,13 +32,14 @@ from pyspark.sql import functions as F
 
 from bench_batch.figures import Estimate, estimate
 from local_spark import local_spark
-from rekindle.engine import manifest
-from rekindle.engine.spark import digests, layout, results
-from rekindle.engine.spark.engine import GroupSpec
-from rekindle.engine.spark.graph import analyse
+from rekindle.engine.spark.plan import layout
+from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.run import digests, results
+from rekindle.engine.spark.run.engine import GroupSpec
 from rekindle.engine.spark.session import attach, group_session, jvm
 from rekindle.model.kinds import DigestPolicy
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 
 AIM, GATE = 1.03, 1.10
 TICKS = os.sysconf("SC_CLK_TCK")

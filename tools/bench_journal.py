@@ -21,25 +21,25 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.engine.manifest import Commit, pack
 from rekindle.journal.history import read
 from rekindle.journal.lease import Life, sign_of_life
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import take_over
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
-from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
-from rekindle.master.events import Event
-from rekindle.master.state import RunState
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import Event
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
+from rekindle.results.manifest import Commit, pack
 from rekindle.runtime.opening import codec, state_of
 from rekindle.runtime.snapshots import StateKeeper
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 from rekindle.testing.drawing import draw
 from support.s3 import S3Server
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from build_jar import TEST_JAR
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from stage import Place, Play, Stage, cloud, disk
 from support.s3 import S3Server
 

@@ -11,8 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from rekindle.testing.cluster import EXECUTOR_CLASS, LocalCluster
-from rekindle.testing.processes import Process, end
+from rekindle.local_cluster.cluster import EXECUTOR_CLASS, LocalCluster
+from rekindle.local_cluster.processes import Process, end
 
 FOLDER = Path(__file__).parent.parent / ".cluster"
 STATE = FOLDER / "state.json"

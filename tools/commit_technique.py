@@ -26,7 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from local_spark import local_spark
-from rekindle.engine.spark import layout, results
+from rekindle.engine.spark.plan import layout
+from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import attach, group_session, jvm
 from rekindle.model.partitions import Partitions
 from support.s3 import S3Server

@@ -22,12 +22,12 @@ import rekindle as rk
 from local_spark import local_spark
 from rekindle.failover.backoff import FixedDelay
 from rekindle.failover.restart import restart_set
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.runtime.opening import peek
+from rekindle.storage.stores import open_store
 
 PARTITIONS, ROWS, LOST = 16, 4_000, 5
 # What fails for good is given up at once; a lost input is a failure that is tried again.

@@ -25,10 +25,10 @@ from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
 from rekindle.journal.keys import claim, find_claim
 from rekindle.journal.lease import Lease
-from rekindle.journal.local_disk import LocalDisk
 from rekindle.journal.snapshot import Snapshots
-from rekindle.journal.store import Put, Store
 from rekindle.journal.takeover import take_over
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import Put, Store
 
 FORK = multiprocessing.get_context("fork")
 RECORDS_AFTER = 2

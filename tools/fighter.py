@@ -25,9 +25,9 @@ from rekindle.journal.history import Record
 from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
 from rekindle.journal.prune import prune
-from rekindle.journal.store import Put, Store
-from rekindle.journal.stores import open_store
 from rekindle.journal.takeover import take_over
+from rekindle.storage.store import Put, Store
+from rekindle.storage.stores import open_store
 
 DONE, FENCED, CLOSED, GAVE_UP = 0, 20, 12, 30
 

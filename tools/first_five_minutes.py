@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.testing.processes import Process, end
+from rekindle.local_cluster.processes import Process, end
 
 ROOT = Path(__file__).parent.parent
 SECTION = re.compile(r"^## First five minutes\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

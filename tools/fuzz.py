@@ -22,9 +22,9 @@ from rekindle.errors import Fenced, Refused
 from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Whole, checksum_of, find, name_of, to_bytes
 from rekindle.journal.history import History, Record, folder_of, read
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.prune import prune
 from rekindle.runtime.opening import codec
+from rekindle.storage.memory import MemoryStore
 from replay.recorded import HERE, load
 from replay.recorded import RUN as RECORDED_RUN
 

@@ -26,16 +26,16 @@ from pathlib import Path
 from cli.location import DRAWING, make_run
 from doubles.filing import Filing
 from rekindle.errors import RekindleError, RunClosed, StillOwned
-from rekindle.failover.waste import Terms
+from rekindle.gc.collect_run import Janitor, Rules
+from rekindle.gc.inspect_run import Look
+from rekindle.gc.policy import Terms
+from rekindle.gc.remover import Limits, Remover
 from rekindle.journal.history import read
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Phase
-from rekindle.runtime.janitor.looks import Look
-from rekindle.runtime.janitor.remover import Limits, Remover
-from rekindle.runtime.janitor.tend import Janitor, Rules
+from rekindle.master.state.run_state import Phase
 from rekindle.runtime.opening import codec, peek
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 DUE = Rules(terms=Terms(0, 0), limits=Limits(batch=2, per_second=2000.0))
 START_SECONDS = 0.03

@@ -26,14 +26,14 @@ from doubles.filing import Filing, data_name
 from rekindle.journal.history import read, start_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import this_process
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Event, RunStarted
-from rekindle.master.state import RunState
-from rekindle.runtime.janitor.pins import Pin
+from rekindle.master.facts.events import Event, RunStarted
+from rekindle.master.state.run_state import RunState
 from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.runtime.pins import Pin
 from rekindle.runtime.snapshots import StateKeeper
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.stores import open_store
 from rekindle.testing.drawing import draw
 from support.s3 import S3Server
 

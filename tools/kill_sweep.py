@@ -20,8 +20,8 @@ from build_jar import TEST_JAR
 from cluster_test.__main__ import make_input
 from cluster_test.driver import Order
 from cluster_test.play import SHOP, Session, Stage, finals, finished, section
+from rekindle.local_cluster.cluster import LocalCluster, Size
 from rekindle.model.partitions import EMPTY
-from rekindle.testing.cluster import LocalCluster, Size
 from stage import Place, cloud, committed, disk, same
 from support.s3 import S3Server
 

@@ -14,27 +14,17 @@ from unittest.mock import patch
 from msgspec.structs import replace as changed
 
 from rekindle.failover import backoff, poison
-from rekindle.master import (
-    advance,
-    apply,
-    beside_poison,
-    decide,
-    dispatch,
-    failures,
-    opening,
-    publishing,
-    releasing,
-    reports,
-    settled,
-    shrink,
-    versions,
-)
-from rekindle.master import state as state_module
-from rekindle.master.digests import Digests
-from rekindle.master.draft import Draft
-from rekindle.master.events import ExchangesReleased, Fence, GenerationOpened, RunClosed, RunFailed
-from rekindle.master.layout import Layout, Sets
-from rekindle.master.state import AttemptStatus, Phase, RunState, StepState
+from rekindle.master import decide, dispatch
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.events import ExchangesReleased, Fence, GenerationOpened, RunClosed, RunFailed
+from rekindle.master.rules import advance, failures, opening, publishing, releasing, reports, versions
+from rekindle.master.rules import poison_beside as beside_poison
+from rekindle.master.rules import published as settled
+from rekindle.master.rules.draft import Draft
+from rekindle.master.state import apply, shrink
+from rekindle.master.state import run_state as state_module
+from rekindle.master.state.graph_index import Layout, Sets
+from rekindle.master.state.run_state import AttemptStatus, Phase, RunState, StepState
 from rekindle.model import graph
 from rekindle.model.failures import Failure
 from rekindle.model.kinds import Proof

@@ -19,9 +19,9 @@ from rekindle.journal.history import Position, folder_of, read, start_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.owner import Owner
 from rekindle.journal.prune import prune
-from rekindle.journal.store import Put as StorePut
-from rekindle.master.events import Event
+from rekindle.master.facts.events import Event
 from rekindle.runtime.opening import codec
+from rekindle.storage.store import Put as StorePut
 from rekindle.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from rekindle.testing.world.process import Process
 from rekindle.testing.world.scenario import Scenario, scenario_of

@@ -17,9 +17,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from rekindle.engine.spark.session import jar_path
-from rekindle.journal.stores import open_store
+from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.testing.cluster import LocalCluster
+from rekindle.storage.stores import open_store
 from support.drivers import Driver, start_driver
 from support.eventlog import EventLog, Kind, SparkTask, read_all
 from support.s3 import S3Server

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from rekindle.journal.store import PAGE, Put, Store
+from rekindle.storage.store import PAGE, Put, Store
 
 Check = Callable[[Store], None]
 

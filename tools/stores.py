@@ -12,9 +12,9 @@ import time
 
 from doubles.broken_s3 import BrokenS3
 from rekindle.errors import StoreFailed, StoreRefused
-from rekindle.journal.probe import probe
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
+from rekindle.storage.probe import probe
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
 from support.s3 import S3Server
 

@@ -26,8 +26,8 @@ from typing import TypeVar
 from fighter import DONE, FENCED, Arena, fight
 from journal.facts import CODEC, RUN, Fact, Noted
 from rekindle.journal.history import History, folder_of, read
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 from support.s3 import S3Server
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rekindle.api import Pipeline, Plan, RunOptions, RunSummary, StepSummary, read_newest
-    from rekindle.engine.constants import run_time, seed
-    from rekindle.engine.targets import directory, files, replace, table
     from rekindle.errors import (
         Fenced,
         GraphRefused,
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
         StoreFailed,
     )
     from rekindle.onramp import run
+    from rekindle.pipeline.constants import run_time, seed
+    from rekindle.publish.targets import directory, files, replace, table
 
 __all__ = [
     "Fenced",
@@ -51,8 +51,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "read_newest"),
-    "engine.constants": ("run_time", "seed"),
-    "engine.targets": ("directory", "files", "replace", "table"),
+    "pipeline.constants": ("run_time", "seed"),
+    "publish.targets": ("directory", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),
 }

@@ -18,14 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.engine.adapter import Adapter, engine_module
-from rekindle.engine.check import check, check_name, check_pipeline_name, check_target
-from rekindle.engine.constants import Known
-from rekindle.engine.declared import Declared, Role
-from rekindle.engine.near import did_you_mean
 from rekindle.engine.reproduced import Reproduced, Reproducer
-from rekindle.engine.signature import Inputs, arguments_of, name_of, place_of
-from rekindle.engine.targets import Target
-from rekindle.engine.trial import Trial
 from rekindle.engine.verified import Verifier
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
@@ -33,11 +26,18 @@ from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import Verified
-from rekindle.runtime import looking, reproducing, running, verifying
-from rekindle.runtime.options import RunOptions
-from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
-from rekindle.runtime.running import Wish, stores_of
-from rekindle.runtime.verifying import Place
+from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target
+from rekindle.pipeline.constants import Known
+from rekindle.pipeline.declared import Declared, Role
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
+from rekindle.pipeline.step_trial import Trial
+from rekindle.publish.targets import Target
+from rekindle.service import looking, reproducing, running, verifying
+from rekindle.service.options import RunOptions
+from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
+from rekindle.service.running import Wish, stores_of
+from rekindle.service.verifying import Place
 
 __all__ = [
     "Pipeline",
@@ -53,9 +53,9 @@ __all__ = [
 ]
 
 SPARK = "rekindle.engine.spark.prepare"
-SPARK_REPRODUCES = "rekindle.engine.spark.reproduce"
-SPARK_TRIES = "rekindle.engine.spark.trials"
-SPARK_VERIFIES = "rekindle.engine.spark.verify"
+SPARK_REPRODUCES = "rekindle.engine.spark.inspect.reproduce"
+SPARK_TRIES = "rekindle.engine.spark.plan.trials"
+SPARK_VERIFIES = "rekindle.engine.spark.inspect.verify"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]

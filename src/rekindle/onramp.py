@@ -23,18 +23,18 @@ from typing import Any, Protocol, cast
 from rekindle import api
 from rekindle.config import load_config
 from rekindle.engine.adapter import engine_module
-from rekindle.engine.check import BLOCKING, NAME, check, check_pipeline_name, check_target
-from rekindle.engine.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.engine.port import Engine
-from rekindle.engine.targets import Target
 from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Segment
+from rekindle.master.state.run_state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
-from rekindle.runtime import keeping
-from rekindle.runtime.options import RunOptions, as_settings_say
-from rekindle.runtime.parameters import Parameter, texts_of, warn_of_secrets
-from rekindle.runtime.running import PUBLISHED_TO, Wish
+from rekindle.pipeline.check import BLOCKING, NAME, check, check_pipeline_name, check_target
+from rekindle.pipeline.declared import SESSION, Argument, Binding, Declared, Role
+from rekindle.publish.targets import Target
+from rekindle.service import keeping
+from rekindle.service.options import RunOptions, as_settings_say
+from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
+from rekindle.service.running import PUBLISHED_TO, Wish
+from rekindle.storage.stores import open_store
 
 SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
 

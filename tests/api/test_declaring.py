@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import rekindle as rk
-from rekindle.engine.check import check
-from rekindle.engine.constants import Known, known
-from rekindle.engine.declared import Declared
 from rekindle.engine.location import spark_root
-from rekindle.runtime.parameters import texts_of
+from rekindle.pipeline.check import check
+from rekindle.pipeline.constants import Known, known
+from rekindle.pipeline.declared import Declared
+from rekindle.service.parameters import texts_of
 
 
 def declared(pipeline: rk.Pipeline, *given: str) -> dict[str, Declared]:

@@ -14,11 +14,11 @@ from doubles.adapter import FakeAdapter
 from doubles.instant import Broken, InstantEngine
 from doubles.stores import IgnoresConditions
 from rekindle.errors import RunClosed, StoreRefused
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
-from rekindle.runtime import running
-from rekindle.runtime.janitor import net
+from rekindle.gc import background_sweep as net
 from rekindle.runtime.opening import close, peek
+from rekindle.service import running
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 DAY = 86_400
 

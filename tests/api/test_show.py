@@ -12,7 +12,7 @@ from api.test_run_flow import spark as spark
 from doubles.adapter import FakeAdapter
 from doubles.instant import Broken
 from rekindle.errors import NotFound
-from rekindle.journal.stores import open_store
+from rekindle.storage.stores import open_store
 
 
 def test_the_run_of_these_parameters_shows_itself(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:

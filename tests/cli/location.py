@@ -7,12 +7,12 @@ from pathlib import Path
 
 from doubles.instant import Breaks, Instant
 from rekindle.journal.keys import claim, enlist
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import Intent, execute
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
 
 DRAWING = "orders[4] =blocking=> clean[4] =blocking all=> daily[3]"

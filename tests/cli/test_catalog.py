@@ -11,10 +11,10 @@ from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, ru
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.journal.keys import claim, enlist, parameters_of
 from rekindle.journal.lease import Life, Sign
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
-from rekindle.runtime.life import life_text
+from rekindle.service.life import life_text
+from rekindle.storage.memory import MemoryStore
 
 
 def test_runs_by_number_and_by_name() -> None:

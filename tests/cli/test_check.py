@@ -8,8 +8,8 @@ import pytest
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.check import said_of, tell
 from rekindle.cli.text import MARK
-from rekindle.engine.trial import Trial
 from rekindle.model.kinds import Determinism
+from rekindle.pipeline.step_trial import Trial
 
 SAME = Trial(step="clean", place="daily.py:3", level=Determinism.DETERMINATE, rows=1200)
 OTHER = Trial(

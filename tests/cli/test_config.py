@@ -12,8 +12,8 @@ from rekindle.config import SETTINGS, Config, columns, is_plain, load_config
 from rekindle.errors import ConfigRefused
 from rekindle.failover.backoff import Exponential, FailureRate, FixedDelay, NoRestart
 from rekindle.failover.restart import Strategy
-from rekindle.master.config import MasterConfig
-from rekindle.runtime.limits import master_config
+from rekindle.master.facts.config import MasterConfig
+from rekindle.service.limits import master_config
 
 EVERYWHERE = """
 location = "from-file"

@@ -18,11 +18,11 @@ from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
 from rekindle.errors import Refused, RunFailed, visible
 from rekindle.journal.keys import enlist
-from rekindle.journal.local_disk import LocalDisk
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Action, Plan, Stage, Start
 from rekindle.observe.script import ScriptPlan
 from rekindle.observe.words import escape
+from rekindle.storage.local_disk import LocalDisk
 
 # A title, a cleared screen, a colour, a byte that begins a sequence in 8 bits, turned writing, an overwritten line.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b2J\u202egnp.exe\u2066\r\x08over\x7f\u200f\x00"

@@ -23,10 +23,10 @@ from rekindle.cli.demo_judge import Comparison, Work, compare
 from rekindle.cli.demo_scene import COMPARE_FILE, ORDERS, PIPELINE_FILE, PIPELINE_NAME, lay_out
 from rekindle.cli.load import load
 from rekindle.errors import RunFailed
+from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.local_cluster.processes import Process
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_times import Pace
-from rekindle.testing.cluster import LocalCluster
-from rekindle.testing.processes import Process
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import rekindle as rk
 from cli.pages import DOCS, ROOT, Walk, blocks, run_python
-from rekindle.testing.cluster import spark_home
+from rekindle.local_cluster.cluster import spark_home
 
 TESTS = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 TARGETS = re.compile(r"`make ([a-z-]+)")

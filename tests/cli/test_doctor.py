@@ -16,8 +16,8 @@ import pytest
 import rekindle
 from cli.calling import call
 from rekindle.cli import doctor
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.store import Put
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import Put
 from runtime.test_local_folders import GONE, made, marker
 
 

@@ -24,24 +24,24 @@ from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
 from rekindle.engine.adapter import Prepared, Wanted
-from rekindle.engine.spark.engine import GroupSpec, refuse_change
-from rekindle.engine.spark.sources import pin
+from rekindle.engine.spark.plan.sources import pin
+from rekindle.engine.spark.run.engine import GroupSpec, refuse_change
 from rekindle.journal import keys
 from rekindle.journal.history import Position, folder_of, read
 from rekindle.journal.journal import Journal
 from rekindle.journal.keys import listed
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
-from rekindle.journal.store import Put
-from rekindle.journal.stores import open_store
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state import commands as cmd
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
-from rekindle.runtime import running
 from rekindle.runtime.opening import close, codec
+from rekindle.service import running
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Put
+from rekindle.storage.stores import open_store
 from rekindle.testing.drawing import draw
 
 ROWS: dict[type[errors.RekindleError], Row] = {}

@@ -19,13 +19,13 @@ from rekindle.cli import results
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import load_config
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.store import Store
-from rekindle.master.commands import Command
-from rekindle.runtime.janitor import pins
-from rekindle.runtime.janitor.broom import Broom
-from rekindle.runtime.janitor.looks import Look
+from rekindle.gc.delete_only_engine import Broom
+from rekindle.gc.inspect_run import Look
+from rekindle.master.state.commands import Command
+from rekindle.runtime import pins
 from rekindle.runtime.opening import Intent, execute
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
 
 Type = Callable[..., Said]

@@ -17,7 +17,7 @@ from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import is_secret, load_config, without_passwords
 from rekindle.errors import RunFailed
-from rekindle.journal.stores import open_store
+from rekindle.storage.stores import open_store
 
 __all__ = ["user"]
 

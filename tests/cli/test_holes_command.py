@@ -20,12 +20,12 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
-from rekindle.journal.stores import open_store
-from rekindle.master.commands import PublishSink
-from rekindle.master.events import HoleAccepted
+from rekindle.master.facts.events import HoleAccepted
+from rekindle.master.state.commands import PublishSink
 from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec
+from rekindle.storage.stores import open_store
 
 
 class Remembering(FakeAdapter):

@@ -23,9 +23,9 @@ from doubles.instant import Instant
 from rekindle.errors import NewerJournal
 from rekindle.journal.frame import Frame, to_bytes
 from rekindle.journal.history import folder_of, start_of
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.stores import open_store
 from rekindle.runtime.opening import close
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.stores import open_store
 from support.s3 import S3Server
 
 Look = Callable[..., Said]

@@ -14,7 +14,7 @@ from rich.console import Console
 from master.driving import Driven
 from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
-from rekindle.master import stimuli as st
+from rekindle.master.facts import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_ahead import play

@@ -16,8 +16,8 @@ from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
 from rekindle.engine.adapter import Wanted
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
-from rekindle.journal.stores import open_store
 from rekindle.model.graph import Graph, Step
+from rekindle.storage.stores import open_store
 
 SAID = "ValueError: no such customer, at daily.py:12 in price"
 

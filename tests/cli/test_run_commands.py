@@ -14,7 +14,7 @@ from doubles.user import user as user
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.supervise import DIED_CODE
 from rekindle.journal.history import folder_of
-from rekindle.journal.stores import open_store
+from rekindle.storage.stores import open_store
 
 
 def test_plan_then_run_then_done(user: Typed) -> None:

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import rekindle as rk
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Action, Plan
 

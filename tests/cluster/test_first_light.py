@@ -10,7 +10,7 @@ from build_jar import TEST_JAR
 from first_light.__main__ import make_input
 from first_light.cases import aborts_and_changes, delayed_commit, driver_kills, exchange_recomputed, zombie_driver
 from first_light.play import LIGHT, Stage
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from stage import Place, cloud, disk
 from support.s3 import S3Server
 

@@ -7,7 +7,7 @@ import pytest
 from kinds.__main__ import TEST_JAR, again, drive, make_input
 from kinds.driver import Answer, Order, Orders
 from kinds.shop import PARTITIONS
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.cluster
 ROWS = 2_000

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from support.drivers import Driver, cont_driver, kill_driver, start_driver, stop_driver
 from support.eventlog import Kind, Status, read_all
 from support.s3 import S3Server

@@ -11,7 +11,7 @@ from build_jar import TEST_JAR
 from cluster_test.__main__ import make_input
 from cluster_test.cases import changed_code, drivers
 from cluster_test.play import SHOP, Figures, Stage
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from stage import Place, cloud, disk
 from support.s3 import S3Server
 

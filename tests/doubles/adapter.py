@@ -8,8 +8,8 @@ from typing import Any
 
 from doubles.instant import InstantEngine
 from rekindle.engine.adapter import Prepared, Stores, Wanted
-from rekindle.journal.stores import open_store
 from rekindle.model.graph import Graph, Step
+from rekindle.storage.stores import open_store
 
 MakeEngine = Callable[[Path], InstantEngine]
 

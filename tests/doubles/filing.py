@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
 from doubles.instant import Breaks, Instant, nothing
-from rekindle.engine import manifest
-from rekindle.engine.places import directory_of
-from rekindle.journal.store import Store
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.state import Segment
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.run_state import Segment
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
+from rekindle.results.result_paths import directory_of
+from rekindle.storage.store import Store
 
 ENDING = ".c000.parquet"
 TASK = 7

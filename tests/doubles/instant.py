@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rekindle.journal.history import read
-from rekindle.journal.store import Store
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.events import AttemptOpened
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import AttemptOpened
+from rekindle.master.state import commands as cmd
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import codec
+from rekindle.storage.store import Store
 
 RUN = "daily/run-1"
 # What a partition that breaks says.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Put
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Put
 
 
 class IgnoresConditions(MemoryStore):

@@ -13,16 +13,16 @@ from typing import Any
 
 import rekindle as rk
 from doubles.instant import Instant
-from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.commands import Input
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.commands import Input
 from rekindle.model.edges import IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 
 NOTHING = bytes(24)
 EMPTY_PARTITION = 3

@@ -10,18 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine import pointers
-from rekindle.engine.pointers import newest
-from rekindle.engine.spark import sinks, tables
-from rekindle.engine.spark.publication import Publication
-from rekindle.engine.spark.sinks import publish
-from rekindle.engine.targets import Files, Table, Target
+from rekindle.engine.spark.publish import sinks, tables
+from rekindle.engine.spark.publish.publication import Publication
+from rekindle.engine.spark.publish.sinks import publish
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import NoRestart
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Fence
-from rekindle.master.stimuli import SinkDone
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Fence
+from rekindle.master.facts.stimuli import SinkDone
+from rekindle.publish import pointers
+from rekindle.publish.pointers import newest
+from rekindle.publish.targets import Files, Table, Target
+from rekindle.storage.stores import open_store
 
 ONCE = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 

@@ -14,20 +14,21 @@ from msgspec import structs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine import manifest
-from rekindle.engine.spark import attempts, exchanges, plans, results
-from rekindle.engine.spark.attempts import Attempt
-from rekindle.engine.spark.engine import GroupSpec, SparkEngine
-from rekindle.engine.spark.layout import Layout
+from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan.layout import Layout
+from rekindle.engine.spark.plan.sources import pin
+from rekindle.engine.spark.run import attempts, exchanges, results
+from rekindle.engine.spark.run.attempts import Attempt
+from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.session import clone, jvm
-from rekindle.engine.spark.sources import pin
 from rekindle.errors import RunFailed
-from rekindle.master.commands import CancelAttempt, Input, SealAttempt, StartAttempt
-from rekindle.master.digests import Digests
-from rekindle.master.state import Segment
-from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
+from rekindle.master.state.commands import CancelAttempt, Input, SealAttempt, StartAttempt
+from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.results import manifest
 from support.reports import until
 
 N = 4

@@ -13,20 +13,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine import manifest
-from rekindle.engine.spark.blocks import Blocks, gone_in
-from rekindle.engine.spark.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.run.blocks import Blocks, gone_in
+from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.session import jvm
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.commands import DeleteAttempt, Input, StartAttempt
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.digests import Digests
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
-from rekindle.master.state import RunState, Segment
-from rekindle.master.stimuli import AttemptEnded, CommitsSeen, DeletionDone, Stimulus
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
+from rekindle.master.facts.stimuli import AttemptEnded, CommitsSeen, DeletionDone, Stimulus
+from rekindle.master.state.commands import DeleteAttempt, Input, StartAttempt
+from rekindle.master.state.run_state import RunState, Segment
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import FailureDomain, ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.results import manifest
 from support.reports import until
 
 N = 4

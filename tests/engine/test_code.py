@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from rekindle.engine.code import is_task_bound, parts
+from rekindle.pipeline.identity.fingerprint import is_task_bound, parts
 
 NUMBERS = itertools.count()
 BASE = '''
@@ -269,7 +269,7 @@ def test_equal_in_every_process(load: Load, tmp_path: Path) -> None:
     file = load(BASE).__file__
     asked = f"""
         import runpy
-        from rekindle.engine.code import parts
+        from rekindle.pipeline.identity.fingerprint import parts
         print(parts(runpy.run_path({file!r}, run_name="__main__")["step"]))
     """
     found = []

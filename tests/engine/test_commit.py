@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine import manifest
-from rekindle.engine.spark import layout, results
+from rekindle.engine.spark.plan import layout
+from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import GROUP_SETTINGS, clone, jvm
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 from support.signals import when
 
 N = 4

@@ -11,15 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.check import check
-from rekindle.engine.constants import Known
-from rekindle.engine.spark import prepare, results
-from rekindle.engine.spark.compile import Compiled, compile_pipeline, partitions_for
-from rekindle.engine.spark.layout import Layout, hold
+from rekindle.engine.spark import prepare
+from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, partitions_for
+from rekindle.engine.spark.plan.layout import Layout, hold
+from rekindle.engine.spark.plan.sources import Pin
+from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session
-from rekindle.engine.spark.sources import Pin
 from rekindle.errors import StepStartsJob
 from rekindle.model.kinds import Determinism, KeepUntil
+from rekindle.pipeline.check import check
+from rekindle.pipeline.constants import Known
 
 KNOWN = Known(1_785_400_000_000, 7)
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark import cuts
+from rekindle.engine.spark.plan import cuts
 from rekindle.errors import GraphRefused
 
 ROWS = 20_000

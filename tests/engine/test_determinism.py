@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from rekindle.engine.spark import results
-from rekindle.engine.spark.determinism import Verdict, judge
-from rekindle.engine.spark.layout import Layout, verdict_of
+from rekindle.engine.spark.plan.determinism import Verdict, judge
+from rekindle.engine.spark.plan.layout import Layout, verdict_of
+from rekindle.engine.spark.run import results
 from rekindle.model.kinds import Determinism
 
 DETERMINATE, UNKNOWN, INDETERMINATE = Determinism.DETERMINATE, Determinism.UNKNOWN, Determinism.INDETERMINATE

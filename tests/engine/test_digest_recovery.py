@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 
 AT_ONCE = MasterConfig(backoff=BackoffSpec.of(FixedDelay(5, 0)))

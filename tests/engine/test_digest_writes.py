@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark import digests, results
-from rekindle.engine.spark.engine import GroupSpec, SparkEngine
-from rekindle.engine.spark.graph import analyse
+from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.run import digests, results
+from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.session import TIMESTAMPS, jvm
-from rekindle.master.commands import SealAttempt, StartAttempt
-from rekindle.master.digests import Digests
-from rekindle.master.stimuli import AttemptEnded, AttemptSealed, CommitsSeen
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen
+from rekindle.master.state.commands import SealAttempt, StartAttempt
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import Determinism, DigestPolicy
 from rekindle.model.partitions import Partitions

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark import digests
+from rekindle.engine.spark.run import digests
 from rekindle.engine.spark.session import clone, jvm
 
 ROWS = "explode(sequence(1, 40)) i"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.engine.spark.exchanges import MapOutputs
+from rekindle.engine.spark.run.exchanges import MapOutputs
 
 BEFORE = MapOutputs((10, 11), (5, 6), ())
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rekindle.engine.check import check
-from rekindle.engine.declared import Argument, Binding, Declared, Role
-from rekindle.engine.grouping import Decision, Fate, Look, decide, members_of
-from rekindle.engine.targets import files
 from rekindle.model.kinds import Determinism, KeepUntil
+from rekindle.pipeline.check import check
+from rekindle.pipeline.declared import Argument, Binding, Declared, Role
+from rekindle.pipeline.grouping import Decision, Fate, Look, decide, members_of
+from rekindle.publish.targets import files
 
 PLAIN = Look()
 WIDE = Look(exchanges=1, is_narrow=False)

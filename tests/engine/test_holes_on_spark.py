@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.targets import Target
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.publish.targets import Target
 
 PARTS = 4
 # One failure is poison: whatever does not need the partition is finished before the run is given up.

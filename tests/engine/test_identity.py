@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.changes import describe_change
-from rekindle.engine.spark.identity import Kept, Member, fingerprint
-from rekindle.engine.spark.packed import told
+from rekindle.engine.spark.plan.identity import Kept, Member, fingerprint
+from rekindle.engine.spark.plan.packed import told
 from rekindle.engine.spark.session import clone
-from rekindle.master.opening import ADDED, changed_parts, part_kind
+from rekindle.master.rules.opening import ADDED, changed_parts, part_kind
+from rekindle.pipeline.identity.changes import describe_change
 
 FACTOR = 2
 
@@ -196,8 +196,8 @@ DRIVER = """
     import json, sys
     from pathlib import Path
     from pyspark.sql import SparkSession
-    from rekindle.engine.spark.identity import fingerprint
-    from rekindle.engine.spark.packed import told
+    from rekindle.engine.spark.plan.identity import fingerprint
+    from rekindle.engine.spark.plan.packed import told
     from rekindle.engine.spark.session import attach
     sys.path.insert(0, {tests!r})
     from engine import test_identity as t

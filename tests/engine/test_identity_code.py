@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from rekindle.engine.changes import describe_change
-from rekindle.engine.code import parts
-from rekindle.master.opening import ADDED, changed_parts, part_kind
+from rekindle.master.rules.opening import ADDED, changed_parts, part_kind
+from rekindle.pipeline.identity.changes import describe_change
+from rekindle.pipeline.identity.fingerprint import parts
 
 NUMBERS = itertools.count()
 Load = Callable[[str], ModuleType]

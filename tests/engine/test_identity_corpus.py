@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from identity_corpus.__main__ import write
 from identity_corpus.driver import rows, told
 from identity_corpus.every import PROGRAMS
-from rekindle.engine.changes import describe_change
-from rekindle.master.opening import changed_parts
+from rekindle.master.rules.opening import changed_parts
+from rekindle.pipeline.identity.changes import describe_change
 
 CHANGED = {
     "method_state": "the attribute P.go.func of priced changed",

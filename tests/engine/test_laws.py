@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
-from rekindle.engine import manifest
-from rekindle.engine.spark import layout, plans, results
+from rekindle.engine.spark.plan import layout, plans
+from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session, jvm
 from rekindle.errors import RowsNotConserved
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 
 N = 4
 ROWS = 6_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.engine.leftovers import counted_tasks, is_counted
-from rekindle.engine.manifest import Commit, pack
-from rekindle.engine.places import attempt_of, directory_of
-from rekindle.master.digests import Digests
-from rekindle.master.state import Segment
+from rekindle.master.facts.digests import Digests
+from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
+from rekindle.results.leftovers import counted_tasks, is_counted
+from rekindle.results.manifest import Commit, pack
+from rekindle.results.result_paths import attempt_of, directory_of
 
 ATTEMPT = AttemptId("orders", Generation(2), Epoch(3), 14)
 ENDING = ".c000.snappy.parquet"

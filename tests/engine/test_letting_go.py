@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from engine.test_attempts import attempt, engine
-from rekindle.engine.spark import engine as spark_engine
-from rekindle.engine.spark.engine import SparkEngine
-from rekindle.master.commands import DeleteAttempt, ReleaseExchanges, StartAttempt
-from rekindle.master.stimuli import AttemptEnded, CommitsSeen, DeletionFailed
+from rekindle.engine.spark.run import engine as spark_engine
+from rekindle.engine.spark.run.engine import SparkEngine
+from rekindle.gc.local_folders import Whose, find
+from rekindle.master.facts.stimuli import AttemptEnded, CommitsSeen, DeletionFailed
+from rekindle.master.state.commands import DeleteAttempt, ReleaseExchanges, StartAttempt
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
-from rekindle.runtime.janitor.local_folders import Whose, find
 from support.reports import until
 
 AGAIN = AttemptId("totals", Generation(0), Epoch(1), 2)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rekindle.engine.lines import with_lines
+from rekindle.pipeline.source_lines import with_lines
 
 
 def salted(orders: Any, f: Any) -> Any:

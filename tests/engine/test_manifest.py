@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.engine.manifest import Commit, counted, from_driver, from_listing, pack, schema_of, unpack, with_rows
 from rekindle.model.partitions import Partitions
+from rekindle.results.manifest import Commit, counted, from_driver, from_listing, pack, schema_of, unpack, with_rows
 
 DATA = "part-7_00003.c000.snappy.parquet\t512"
 

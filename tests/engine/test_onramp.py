@@ -12,16 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark import sinks
+from rekindle.engine.spark.publish import sinks
 from rekindle.errors import ConfigRefused
 from rekindle.failover.backoff import NoRestart
 from rekindle.journal.history import read as read_journal
 from rekindle.journal.keys import listed
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import PartitionsCommitted
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import PartitionsCommitted
 from rekindle.onramp import ScriptRun
 from rekindle.runtime.opening import codec
+from rekindle.storage.stores import open_store
 
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 SCORE = "def score(k):\n    return k * 2\n"

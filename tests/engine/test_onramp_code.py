@@ -17,9 +17,9 @@ from pyspark import cloudpickle
 from pyspark.core.broadcast import _from_id
 
 import rekindle
-from rekindle.engine.code import is_task_bound, parts
-from rekindle.engine.pickled import VALUES_BYTES_MAX, Made, Unreadable, read
 from rekindle.engine.spark.script import Given
+from rekindle.pipeline.identity.fingerprint import is_task_bound, parts
+from rekindle.pipeline.identity.pickle_reader import VALUES_BYTES_MAX, Made, Unreadable, read
 
 SCRIPT = """
 import functools, re

@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.engine import overlap
-from rekindle.engine.overlap import is_inside
-from rekindle.engine.spark import directories, sinks
-from rekindle.engine.targets import Target
+from rekindle.engine.spark.publish import directories, sinks
 from rekindle.errors import GraphRefused, Refused, RekindleError, RunFailed
 from rekindle.failover.backoff import NoRestart
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Event, SinkPublished
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Event, SinkPublished
+from rekindle.master.state.run_state import RunState
+from rekindle.publish import overlap
+from rekindle.publish.overlap import is_inside
+from rekindle.publish.targets import Target
 
 ONCE = MasterConfig(backoff=BackoffSpec.of(NoRestart()))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.failover.backoff import NoRestart
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
 
 PARTS = 4
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))

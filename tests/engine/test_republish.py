@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark import sinks
+from rekindle.engine.spark.publish import sinks
 from rekindle.errors import PublishedDiffers, RunFailed
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, PublicationOpened, SinkPublished, SinkUntouched
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event, PublicationOpened, SinkPublished, SinkUntouched
+from rekindle.master.state.run_state import RunState
 from support.shop import shop
 
 AT_ONCE = MasterConfig(backoff=BackoffSpec.of(FixedDelay(5, 0)))

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.failover.backoff import NoRestart
 from rekindle.journal.history import read
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import RunStarted
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import RunStarted
 from rekindle.runtime.opening import codec
+from rekindle.storage.stores import open_store
 
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 

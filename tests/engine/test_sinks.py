@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine import pointers
-from rekindle.engine.pointers import POINTERS, Pointer, Top, newest
-from rekindle.engine.spark import directories, sinks, tables
-from rekindle.engine.spark.publication import Claimant, Publication
-from rekindle.engine.spark.sinks import FilesLost, publish, read_newest
-from rekindle.engine.targets import PointerStore, Table, Target, directory, files, replace, table
+from rekindle.engine.spark.publish import directories, sinks, tables
+from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.sinks import FilesLost, publish, read_newest
 from rekindle.errors import Refused
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Fence
-from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
+from rekindle.master.facts.events import Fence
+from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import FailureKind
+from rekindle.publish import pointers
+from rekindle.publish.pointers import POINTERS, Pointer, Top, newest
+from rekindle.publish.targets import PointerStore, Table, Target, directory, files, replace, table
+from rekindle.storage.stores import open_store
 from support.drivers import start_driver
 from support.s3 import S3Server
 
@@ -396,13 +396,13 @@ ON_S3 = """
     from functools import partial
     from pathlib import Path
     from pyspark.sql import SparkSession
-    from rekindle.engine.spark import tables
-    from rekindle.engine.spark.publication import Publication
+    from rekindle.engine.spark.publish import tables
+    from rekindle.engine.spark.publish.publication import Publication
     from rekindle.engine.spark.session import attach, jvm
-    from rekindle.engine.spark.sinks import publish, read_newest
-    from rekindle.engine.targets import directory, files, replace, table
-    from rekindle.journal.stores import open_store
-    from rekindle.master.events import Fence
+    from rekindle.engine.spark.publish.sinks import publish, read_newest
+    from rekindle.publish.targets import directory, files, replace, table
+    from rekindle.storage.stores import open_store
+    from rekindle.master.facts.events import Fence
 
     root, options = sys.argv[1], json.loads(sys.argv[2])
     stores = lambda url: open_store(url, options)

@@ -16,19 +16,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark import attempts, engine
-from rekindle.engine.spark.engine import GroupSpec, SparkEngine
-from rekindle.engine.spark.layout import Layout, hold
-from rekindle.engine.spark.looking import SourceCheck, SourceFiles, source_files
+from rekindle.engine.spark.plan.layout import Layout, hold
+from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles, source_files
+from rekindle.engine.spark.plan.sources import pin
+from rekindle.engine.spark.run import attempts, engine
+from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
 from rekindle.engine.spark.session import group_session
-from rekindle.engine.spark.sources import pin
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.commands import SealAttempt, StartAttempt
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Event, FailureHandled, PartitionsCommitted
-from rekindle.master.state import RunState
-from rekindle.master.stimuli import AttemptEnded, AttemptSealed
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Event, FailureHandled, PartitionsCommitted
+from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed
+from rekindle.master.state.commands import SealAttempt, StartAttempt
+from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.loop import Watcher

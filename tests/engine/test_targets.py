@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.engine import pointers
-from rekindle.engine.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
-from rekindle.engine.targets import PointerStore, Target, directory, files, replace, same_place, table, url
 from rekindle.errors import Refused
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.object_store import ObjectStorage
-from rekindle.master.events import Fence
+from rekindle.master.facts.events import Fence
+from rekindle.publish import pointers
+from rekindle.publish.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
+from rekindle.publish.targets import PointerStore, Target, directory, files, replace, same_place, table, url
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.object_store import ObjectStorage
 from rekindle.testing.faulty_store import Fault, FaultyStore
 from support.s3 import S3Server
 

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.trial import Trial
 from rekindle.model.kinds import Determinism
+from rekindle.pipeline.step_trial import Trial
 
 
 @pytest.fixture

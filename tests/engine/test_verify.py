@@ -21,11 +21,11 @@ import rekindle as rk
 from rekindle.api import verify_files
 from rekindle.failover.backoff import FixedDelay
 from rekindle.journal.keys import listed
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.model.partitions import Partitions
 from rekindle.observe.verified import Answer, Judged, Verified, Way
-from rekindle.runtime.verifying import Place
+from rekindle.service.verifying import Place
+from rekindle.storage.stores import open_store
 
 PARTS = 4
 EQUAL, DIFFERENT, UNSURE = Answer.EQUAL, Answer.DIFFERENT, Answer.NOT_COMPARABLE

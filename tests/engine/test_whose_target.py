@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.engine.spark import copying, sinks
-from rekindle.engine.spark.publication import Publication
-from rekindle.engine.spark.sinks import publish, read_newest
-from rekindle.engine.targets import Files, Replace, Target, directory, files, replace
+from rekindle.engine.spark.publish import copying, sinks
+from rekindle.engine.spark.publish.publication import Publication
+from rekindle.engine.spark.publish.sinks import publish, read_newest
 from rekindle.errors import GraphRefused, Refused, RunFailed
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Fence
-from rekindle.master.stimuli import SinkDone, SinkFailed, SinkFenced
-from rekindle.runtime.running import stores_of
+from rekindle.master.facts.events import Fence
+from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
+from rekindle.publish.targets import Files, Replace, Target, directory, files, replace
+from rekindle.service.running import stores_of
+from rekindle.storage.stores import open_store
 from support.shop import shop
 
 FIRST = Fence(1, 1, 1)

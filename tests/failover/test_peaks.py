@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from master.driving import Driven
 from orphans.peaks import peaks
-from rekindle.engine import manifest
-from rekindle.master import stimuli as st
-from rekindle.master.commands import DeleteAttempt
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state.commands import DeleteAttempt
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 
 CHAIN = "a[1] =blocking=> b[1] =blocking=> c[1]"
 FILE = manifest.pack([manifest.Commit(partition=0, task=7, name="part-7_00000.c000.parquet", bytes=10)], "{}")

@@ -12,16 +12,16 @@ from hypothesis import strategies as some
 
 from cli.location import AT_ONCE
 from doubles.instant import RUN, Instant
-from rekindle.failover.waste import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
+from rekindle.gc.inspect_run import known_of
+from rekindle.gc.policy import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
 from rekindle.journal.history import read
-from rekindle.journal.memory import MemoryStore
-from rekindle.master.apply import fold
-from rekindle.master.events import AttemptOpened
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts.events import AttemptOpened
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.runtime.janitor.looks import known_of
 from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.storage.memory import MemoryStore
 from rekindle.testing.drawing import draw
 
 TERMS = Terms(grace_ms=10, retention_ms=100)

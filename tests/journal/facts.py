@@ -7,8 +7,8 @@ import msgspec
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, Position
 from rekindle.journal.journal import Journal
-from rekindle.journal.store import Store
 from rekindle.journal.takeover import take_over
+from rekindle.storage.store import Store
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):

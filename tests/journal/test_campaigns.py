@@ -20,16 +20,16 @@ from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
 from rekindle.journal.history import read
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Put, Store
 from rekindle.journal.tail import Row, Seen, Verdict
 from rekindle.journal.takeover import take_over
-from rekindle.master import stimuli as st
-from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec, state_of
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Put, Store
 from rekindle.testing.drawing import draw
 from rekindle.testing.faulty_store import Fault
 

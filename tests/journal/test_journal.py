@@ -10,9 +10,9 @@ from journal.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_ru
 from rekindle.errors import AppendRejected, AppendUnknown, Fenced, JournalRefused, RunClosed, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.journal.prune import prune
+from rekindle.storage.memory import MemoryStore
 from rekindle.testing.faulty_store import Fault, FaultyStore
 
 

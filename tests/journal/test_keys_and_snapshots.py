@@ -13,10 +13,10 @@ from rekindle.errors import AppendUnknown
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read, start_of
 from rekindle.journal.keys import Claim, claim, enlist, find_claim
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.snapshot import Snapshots
-from rekindle.journal.store import Store
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
 from rekindle.testing.faulty_store import Fault, FaultyStore
 
 

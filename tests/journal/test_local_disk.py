@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.local_disk import LEFTOVER_SECONDS, LocalDisk
-from rekindle.journal.store import Put
+from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
+from rekindle.storage.store import Put
 
 
 def test_leftovers_of_dead_writers_are_not_listed_and_removed_after_an_hour(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_no_space_is_a_certain_no_and_leaves_nothing(tmp_path: Path) -> None:
     code = f"""
 import resource, signal
 from rekindle.errors import StoreFailed
-from rekindle.journal.local_disk import LocalDisk
+from rekindle.storage.local_disk import LocalDisk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, {resource.RLIM_INFINITY}))
 try:

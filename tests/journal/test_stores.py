@@ -11,10 +11,10 @@ import pytest
 from doubles.broken_s3 import BrokenS3
 from doubles.stores import IgnoresConditions
 from rekindle.errors import Refused, StoreRefused
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.probe import probe
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.probe import probe
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
 from support.s3 import S3Server
 

@@ -11,8 +11,8 @@ from rekindle.errors import Fenced, JournalRefused, NewerJournal
 from rekindle.journal.frame import find, name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.tail import TABLE, Seen, Verdict, judge
+from rekindle.storage.memory import MemoryStore
 
 
 @pytest.mark.parametrize("answers", list(product((False, True), repeat=5)))

@@ -16,9 +16,9 @@ from rekindle.errors import Fenced, JournalRefused, StillOwned, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import History, folder_of, read
 from rekindle.journal.lease import Lease, Life, heartbeat_key, sign_of_life
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
 from rekindle.journal.takeover import take_over
+from rekindle.storage.memory import MemoryStore
 
 OTHER = Owner("elsewhere", 7)
 

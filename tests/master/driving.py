@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 
 from given import sets
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
-from rekindle.master.commands import Command, Key
-from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
-from rekindle.master.events import Event, Fence, Fingerprint
-from rekindle.master.invariants import check_invariants
-from rekindle.master.state import AttemptStatus, Phase, RunState
-from rekindle.master.wire import dec_hook, enc_hook
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Event, Fence, Fingerprint
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import Command, Key
+from rekindle.master.state.invariants import check_invariants
+from rekindle.master.state.run_state import AttemptStatus, Phase, RunState
+from rekindle.master.state.wire import dec_hook, enc_hook
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.graph import Graph
 from rekindle.model.ids import AttemptId, ExchangeId

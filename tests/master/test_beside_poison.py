@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from given import sets
 from master.driving import AT_ONCE, Driven
 from rekindle.failover.restart import Strategy
-from rekindle.master import stimuli as st
-from rekindle.master.beside_poison import blocked, failures, poisoned, sentence
-from rekindle.master.commands import Stop
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import RunFailing
-from rekindle.master.state import Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import RunFailing
+from rekindle.master.rules.poison_beside import blocked, failures, poisoned, sentence
+from rekindle.master.state.commands import Stop
+from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import Partitions
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master import stimuli as st
-from rekindle.master.commands import Input, PublishSink, StartAttempt, Stop
-from rekindle.master.state import Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state.commands import Input, PublishSink, StartAttempt, Stop
+from rekindle.master.state.run_state import Phase
 from rekindle.model.partitions import Partitions
 
 

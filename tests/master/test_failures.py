@@ -6,11 +6,10 @@ import pytest
 
 from master.driving import AT_ONCE, Driven
 from rekindle.failover.restart import Strategy
-from rekindle.master import stimuli as st
-from rekindle.master.commands import CancelAttempt, Stop, WakeAt
-from rekindle.master.config import BackoffSpec, MasterConfig
 from rekindle.master.decide import decide, decision
-from rekindle.master.events import (
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import (
     AttemptClosed,
     AttemptOpened,
     FailureHandled,
@@ -19,7 +18,8 @@ from rekindle.master.events import (
     RunFailed,
     RunFailing,
 )
-from rekindle.master.state import Phase
+from rekindle.master.state.commands import CancelAttempt, Stop, WakeAt
+from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from master.driving import AT_ONCE, Driven, start_of
 from rekindle.failover.poison import Suspects
-from rekindle.master import events as ev
-from rekindle.master import stimuli as st
-from rekindle.master.apply import apply
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.opening import start_run
-from rekindle.master.state import AttemptStatus, Phase, RunState, StepState
+from rekindle.master.facts import events as ev
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.rules.opening import start_run
+from rekindle.master.state.apply import apply
+from rekindle.master.state.run_state import AttemptStatus, Phase, RunState, StepState
 from rekindle.model.because import CodeChanged, EverythingRestarts, InputChanged, Reason, WholeStep
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId, Epoch, Generation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from master.driving import AT_ONCE, Driven
-from rekindle.master.events import AttemptOpened, GenerationOpened, PartitionsCommitted
-from rekindle.master.state import Phase
+from rekindle.master.facts.events import AttemptOpened, GenerationOpened, PartitionsCommitted
+from rekindle.master.state.run_state import Phase
 
 
 def test_beside_poison_the_attempts_of_a_step_are_bounded() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master.commands import StartAttempt
+from rekindle.master.state.commands import StartAttempt
 from rekindle.model.failures import FailureKind
 
 

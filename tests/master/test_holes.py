@@ -7,12 +7,10 @@ import pytest
 from given import sets
 from master.driving import AT_ONCE, Driven
 from rekindle.errors import Refused
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.advance import work_left
-from rekindle.master.config import MasterConfig
 from rekindle.master.dispatch import commands
-from rekindle.master.events import (
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import (
     AttemptOpened,
     EpochOpened,
     GenerationOpened,
@@ -23,8 +21,10 @@ from rekindle.master.events import (
     RunFailing,
     RunSucceeded,
 )
-from rekindle.master.invariants import violations
-from rekindle.master.state import Phase
+from rekindle.master.rules.advance import work_left
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.invariants import violations
+from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from master.driving import Driven
-from rekindle.master.events import Fence
-from rekindle.master.invariants import check_invariants, violations
-from rekindle.master.state import Phase, RunState, Seen, StepState
+from rekindle.master.facts.events import Fence
+from rekindle.master.state.invariants import check_invariants, violations
+from rekindle.master.state.run_state import Phase, RunState, Seen, StepState
 from rekindle.model.partitions import EMPTY, Partitions
 
 ONE = Partitions((0,))

@@ -6,8 +6,8 @@ import pytest
 
 from given import sets
 from master.driving import Driven
-from rekindle.master.graph_spec import EdgeSpec, GraphSpec
-from rekindle.master.layout import Layout
+from rekindle.master.facts.graph_spec import EdgeSpec, GraphSpec
+from rekindle.master.state.graph_index import Layout
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import Proof
 from rekindle.model.partitions import Partitions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master import stimuli as st
-from rekindle.master.events import PartitionsLost
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import PartitionsLost
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain

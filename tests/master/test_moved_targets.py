@@ -6,8 +6,8 @@ import pytest
 
 from master.driving import Driven
 from rekindle.errors import Refused
-from rekindle.master import stimuli as st
-from rekindle.master.events import EpochOpened
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import EpochOpened
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
 

@@ -7,11 +7,11 @@ import pytest
 from given import sets
 from master.driving import Driven
 from rekindle.errors import Refused
-from rekindle.master import stimuli as st
-from rekindle.master.commands import PublishSink
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Fence, RunFailing
-from rekindle.master.state import Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Fence, RunFailing
+from rekindle.master.state.commands import PublishSink
+from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY

@@ -7,15 +7,15 @@ import pytest
 from master.driving import AT_ONCE, Driven
 from rekindle.errors import StoreFailed
 from rekindle.failover.budget import Choice
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
-from rekindle.master.commands import DeleteAttempt, ReleaseExchanges, Stop
-from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands, deletable
-from rekindle.master.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
-from rekindle.master.releasing import kept_bytes, over_budget
-from rekindle.master.state import Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
+from rekindle.master.rules.releasing import kept_bytes, over_budget
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import DeleteAttempt, ReleaseExchanges, Stop
+from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import Proof
 from rekindle.model.partitions import Partitions

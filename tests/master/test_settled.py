@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from master.driving import AT_ONCE, Driven
 from rekindle.errors import Refused
 from rekindle.failover.restart import Strategy
-from rekindle.master import stimuli as st
-from rekindle.master.advance import work_left
-from rekindle.master.config import MasterConfig
-from rekindle.master.events import (
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import (
     AttemptOpened,
     Differs,
     EpochOpened,
@@ -22,8 +21,9 @@ from rekindle.master.events import (
     RunFailing,
     SinkUntouched,
 )
-from rekindle.master.settled import sentence
-from rekindle.master.state import Phase
+from rekindle.master.rules.advance import work_left
+from rekindle.master.rules.published import sentence
+from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master import stimuli as st
-from rekindle.master.events import Differs, GenerationOpened, RepublishAccepted, RunFailed, RunFailing
-from rekindle.master.state import Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import Differs, GenerationOpened, RepublishAccepted, RunFailed, RunFailing
+from rekindle.master.state.run_state import Phase
 from rekindle.model.because import ExchangeChanged
 from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions

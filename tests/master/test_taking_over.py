@@ -8,11 +8,10 @@ from master.driving import Driven, start_of
 from rekindle.errors import Refused
 from rekindle.errors import RunClosed as RunIsClosed
 from rekindle.failover.restart import Strategy
-from rekindle.master import stimuli as st
-from rekindle.master.commands import SealAttempt
-from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
-from rekindle.master.events import (
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import (
     ChangeAccepted,
     CodeReplaced,
     EpochOpened,
@@ -22,7 +21,8 @@ from rekindle.master.events import (
     PartitionsLost,
     RunStarted,
 )
-from rekindle.master.state import Phase
+from rekindle.master.state.commands import SealAttempt
+from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master.apply import fold
-from rekindle.master.commands import DeleteAttempt, PublishSink, SealAttempt, StartAttempt, Stop
-from rekindle.master.events import AttemptOpened, GenerationOpened, PartitionsCommitted, RunSucceeded
-from rekindle.master.state import Phase
+from rekindle.master.facts.events import AttemptOpened, GenerationOpened, PartitionsCommitted, RunSucceeded
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import DeleteAttempt, PublishSink, SealAttempt, StartAttempt, Stop
+from rekindle.master.state.run_state import Phase
 
 
 def test_a_run_without_a_fault_goes_from_source_to_sink() -> None:

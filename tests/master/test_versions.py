@@ -8,13 +8,19 @@ from msgspec.structs import replace
 from given import shown
 from master.driving import AT_ONCE, Driven
 from rekindle.failover.restart import Strategy
-from rekindle.master import stimuli as st
-from rekindle.master.advance import work_left
-from rekindle.master.commands import StartAttempt
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.digests import Digests
 from rekindle.master.dispatch import commands
-from rekindle.master.events import AttemptOpened, ExchangeCarried, ExchangesLost, GenerationOpened, PartitionsCommitted
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.events import (
+    AttemptOpened,
+    ExchangeCarried,
+    ExchangesLost,
+    GenerationOpened,
+    PartitionsCommitted,
+)
+from rekindle.master.rules.advance import work_left
+from rekindle.master.state.commands import StartAttempt
 from rekindle.model.because import ExchangeChanged, InputChanged, NotYetRun, Reason, ResultLost
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import ExchangeId

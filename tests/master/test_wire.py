@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from master.driving import Driven
-from rekindle.master.graph_spec import GraphSpec
-from rekindle.master.layout import Layout
-from rekindle.master.state import RunState
-from rekindle.master.wire import dec_hook, enc_hook
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.run_state import RunState
+from rekindle.master.state.wire import dec_hook, enc_hook
 from rekindle.model.partitions import Partitions
 from rekindle.testing.drawing import draw
 

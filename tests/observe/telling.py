@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rekindle.journal.frame import Whole, find
 from rekindle.journal.history import Record, folder_of, read
-from rekindle.journal.memory import MemoryStore
-from rekindle.master.events import Event
+from rekindle.master.facts.events import Event
 from rekindle.runtime.opening import codec
+from rekindle.storage.memory import MemoryStore
 from replay.recorded import HERE, RUN, load
 
 RECORDINGS = sorted(HERE.glob("*/*.journal"))

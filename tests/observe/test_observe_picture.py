@@ -11,7 +11,6 @@ import pytest
 from cli.location import AT_ONCE, always, make_run
 from doubles.instant import Instant
 from rekindle.journal.history import read
-from rekindle.journal.memory import MemoryStore
 from rekindle.model.partitions import Partitions
 from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Node, Picture, Placed, Share
 from rekindle.observe.picture_page import graph_page, page
@@ -19,6 +18,7 @@ from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
 from rekindle.observe.show import AttemptView, RunView, view_of
 from rekindle.runtime.opening import codec
+from rekindle.storage.memory import MemoryStore
 
 FIVE = Partitions.first(5)
 

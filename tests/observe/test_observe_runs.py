@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from observe.telling import RECORDINGS, frames_in, name_of, records_in
-from rekindle.master.apply import fold
-from rekindle.master.state import RunState
-from rekindle.master.wire import enc_hook
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import RunState
+from rekindle.master.state.wire import enc_hook
 from rekindle.observe.runs import Tally
 from replay.recorded import load
 

@@ -9,9 +9,9 @@ import pytest
 
 from master.driving import Driven
 from observe.telling import RECORDINGS, name_of, records_in
-from rekindle.master.apply import fold
-from rekindle.master.events import AttemptOpened, EpochOpened, FailureHandled
-from rekindle.master.state import Phase
+from rekindle.master.facts.events import AttemptOpened, EpochOpened, FailureHandled
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import Phase
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import INTERRUPTED, RunView, view_of
 from rekindle.observe.show_words import brief, clock, one_line, to_json

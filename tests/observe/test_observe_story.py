@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from master.driving import Driven
 from observe.telling import RECORDINGS, name_of, records_in
-from rekindle.master.advance import work_left
-from rekindle.master.apply import fold
-from rekindle.master.events import RunStarted
-from rekindle.master.state import Phase
+from rekindle.master.facts.events import RunStarted
+from rekindle.master.rules.advance import work_left
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import Vertex
 from rekindle.observe.story import Story, story_of
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from master.driving import Driven
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
 from rekindle.master.dispatch import commands
-from rekindle.master.events import AttemptOpened
-from rekindle.master.state import AttemptState, AttemptStatus, Phase
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import AttemptOpened
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions

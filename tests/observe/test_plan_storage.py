@@ -6,8 +6,8 @@ import json
 
 from master.driving import AT_ONCE, Driven
 from observe.test_plan import nothing_left
-from rekindle.master import stimuli as st
-from rekindle.master.config import MasterConfig
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Budget, Deletion, Plan
 from rekindle.observe.plan_ahead import Expected, play

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from master.driving import Driven
-from rekindle.master import stimuli as st
+from rekindle.master.facts import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_times import Pace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from master.driving import Driven
-from rekindle.master import stimuli as st
+from rekindle.master.facts import stimuli as st
 from rekindle.observe.plan_times import Pace, Span, paces, span, whole
 from rekindle.observe.words import bytes_text, count_text, span_text, time_text
 

@@ -13,20 +13,20 @@ import msgspec
 
 import rekindle
 from rekindle.journal.history import folder_of, read
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import Owner
 from rekindle.journal.takeover import take_over
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
-from rekindle.master.config import MasterConfig
 from rekindle.master.decide import decide
-from rekindle.master.events import Event
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import Event
+from rekindle.master.state.apply import fold
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.runtime.loop import decide_asking
 from rekindle.runtime.opening import codec
+from rekindle.storage.memory import MemoryStore
 from rekindle.testing.drawing import draw
 from rekindle.testing.world.scenario import scenario_of
 from replay.recorded import HERE, RUN, events_in, load, save, summary_of

@@ -12,10 +12,10 @@ import msgspec
 
 from rekindle.journal.frame import HEADER, name_of
 from rekindle.journal.history import folder_of, read
-from rekindle.journal.memory import MemoryStore
-from rekindle.master.events import Event
-from rekindle.master.state import RunState
+from rekindle.master.facts.events import Event
+from rekindle.master.state.run_state import RunState
 from rekindle.runtime.opening import codec
+from rekindle.storage.memory import MemoryStore
 
 HERE = Path(__file__).parent
 RUN = "pipeline/run"

@@ -8,9 +8,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from rekindle.master.apply import fold
-from rekindle.master.events import Event
-from rekindle.master.invariants import check_invariants
+from rekindle.master.facts.events import Event
+from rekindle.master.state.apply import fold
+from rekindle.master.state.invariants import check_invariants
 from replay.recorded import HERE, Summary, events_in, load, summary_of
 
 RECORDINGS = sorted(HERE.glob("*/*.journal"))

@@ -13,17 +13,17 @@ from cli.calling import call
 from cli.location import always, make_run
 from doubles.filing import Filing
 from rekindle.config import Config
-from rekindle.engine import manifest
-from rekindle.engine.places import directory_of
 from rekindle.errors import JournalRefused, Notice, Refused
+from rekindle.gc.background_sweep import sweep
 from rekindle.journal import keys
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY
-from rekindle.runtime.janitor.net import sweep
-from rekindle.runtime.limits import rules_of
+from rekindle.results import manifest
+from rekindle.results.result_paths import directory_of
 from rekindle.runtime.opening import peek
+from rekindle.service.limits import rules_of
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
 
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
 FORGED = [

@@ -20,20 +20,23 @@ from cli.location import always, make_run
 from doubles.filing import ENDING, Filing, data_name, marker_name
 from doubles.instant import nothing
 from rekindle.errors import Fenced, RunClosed, StoreFailed
-from rekindle.failover.waste import Act, Terms
+from rekindle.gc import audit_log as diary
+from rekindle.gc import collect_run as tend
+from rekindle.gc import inspect_run as looks
+from rekindle.gc import survey as heaps
+from rekindle.gc.collect_location import tend_all, tidy_location
+from rekindle.gc.collect_run import Janitor, Report, Rules
+from rekindle.gc.policy import Act, Terms
+from rekindle.gc.remover import Limits, Remover
 from rekindle.journal.history import read
 from rekindle.journal.lease import Life, Sign
-from rekindle.journal.memory import MemoryStore
 from rekindle.journal.owner import this_process
-from rekindle.journal.store import Entry, Put, Store
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Phase
-from rekindle.runtime import opening
-from rekindle.runtime.janitor import diary, heaps, looks, pins, tend
-from rekindle.runtime.janitor.location import tend_all, tidy_location
-from rekindle.runtime.janitor.pins import Pin
-from rekindle.runtime.janitor.remover import Limits, Remover
-from rekindle.runtime.janitor.tend import Janitor, Report, Rules
+from rekindle.master.state.run_state import Phase
+from rekindle.runtime import opening, pins
+from rekindle.runtime.pins import Pin
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Entry, Put, Store
+from rekindle.storage.stores import open_store
 from support.s3 import S3Server
 
 RUN = "run-1"

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rekindle.gc.local_folders import MARKER, Folder, Marker, Whose, find, remove
 from rekindle.journal.owner import this_process
-from rekindle.runtime.janitor.local_folders import MARKER, Folder, Marker, Whose, find, remove
 
 PID_MAX = 4_194_304
 

@@ -16,19 +16,19 @@ from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned, StoreF
 from rekindle.journal import takeover as takeover_module
 from rekindle.journal.history import read
 from rekindle.journal.journal import Journal
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Store
-from rekindle.master.apply import fold
-from rekindle.master.commands import Command, DeleteAttempt, StartAttempt
-from rekindle.master.events import AttemptDeleted, Event
-from rekindle.master.state import Phase, RunState
-from rekindle.master.stimuli import DeletionFailed
+from rekindle.master.facts.events import AttemptDeleted, Event
+from rekindle.master.facts.stimuli import DeletionFailed
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import Command, DeleteAttempt, StartAttempt
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.runtime import loop as loop_module
 from rekindle.runtime import opening
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
 from rekindle.testing.faulty_store import Fault, FaultyStore
 

@@ -13,12 +13,12 @@ import pytest
 from cli.location import always, make_run
 from doubles.filing import Filing
 from rekindle.errors import StoreFailed
-from rekindle.failover.waste import Act, Terms
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Store
-from rekindle.runtime.janitor import net
-from rekindle.runtime.janitor.net import EVERY_SECONDS, FILES, PAGES, RUNS, SafetyNet, sweep
-from rekindle.runtime.janitor.tend import Rules
+from rekindle.gc import background_sweep as net
+from rekindle.gc.background_sweep import EVERY_SECONDS, FILES, PAGES, RUNS, SafetyNet, sweep
+from rekindle.gc.collect_run import Rules
+from rekindle.gc.policy import Act, Terms
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Store
 
 RULES = Rules(terms=Terms(grace_ms=3_600_000, retention_ms=0))
 DAY = 86_400.0

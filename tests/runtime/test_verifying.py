@@ -15,13 +15,13 @@ from rekindle.api import verify_files
 from rekindle.engine.verified import Damage, Fault, Published
 from rekindle.failover.backoff import NoRestart
 from rekindle.journal.keys import listed
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.state.run_state import RunState
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.verified import Answer, Verified, Way
-from rekindle.runtime.verifying import Place, Sample, sampled
+from rekindle.service.verifying import Place, Sample, sampled
+from rekindle.storage.stores import open_store
 
 ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
 OTHER = b"other rows".ljust(24)

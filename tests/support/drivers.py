@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rekindle.testing.processes import Process, end
+from rekindle.local_cluster.processes import Process, end
 from support.signals import cont, stop, when
 
 ROOT = Path(__file__).parent.parent.parent

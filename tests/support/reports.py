@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rekindle.engine.port import Engine
-from rekindle.master.stimuli import Stimulus
+from rekindle.master.facts.stimuli import Stimulus
 
 # Far more than any of them takes: under load nothing here may fail by the clock.
 SECONDS_MAX = 500.0

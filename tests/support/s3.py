@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from parts import s3_jars, s3_server
-from rekindle.testing.processes import Ended, Process, end
+from rekindle.local_cluster.processes import Ended, Process, end
 
 LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rekindle.testing.processes import Process
+from rekindle.local_cluster.processes import Process
 
 
 def when(predicate: Callable[[], object], timeout_s: float = 60.0, every_s: float = 0.02) -> None:

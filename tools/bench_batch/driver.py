@@ -27,7 +27,7 @@ from bench_batch.data import WARM
 from bench_batch.meter import Measured, Meter, output
 from bench_batch.sampling import Profile, Sampler
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from support.drivers import flush_events_often
 from support.signals import when
 

@@ -18,7 +18,7 @@ import msgspec
 from bench_batch import data
 from bench_batch.driver import Answer, Order
 from parts import cache
-from rekindle.testing.cluster import LocalCluster, Size
+from rekindle.local_cluster.cluster import LocalCluster, Size
 from support.drivers import start_driver
 from support.eventlog import EventLog, read_all
 

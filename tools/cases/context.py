@@ -20,12 +20,12 @@ import rekindle as rk
 from cases.case import Finding, Outcome
 from cases.session import MODULES
 from cases.tables import Tables
-from rekindle.engine.targets import Target
 from rekindle.failover.backoff import Backoff, FixedDelay, NoRestart
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted
+from rekindle.master.state.run_state import RunState
 from rekindle.onramp import ScriptRun
+from rekindle.publish.targets import Target
 
 RETRIES = FixedDelay(6, 200)
 # Of the small table kept by k in four partitions this row is in the last one: the others are done when it fails.

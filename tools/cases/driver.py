@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from cases.programs import PROGRAMS, TARGET, kill_after_pointers
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event
-from rekindle.master.state import RunState
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event
+from rekindle.master.state.run_state import RunState
 
 
 class Said(msgspec.Struct, frozen=True):

@@ -12,7 +12,10 @@ from pathlib import Path
 from cases.case import Finding, Outcome, case
 from cases.context import Context
 
-PRINTED = "import json, sys, step; from rekindle.engine.code import parts; print(json.dumps(parts(step.priced)))"
+PRINTED = (
+    "import json, sys, step; from rekindle.pipeline.identity.fingerprint import parts; "
+    "print(json.dumps(parts(step.priced)))"
+)
 
 
 def fingerprints(folder: Path, text: str, variables: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cases.case import Finding, Outcome, case
 from cases.context import Context
-from rekindle.engine.spark.layout import verdict_of
+from rekindle.engine.spark.plan.layout import verdict_of
 from rekindle.engine.spark.session import attach
 from rekindle.model.kinds import Determinism
 

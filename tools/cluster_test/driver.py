@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 import rekindle as rk
 from cluster_test.rows import digest_of
 from first_light.driver import load, say
-from rekindle.engine.spark import attempts
+from rekindle.engine.spark.run import attempts
 from rekindle.errors import Fenced, RekindleError
 from rekindle.failover.backoff import FixedDelay
 from rekindle.failover.restart import Strategy
-from rekindle.journal.store import Put, Store
-from rekindle.journal.stores import open_store
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.runtime import running
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.service import running
+from rekindle.storage.store import Put, Store
+from rekindle.storage.stores import open_store
 from stage import serve
 from support.drivers import flush_events_often
 

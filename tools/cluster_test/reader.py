@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from cluster_test.play import Figures, Stage, right_outputs
 from cluster_test.rows import digest_of
-from rekindle.engine.pointers import POINTERS, Pointer, decode
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
+from rekindle.publish.pointers import POINTERS, Pointer, decode
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 SINKS = ("report", "ledger")
 PERIOD_SECONDS = 0.01

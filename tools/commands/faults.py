@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from commands.user import NAME, PARTITIONS, ROWS, User, driver_of, ended, sum_of, wait_until
 from rekindle.cli.boundary import ExitCode
 from rekindle.journal.lease import Life
-from rekindle.master.events import AttemptOpened, PartitionsLost
+from rekindle.master.facts.events import AttemptOpened, PartitionsLost
 from rekindle.runtime.opening import sign_of
 from support.signals import cont, kill, stop
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from commands.faults import CASES, Case, Skipped, Start
 from commands.user import User
 from rekindle.cli.boundary import ExitCode
-from rekindle.master.events import AttemptOpened
+from rekindle.local_cluster.cluster import LocalCluster, event_log_settings
+from rekindle.master.facts.events import AttemptOpened
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.testing.cluster import LocalCluster, event_log_settings
 from stage import tagged
 from support.eventlog import read_all
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from commands.user import User, ended, sum_of, wait_until
 from rekindle.cli.boundary import ExitCode
-from rekindle.testing.processes import Process
+from rekindle.local_cluster.processes import Process
 
 KILLS = 5
 MINUTES_MAX = 15.0

@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 from rekindle.journal.history import Record, read
 from rekindle.journal.keys import listed
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Event, PartitionsCommitted, SinkPublished
+from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.local_cluster.processes import Process, end
+from rekindle.master.facts.events import Event, PartitionsCommitted, SinkPublished
 from rekindle.runtime.opening import codec
-from rekindle.testing.cluster import LocalCluster
-from rekindle.testing.processes import Process, end
+from rekindle.storage.stores import open_store
 from stage import SHORT_LIVED
 
 ROWS, CUSTOMERS, PARTITIONS = 4_000, 64, 8

@@ -23,7 +23,7 @@ from corruption_cases import driver as program
 from corruption_cases.bare import BARE, UNPROTECTED
 from corruption_cases.driver import Round
 from corruption_cases.rows import REDUCES
-from rekindle.testing.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LocalCluster
 from support.drivers import Driver, start_driver
 
 ROUNDS_MIN = 20

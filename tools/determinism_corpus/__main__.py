@@ -29,8 +29,8 @@ from determinism_corpus.driver import Said
 from determinism_corpus.steps import STEPS
 from local_spark import QUIET
 from rekindle.engine.spark.session import jar_path
+from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.model.kinds import Determinism
-from rekindle.testing.cluster import LocalCluster
 from support.drivers import Driver, start_driver
 
 ROOT = Path(__file__).parent.parent.parent

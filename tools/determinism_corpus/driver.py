@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from determinism_corpus import steps
 from determinism_corpus.steps import STEPS
-from rekindle.engine.spark.layout import verdict_of
+from rekindle.engine.spark.plan.layout import verdict_of
+from rekindle.engine.spark.plan.trials import text_of_value
 from rekindle.engine.spark.session import attach
-from rekindle.engine.spark.trials import text_of_value
 
 AT_ONCE = 3  # Steps: most of what a small one takes is waiting.
 

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
     from pyspark.sql import SparkSession
     from rekindle.failover.backoff import FixedDelay
-    from rekindle.master.config import BackoffSpec, MasterConfig
+    from rekindle.master.facts.config import BackoffSpec, MasterConfig
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.sql.session.timeZone", "UTC")

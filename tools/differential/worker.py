@@ -19,7 +19,7 @@ from differential.orders import Answer, Order, Status, What
 from local_spark import QUIET
 from rekindle.errors import RekindleError, RunFailed
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.observe.plan import Plan
 
 SETTINGS = {

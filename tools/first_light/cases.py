@@ -10,7 +10,7 @@ from pathlib import Path
 
 from first_light.driver import Answer, Order
 from first_light.play import Session, Stage
-from rekindle.testing.processes import Process
+from rekindle.local_cluster.processes import Process
 from stage import Ran, attempt_tasks, opened, same, tagged, total
 from support.drivers import cont_driver, kill_driver, stop_driver
 from support.eventlog import Kind

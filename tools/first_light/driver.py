@@ -17,17 +17,14 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.code import parts
-from rekindle.engine.spark import attempts, session
-from rekindle.engine.spark.engine import SparkEngine
-from rekindle.engine.spark.graph import analyse
+from rekindle.engine.spark import session
+from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.run import attempts
+from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.errors import Fenced, RekindleError
 from rekindle.failover.backoff import FixedDelay
-from rekindle.journal.probe import probe
-from rekindle.journal.stores import open_store
-from rekindle.master.commands import Input
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import (
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import (
     AttemptOpened,
     CodeReplaced,
     EpochOpened,
@@ -36,8 +33,12 @@ from rekindle.master.events import (
     GenerationOpened,
     PartitionsCommitted,
 )
-from rekindle.master.state import Phase, RunState
+from rekindle.master.state.commands import Input
+from rekindle.master.state.run_state import Phase, RunState
+from rekindle.pipeline.identity.fingerprint import parts
 from rekindle.runtime.opening import Intent, execute
+from rekindle.storage.probe import probe
+from rekindle.storage.stores import open_store
 from stage import serve
 from support.drivers import flush_events_often
 

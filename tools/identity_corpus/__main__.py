@@ -24,8 +24,8 @@ from identity_corpus import ends
 from identity_corpus.every import PROGRAMS
 from identity_corpus.of_plans import JAVA
 from identity_corpus.programs import Program
-from rekindle.engine.changes import describe_change
-from rekindle.master.opening import changed_parts
+from rekindle.master.rules.opening import changed_parts
+from rekindle.pipeline.identity.changes import describe_change
 
 KINDS_MIN = 60
 ROOT = Path(__file__).parent.parent.parent

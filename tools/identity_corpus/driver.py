@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from identity_corpus.every import PROGRAMS
 from identity_corpus.programs import Program
 from local_spark import local_spark
-from rekindle.engine.spark.identity import Kept, Member, fingerprint
+from rekindle.engine.spark.plan.identity import Kept, Member, fingerprint
 from rekindle.engine.spark.script import given
 from rekindle.engine.spark.session import attach
 

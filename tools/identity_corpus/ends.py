@@ -24,7 +24,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import IntegerType
 from rekindle.errors import RunFailed
 from rekindle.failover.backoff import NoRestart
-from rekindle.master.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
 spark = SparkSession.getActiveSession()
 ROOT = os.path.dirname(__file__)
 def ready(x):

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kinds.driver import LAST, STRUCK, Answer, Order, Orders
 from kinds.shop import CUSTOMERS, PARTITIONS
-from rekindle.testing.cluster import LocalCluster, Size
+from rekindle.local_cluster.cluster import LocalCluster, Size
 from support.drivers import start_driver
 
 KINDS = ("pipelined", "memory", "caching", "blocking")

@@ -21,13 +21,13 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from kinds import shop
 from kinds.shop import PARTITIONS, is_one_version, pipeline, random_price
-from rekindle.engine import manifest
 from rekindle.engine.spark.session import attach, jvm
 from rekindle.failover.backoff import FixedDelay
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
-from rekindle.master.state import RunState
-from rekindle.testing.processes import Process
+from rekindle.local_cluster.processes import Process
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
+from rekindle.master.state.run_state import RunState
+from rekindle.results import manifest
 
 LAST, STRUCK = "report", "priced"
 CONFIG = MasterConfig(backoff=BackoffSpec.of(FixedDelay(5, 200)))

@@ -11,12 +11,8 @@ from pathlib import Path
 
 from cluster_test.driver import Order
 from cluster_test.play import Figures, Session, Stage, bare, run_of, section
-from rekindle.engine.manifest import DATA, MARKER
-from rekindle.engine.places import attempt_of
 from rekindle.journal.history import read
-from rekindle.journal.stores import open_store
-from rekindle.master.apply import fold
-from rekindle.master.events import (
+from rekindle.master.facts.events import (
     AttemptDeleted,
     Event,
     PartitionsCommitted,
@@ -24,9 +20,13 @@ from rekindle.master.events import (
     RunSucceeded,
     SinkPublished,
 )
-from rekindle.master.state import RunState
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.results.manifest import DATA, MARKER
+from rekindle.results.result_paths import attempt_of
 from rekindle.runtime.opening import codec
+from rekindle.storage.stores import open_store
 from stage import same
 from support.drivers import kill_driver
 from support.signals import when

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from cluster_test.driver import Order, Runner
-from rekindle.engine.spark.engine import SparkEngine
+from rekindle.engine.spark.run.engine import SparkEngine
 from stage import serve
 
 SLOW_SECONDS = float(os.environ.get("LIFE_DELETES_AFTER", "0"))

@@ -37,11 +37,11 @@ from cluster_test.driver import Answer, Order
 from cluster_test.play import Session, Stage, run_of, section
 from orphans.peaks import peaks
 from rekindle.journal.history import read
-from rekindle.journal.stores import open_store
-from rekindle.master.events import PartitionsLost
+from rekindle.local_cluster.cluster import LocalCluster, Size
+from rekindle.master.facts.events import PartitionsLost
 from rekindle.model.kinds import FailureDomain
 from rekindle.runtime.opening import codec
-from rekindle.testing.cluster import LocalCluster, Size
+from rekindle.storage.stores import open_store
 from stage import disk, same
 from support.signals import kill
 

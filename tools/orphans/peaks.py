@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rekindle.engine import manifest
 from rekindle.failover.release import Holds, RunPhase, releasable
-from rekindle.master.apply import apply
-from rekindle.master.events import Event, PartitionsCommitted
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts.events import Event, PartitionsCommitted
+from rekindle.master.state.apply import apply
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.partitions import EMPTY
+from rekindle.results import manifest
 
 
 def peaks(events: Iterable[Event]) -> tuple[int, int]:

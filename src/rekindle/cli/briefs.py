@@ -13,12 +13,12 @@ from rekindle.errors import RekindleError, StoreFailed
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import Life, sign_of_life
-from rekindle.journal.one_clock import with_one_clock
 from rekindle.journal.owner import Owner
 from rekindle.journal.snapshot import newest
-from rekindle.journal.store import Store
 from rekindle.observe.runs import INTERRUPTED, Brief, Tally
-from rekindle.runtime.life import life_text
+from rekindle.service.life import life_text
+from rekindle.storage.one_clock import with_one_clock
+from rekindle.storage.store import Store
 
 LIVE = frozenset({"running", "failing", "closing"})
 

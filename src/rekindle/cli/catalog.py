@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from rekindle.errors import NotFound
 from rekindle.journal.keys import listed, numbered, numbers
-from rekindle.journal.local_disk import LocalDisk
-from rekindle.journal.store import Store
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import Store
 
 PARALLEL = 32
 LISTED_MAX = 5

@@ -9,8 +9,8 @@ from rekindle.cli.options import pipeline_argument, with_parameters
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
 from rekindle.cli.text import say, styled
-from rekindle.engine.trial import Trial
 from rekindle.observe.words import count_text
+from rekindle.pipeline.step_trial import Trial
 
 ROWS = 1000
 

@@ -28,7 +28,7 @@ from rekindle.cli.demo_scene import PIPELINE_NAME, lay_out, write_spark_settings
 from rekindle.cli.plan import console
 from rekindle.config import java_home
 from rekindle.errors import Refused, RunFailed
-from rekindle.testing.cluster import LocalCluster, Size, spark_home
+from rekindle.local_cluster.cluster import LocalCluster, Size, spark_home
 
 SIZE = Size(worker_cores=4, worker_memory_mb=2048, executor_cores=2, executor_memory_mb=640, application_cores=4)
 FOREIGN = ("REKINDLE_", "SPARK_", "PYSPARK_")

@@ -23,8 +23,8 @@ from rekindle.cli.demo_scene import (
 )
 from rekindle.cli.text import printable
 from rekindle.errors import RunFailed
+from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.observe.words import time_text
-from rekindle.testing.cluster import LocalCluster
 
 WORKER_DIES_AT = PARTITIONS // 8
 DRIVER_DIES_AT = PARTITIONS // 2

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rekindle.cli.supervise import interpreter
 from rekindle.errors import RunFailed
-from rekindle.testing.processes import Process, end, wait_gone
+from rekindle.local_cluster.processes import Process, end, wait_gone
 
 CLI = "from rekindle.cli.main import main; main()"
 HINT = "rekindle demo --keep demo, then look at demo/spark.log"

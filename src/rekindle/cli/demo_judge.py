@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rekindle.cli.catalog import newest_of
 from rekindle.journal.history import Record, read
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Event, PartitionsCommitted
+from rekindle.master.facts.events import Event, PartitionsCommitted
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Pace, paces
 from rekindle.runtime.opening import codec, peek
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 Sets = dict[str, Partitions]
 

@@ -24,8 +24,8 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, styled, table, width, wrapped
 from rekindle.config import Config, java_home
 from rekindle.errors import RekindleError
-from rekindle.journal.probe import probe
-from rekindle.journal.stores import open_store
+from rekindle.storage.probe import probe
+from rekindle.storage.stores import open_store
 
 JAR = "rekindle-spark.jar"
 JAVA_LEAST = 17

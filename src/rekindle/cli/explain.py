@@ -11,7 +11,7 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import say, say_json, styled, width, wrapped
 from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
-from rekindle.runtime.vertices import vertex_of
+from rekindle.service.vertices import vertex_of
 
 
 @click.command("explain")

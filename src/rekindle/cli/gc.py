@@ -13,15 +13,15 @@ from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
-from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound, StoreFailed
-from rekindle.failover.waste import Act
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
+from rekindle.gc.collect_location import tend_all, tidy_location
+from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report
+from rekindle.gc.policy import Act
 from rekindle.observe.words import bytes_text, count_text, time_text
-from rekindle.runtime.janitor.location import tend_all, tidy_location
-from rekindle.runtime.janitor.tend import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report
-from rekindle.runtime.limits import rules_of
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.service.limits import rules_of
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 LINES_MAX = 50
 HEAD = (

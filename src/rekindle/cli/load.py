@@ -18,8 +18,8 @@ from traceback import walk_tb
 from types import ModuleType
 
 from rekindle.api import Pipeline
-from rekindle.engine.near import did_you_mean
 from rekindle.errors import GraphRefused, NotFound, RekindleError
+from rekindle.pipeline.did_you_mean import did_you_mean
 
 # What PySpark says when something needs a session and there is none.
 NEEDS_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rekindle.cli.checks import Check, Verdict
+from rekindle.gc.local_folders import Folder, Whose, find, remove
 from rekindle.observe.words import bytes_text, count_text
-from rekindle.runtime.janitor.local_folders import Folder, Whose, find, remove
 
 NAMED_MAX = 3
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rekindle.cli.catalog import Named, find_run
 from rekindle.cli.options import Settings
 from rekindle.journal.history import History
-from rekindle.journal.stores import open_store
-from rekindle.master.events import Event
-from rekindle.master.state import RunState
+from rekindle.master.facts.events import Event
+from rekindle.master.state.run_state import RunState
 from rekindle.observe.show import RunView
-from rekindle.runtime.looking import look
+from rekindle.service.looking import look
+from rekindle.storage.stores import open_store
 
 
 @dataclass(frozen=True, slots=True)

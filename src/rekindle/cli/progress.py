@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from rekindle.cli.text import printable, wrapped
-from rekindle.master.events import Event
-from rekindle.master.state import RunState
+from rekindle.master.facts.events import Event
+from rekindle.master.state.run_state import RunState
 from rekindle.observe.progress import Progress, Row
 from rekindle.observe.words import time_text
 

@@ -13,10 +13,10 @@ from rekindle.cli.text import say, styled
 from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
 from rekindle.observe.words import count_text
-from rekindle.runtime.options import RunOptions
+from rekindle.service.options import RunOptions
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 ROWS = 20
 

@@ -17,18 +17,18 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.config import Config
 from rekindle.errors import Refused, RunClosed, StillOwned, StoreFailed
-from rekindle.failover.waste import Act, Found
-from rekindle.journal.one_clock import with_one_clock
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Phase
+from rekindle.gc.collect_run import Janitor
+from rekindle.gc.holdings import Holding, holdings
+from rekindle.gc.inspect_run import Look, look_at
+from rekindle.gc.policy import Act, Found
+from rekindle.master.state.run_state import Phase
 from rekindle.observe.words import bytes_text, count_text, time_text
-from rekindle.runtime.janitor import pins
-from rekindle.runtime.janitor.holdings import Holding, holdings
-from rekindle.runtime.janitor.looks import Look, look_at
-from rekindle.runtime.janitor.pins import Pin
-from rekindle.runtime.janitor.tend import Janitor
-from rekindle.runtime.limits import rules_of
+from rekindle.runtime import pins
+from rekindle.runtime.pins import Pin
+from rekindle.service.limits import rules_of
+from rekindle.storage.one_clock import with_one_clock
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 NEWEST = 50
 HEAD = (

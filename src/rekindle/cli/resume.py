@@ -17,10 +17,10 @@ from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
 from rekindle.errors import NotFound, RekindleError, StoreFailed
 from rekindle.journal.keys import parameters_of
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Phase, RunState
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.runtime.opening import peek
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 LOOKED_AT_MAX = 50
 OTHERS_SHOWN_MAX = 3

@@ -14,9 +14,9 @@ from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused, Refused, RekindleError
 from rekindle.journal.keys import find_claim
-from rekindle.journal.stores import open_store
 from rekindle.runtime.opening import peek
-from rekindle.runtime.options import RunOptions, as_settings_say
+from rekindle.service.options import RunOptions, as_settings_say
+from rekindle.storage.stores import open_store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"

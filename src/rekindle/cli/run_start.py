@@ -15,14 +15,14 @@ from rekindle.cli.run_options import STRATEGY, Choices, options_of
 from rekindle.cli.run_session import LazySession
 from rekindle.config import HIDDEN, Config
 from rekindle.errors import PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
-from rekindle.master.events import Event, FailureHandled
-from rekindle.master.holes import refuse_holes
-from rekindle.master.state import RunState
+from rekindle.master.facts.events import Event, FailureHandled
+from rekindle.master.rules.holes import refuse_holes
+from rekindle.master.state.run_state import RunState
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
-from rekindle.runtime.running import NEW_RUN
+from rekindle.service.running import NEW_RUN
 
 
 class SparkDied(RunFailed):

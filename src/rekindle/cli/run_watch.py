@@ -7,9 +7,9 @@ from rekindle.cli.plan import console, tell
 from rekindle.cli.progress import Display
 from rekindle.cli.run_start import Starting
 from rekindle.journal.keys import find_claim
-from rekindle.journal.stores import open_store
-from rekindle.master.state import Phase
-from rekindle.runtime.watching import watch
+from rekindle.master.state.run_state import Phase
+from rekindle.service.watching import watch
+from rekindle.storage.stores import open_store
 
 
 def watch_living(starting: Starting) -> int:

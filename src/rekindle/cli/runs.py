@@ -12,13 +12,13 @@ from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, pipelines, runs_of
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table, width
-from rekindle.engine.near import did_you_mean
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
-from rekindle.journal.store import Store
-from rekindle.journal.stores import open_store
 from rekindle.observe.runs import Brief
 from rekindle.observe.words import time_text
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
 
 NEWEST = 50
 HEAD = (

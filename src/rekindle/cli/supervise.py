@@ -30,8 +30,8 @@ from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
-from rekindle.runtime.limits import master_config
-from rekindle.runtime.running import fresh_name
+from rekindle.service.limits import master_config
+from rekindle.service.running import fresh_name
 
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"

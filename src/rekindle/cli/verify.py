@@ -19,10 +19,10 @@ from rekindle.cli.text import say, styled
 from rekindle.config import Config
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.keys import parameters_of
-from rekindle.journal.stores import open_store
 from rekindle.observe.verified import Answer, Verified, Way
-from rekindle.runtime.options import RunOptions
-from rekindle.runtime.verifying import Place, Sample
+from rekindle.service.options import RunOptions
+from rekindle.service.verifying import Place, Sample
+from rekindle.storage.stores import open_store
 
 COLORS = {Answer.EQUAL: "green", Answer.NOT_COMPARABLE: "yellow", Answer.DIFFERENT: "red"}
 FILES_ALONE = "files alone were looked at: --pipeline FILE also makes partitions again, and looks at what was published"

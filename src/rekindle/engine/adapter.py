@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rekindle.engine.constants import Known
-from rekindle.engine.declared import Declared
 from rekindle.engine.port import Engine
-from rekindle.engine.targets import PointerStore
 from rekindle.errors import Refused
-from rekindle.master.commands import StartAttempt
-from rekindle.master.events import Fingerprint
-from rekindle.master.state import Segment
+from rekindle.master.facts.events import Fingerprint
+from rekindle.master.state.commands import StartAttempt
+from rekindle.master.state.run_state import Segment
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
+from rekindle.pipeline.constants import Known
+from rekindle.pipeline.declared import Declared
+from rekindle.publish.targets import PointerStore
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]

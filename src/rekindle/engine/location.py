@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import Refused
-from rekindle.schemes import is_local, scheme_of, spark_spelling
+from rekindle.storage.schemes import is_local, scheme_of, spark_spelling
 
 
 def spark_root(location: str) -> str:

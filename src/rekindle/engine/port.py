@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rekindle.master.commands import Command
-from rekindle.master.stimuli import Stimulus
+from rekindle.master.facts.stimuli import Stimulus
+from rekindle.master.state.commands import Command
 
 
 class Engine(Protocol):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rekindle.engine.adapter import Wanted
-from rekindle.master.commands import Input
-from rekindle.master.events import Fingerprint
+from rekindle.master.facts.events import Fingerprint
+from rekindle.master.state.commands import Input
 from rekindle.model.graph import Graph
 
 

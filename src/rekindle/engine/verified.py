@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rekindle.engine.adapter import Wanted
-from rekindle.master.commands import Input
-from rekindle.master.events import Fingerprint
+from rekindle.master.facts.events import Fingerprint
+from rekindle.master.state.commands import Input
 from rekindle.model.graph import Graph
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions

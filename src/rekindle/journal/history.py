@@ -17,8 +17,8 @@ from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal.codec import Codec
 from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, checksum_of, find, name_of, whole
 from rekindle.journal.owner import Owner
-from rekindle.journal.store import Store
 from rekindle.journal.tail import Seen, Verdict, judge
+from rekindle.storage.store import Store
 
 E = TypeVar("E")
 LATE_NAMES_MAX = 64

@@ -20,7 +20,7 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Frame, Whole, find, name_of, to_bytes
 from rekindle.journal.history import Position, Record, fenced, folder_of, follow
 from rekindle.journal.owner import Owner
-from rekindle.journal.store import Put, Store
+from rekindle.storage.store import Put, Store
 
 E = TypeVar("E")
 PAUSES_SECONDS = (0.05, 0.2, 0.8, 2.0, 5.0)

@@ -28,7 +28,7 @@ import msgspec
 
 from rekindle.errors import AppendUnknown, JournalRefused, Notice, Refused
 from rekindle.journal.journal import PAUSES_SECONDS, Pause
-from rekindle.journal.store import Put, Store
+from rekindle.storage.store import Put, Store
 
 IDENTITY = "_identity/id"
 # One level of a path, which is neither hidden nor one of the folders beside the runs.

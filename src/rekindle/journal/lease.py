@@ -24,7 +24,7 @@ from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.owner import Owner, is_seen_dead
-from rekindle.journal.store import Store
+from rekindle.storage.store import Store
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0

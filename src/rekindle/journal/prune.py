@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import folder_of
-from rekindle.journal.store import Store
+from rekindle.storage.store import Store
 
 
 def prune(store: Store, run: str) -> int:

@@ -16,7 +16,7 @@ import msgspec
 from rekindle.errors import RekindleError
 from rekindle.journal.frame import NAME, checksum_of, name_of
 from rekindle.journal.history import Position, confirm
-from rekindle.journal.store import Store
+from rekindle.storage.store import Store
 
 S = TypeVar("S")
 KEPT = 2

@@ -18,7 +18,7 @@ from rekindle.journal.history import History, Position, catch_up, read
 from rekindle.journal.journal import Journal, Pause
 from rekindle.journal.lease import STALE_SECONDS, Sign, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
-from rekindle.journal.store import Store
+from rekindle.storage.store import Store
 
 E = TypeVar("E")
 TRIES = 20

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rekindle.master import opening, publishing, reports
-from rekindle.master import stimuli as st
-from rekindle.master.advance import advance
-from rekindle.master.apply import apply, fold
-from rekindle.master.draft import Draft
-from rekindle.master.events import AttemptDeleted, Event, PartitionsReleased, PinNoticed
-from rekindle.master.failures import give_up
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import AttemptDeleted, Event, PartitionsReleased, PinNoticed
+from rekindle.master.rules import opening, publishing, reports
+from rekindle.master.rules.advance import advance
+from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.failures import give_up
+from rekindle.master.state.apply import apply, fold
+from rekindle.master.state.run_state import Phase, RunState
 
 
 def decide(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import assert_never
 
-from rekindle.master.commands import (
+from rekindle.master.state.commands import (
     CancelAttempt,
     Command,
     DeleteAttempt,
@@ -26,7 +26,7 @@ from rekindle.master.commands import (
     Stop,
     WakeAt,
 )
-from rekindle.master.state import AttemptState, AttemptStatus, Phase, RunState
+from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
 

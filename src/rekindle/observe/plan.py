@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import visible
-from rekindle.master.events import Why
+from rekindle.master.facts.events import Why
 from rekindle.model.because import sentence
 from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import EMPTY, Partitions

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
-from rekindle.master.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
-from rekindle.master.releasing import kept_bytes, over_budget
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
+from rekindle.master.rules.releasing import kept_bytes, over_budget
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.apply import fold
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rekindle.master.commands import StartAttempt
-from rekindle.master.events import (
+from rekindle.master.facts.events import (
     AttemptDeleted,
     AttemptOpened,
     PartitionsReleased,
@@ -18,8 +17,9 @@ from rekindle.master.events import (
     SinkPublished,
     Why,
 )
-from rekindle.master.settled import unless_equal
-from rekindle.master.state import Phase, RunState, Segment
+from rekindle.master.rules.published import unless_equal
+from rekindle.master.state.commands import StartAttempt
+from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.because import Failed, NotYetRun, Reason
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions

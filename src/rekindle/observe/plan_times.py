@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from rekindle.master.events import AttemptClosed, AttemptOpened, Event, Outcome, PartitionsCommitted
+from rekindle.master.facts.events import AttemptClosed, AttemptOpened, Event, Outcome, PartitionsCommitted
 from rekindle.model.ids import AttemptId
 
 

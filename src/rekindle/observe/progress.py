@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rekindle.master import events as ev
-from rekindle.master.state import AttemptStatus, RunState
+from rekindle.master.facts import events as ev
+from rekindle.master.state.run_state import AttemptStatus, RunState
 from rekindle.model.because import NotYetRun, Reason, sentence
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import EMPTY, Partitions

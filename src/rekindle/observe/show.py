@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rekindle.master import events as ev
-from rekindle.master.apply import apply
-from rekindle.master.beside_poison import poisoned
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts import events as ev
+from rekindle.master.rules.poison_beside import poisoned
+from rekindle.master.state.apply import apply
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Node, Picture, Share

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.master.events import Why
+from rekindle.master.facts.events import Why
 from rekindle.model.because import NotYetRun, sentence
 from rekindle.model.partitions import EMPTY, Partitions
 

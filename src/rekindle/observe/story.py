@@ -13,10 +13,10 @@ from typing import assert_never
 import msgspec
 
 from rekindle.failover.restart_set import RestartSet
-from rekindle.master import events as ev
-from rekindle.master.advance import work_left
-from rekindle.master.beside_poison import blocked, poisoned
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts import events as ev
+from rekindle.master.rules.advance import work_left
+from rekindle.master.rules.poison_beside import blocked, poisoned
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show import record_ms

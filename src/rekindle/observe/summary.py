@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.errors import visible
-from rekindle.master.events import (
+from rekindle.master.facts.events import (
     EpochOpened,
     Event,
     FailureHandled,
@@ -20,7 +20,7 @@ from rekindle.master.events import (
     RunFailed,
     RunSucceeded,
 )
-from rekindle.master.state import RunState, Segment
+from rekindle.master.state.run_state import RunState, Segment
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, Pace
 from rekindle.observe.show_words import vertices

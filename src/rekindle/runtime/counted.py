@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from rekindle.engine import manifest
-from rekindle.master.digests import Digests
-from rekindle.master.events import Event, GenerationOpened, HoleAccepted, PartitionsCommitted, PartitionsLost
-from rekindle.master.state import Segment
+from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.events import Event, GenerationOpened, HoleAccepted, PartitionsCommitted, PartitionsLost
+from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
+from rekindle.results import manifest
 
 
 def last_counted(events: Iterable[Event]) -> dict[str, tuple[Segment, ...]]:

@@ -21,13 +21,13 @@ from rekindle.engine.port import Engine
 from rekindle.errors import AppendUnknown, Fenced, RekindleError, StoreFailed
 from rekindle.journal.history import Position
 from rekindle.journal.journal import Journal, Pause
-from rekindle.master.apply import fold
-from rekindle.master.commands import Key, Stop, WakeAt
 from rekindle.master.decide import decide, lets_go
 from rekindle.master.dispatch import commands, deletable
-from rekindle.master.events import Event
-from rekindle.master.state import Phase, RunState
-from rekindle.master.stimuli import DeletionFailed, Stimulus, Tick
+from rekindle.master.facts.events import Event
+from rekindle.master.facts.stimuli import DeletionFailed, Stimulus, Tick
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import Key, Stop, WakeAt
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 
 POLL_MS = 200

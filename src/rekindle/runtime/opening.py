@@ -18,23 +18,23 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, read
 from rekindle.journal.lease import STALE_SECONDS, Lease, Sign, sign_of_life
 from rekindle.journal.owner import this_process
-from rekindle.journal.probe import probe
 from rekindle.journal.prune import prune
-from rekindle.journal.store import Store
 from rekindle.journal.takeover import take_over
-from rekindle.master.apply import fold
-from rekindle.master.config import MasterConfig
-from rekindle.master.events import Event, Fingerprint
-from rekindle.master.events import RunClosed as Tombstone
-from rekindle.master.invariants import check_invariants
-from rekindle.master.state import RunState
-from rekindle.master.stimuli import CloseRun, StartRun, Stimulus, TakeOver
-from rekindle.master.wire import dec_hook, enc_hook
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import Event, Fingerprint
+from rekindle.master.facts.events import RunClosed as Tombstone
+from rekindle.master.facts.stimuli import CloseRun, StartRun, Stimulus, TakeOver
+from rekindle.master.state.apply import fold
+from rekindle.master.state.invariants import check_invariants
+from rekindle.master.state.run_state import RunState
+from rekindle.master.state.wire import dec_hook, enc_hook
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
-from rekindle.runtime.janitor.pins import find_pin
 from rekindle.runtime.loop import Loop, Watcher, decide_asking, ignore
+from rekindle.runtime.pins import find_pin
 from rekindle.runtime.snapshots import StateKeeper
+from rekindle.storage.probe import probe
+from rekindle.storage.store import Store
 
 
 def codec() -> Codec[Event]:

@@ -16,9 +16,9 @@ import msgspec
 from rekindle.errors import StoreFailed
 from rekindle.journal.history import Position
 from rekindle.journal.snapshot import Snapshots
-from rekindle.journal.store import Store
-from rekindle.master.state import RunState
-from rekindle.master.wire import dec_hook, enc_hook
+from rekindle.master.state.run_state import RunState
+from rekindle.master.state.wire import dec_hook, enc_hook
+from rekindle.storage.store import Store
 
 RECORDS_MIN = 250
 GROWTH = 0.25

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from enum import Enum
 
 from rekindle.errors import StoreFailed
-from rekindle.journal.memory import MemoryStore
-from rekindle.journal.store import Put
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import Put
 
 
 class Fault(Enum):

@@ -17,8 +17,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
-from rekindle.engine.installed import is_users_file
 from rekindle.model.failures import Cause, FailureKind
+from rekindle.pipeline.identity.packages import is_users_file
 
 JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"\bLawViolated: ", FailureKind.INVARIANT),

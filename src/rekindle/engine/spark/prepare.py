@@ -7,27 +7,30 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine import manifest
 from rekindle.engine.adapter import Prepared, Wanted
-from rekindle.engine.lines import with_lines
-from rekindle.engine.near import did_you_mean
-from rekindle.engine.overlap import Place, refuse_overlaps
-from rekindle.engine.spark import inventory, session, sinks, sources
-from rekindle.engine.spark.compile import SHUFFLE_PARTITIONS, Compiled
-from rekindle.engine.spark.cut_check import compile_and_analyse
-from rekindle.engine.spark.engine import SparkEngine, committed_files
-from rekindle.engine.spark.graph import Analysis
-from rekindle.engine.spark.identity import INPUT, Kept, Member, fingerprints
-from rekindle.engine.spark.layout import Held
-from rekindle.engine.spark.publication import Claimant, Publication
-from rekindle.engine.spark.sinks import FilesLost, Stores, read_newest
-from rekindle.engine.targets import Answer, Directory, Files, PointerStore, Table, Target
+from rekindle.engine.spark import session
+from rekindle.engine.spark.plan import sources
+from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
+from rekindle.engine.spark.plan.cut_check import compile_and_analyse
+from rekindle.engine.spark.plan.graph import Analysis
+from rekindle.engine.spark.plan.identity import INPUT, Kept, Member, fingerprints
+from rekindle.engine.spark.plan.layout import Held
+from rekindle.engine.spark.publish import sinks
+from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.sinks import FilesLost, Stores, read_newest
+from rekindle.engine.spark.run import inventory
+from rekindle.engine.spark.run.engine import SparkEngine, committed_files
 from rekindle.errors import Refused
-from rekindle.master.commands import PublishSink
-from rekindle.master.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
+from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
+from rekindle.master.state.commands import PublishSink
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.source_lines import with_lines
+from rekindle.publish.overlap import Place, refuse_overlaps
+from rekindle.publish.targets import Answer, Directory, Files, PointerStore, Table, Target
+from rekindle.results import manifest
 
 __all__ = ["pinned_settings", "prepare", "read_newest"]
 

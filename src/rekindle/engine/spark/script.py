@@ -1,7 +1,8 @@
 """DataFrames of a user's own script: as a step of ours, and a kept result in the script's hands.
 
 - A frame that was made elsewhere is planned again in the session of its group, as a source is. The code that belongs to
-  it is what its plan holds of Python, read from there (engine/pickled.py): no function of ours stands behind it.
+  it is what its plan holds of Python, read from there (`pipeline/identity/pickle_reader.py`): no function of ours
+  stands behind it.
 - A kept result that a script reads is a source for what it keeps next: its committed files are its pin.
 """
 
@@ -13,15 +14,15 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.pickled import Unreadable
 from rekindle.engine.port import Engine
-from rekindle.engine.spark import cuts
-from rekindle.engine.spark.engine import SparkEngine
-from rekindle.engine.spark.packed import Command, home_of, told
+from rekindle.engine.spark.plan import cuts
+from rekindle.engine.spark.plan.packed import Command, home_of, told
+from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import attach, in_session
 from rekindle.errors import GraphRefused
-from rekindle.master.commands import Input
-from rekindle.master.state import Segment
+from rekindle.master.state.commands import Input
+from rekindle.master.state.run_state import Segment
+from rekindle.pipeline.identity.pickle_reader import Unreadable
 
 
 @dataclass(eq=False)

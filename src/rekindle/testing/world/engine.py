@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.state import Segment
+from rekindle.master.facts import stimuli as st
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.run_state import Segment
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.kinds import Determinism, FailureDomain, ResultKind

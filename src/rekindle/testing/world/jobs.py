@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.events import Fence
-from rekindle.master.layout import Layout
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import Fence
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.graph_index import Layout
 from rekindle.model.failures import Failure, FailureKind
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.parts import NOTHING, Parts

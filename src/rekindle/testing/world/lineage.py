@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from rekindle.master.state import Phase, RunState
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.testing.world.values import HOLE, Label, Values
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rekindle.errors import Refused
-from rekindle.master import stimuli as st
-from rekindle.master.apply import fold
-from rekindle.master.commands import Command, Key
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
-from rekindle.master.events import Fence
-from rekindle.master.state import RunState
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.events import Fence
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import Command, Key
+from rekindle.master.state.run_state import RunState
 from rekindle.testing.world.engine import Application
 from rekindle.testing.world.storage import Events, Ledger, Put, Record
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from rekindle.master.events import AttemptClosed, AttemptOpened, EpochOpened, Event, Fence, RunClosed
+from rekindle.master.facts.events import AttemptClosed, AttemptOpened, EpochOpened, Event, Fence, RunClosed
 from rekindle.model.ids import AttemptId
 from rekindle.testing.world.values import Label
 

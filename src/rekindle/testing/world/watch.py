@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 from rekindle.failover.backoff import Exponential
-from rekindle.master.apply import fold
-from rekindle.master.commands import PublishSink, StartAttempt
-from rekindle.master.events import (
+from rekindle.master.facts.events import (
     AttemptOpened,
     EpochOpened,
     Event,
@@ -24,9 +22,11 @@ from rekindle.master.events import (
     RepublishAccepted,
     RunFailing,
 )
-from rekindle.master.invariants import violations
-from rekindle.master.layout import Layout
-from rekindle.master.state import Phase, RunState
+from rekindle.master.state.apply import fold
+from rekindle.master.state.commands import PublishSink, StartAttempt
+from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.invariants import violations
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import KeepUntil, ResultKind

@@ -17,14 +17,14 @@ from typing import Any
 
 from rekindle.errors import Refused
 from rekindle.failover.backoff import Exponential
-from rekindle.master import commands as cmd
-from rekindle.master import stimuli as st
-from rekindle.master.config import BackoffSpec, MasterConfig
-from rekindle.master.events import Fence, Fingerprint, HoleAccepted, RunSucceeded
-from rekindle.master.graph_spec import GraphSpec
-from rekindle.master.holes import refuse_holes
-from rekindle.master.layout import Layout, Sets
-from rekindle.master.state import Phase, RunState
+from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.events import Fence, Fingerprint, HoleAccepted, RunSucceeded
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.rules.holes import refuse_holes
+from rekindle.master.state import commands as cmd
+from rekindle.master.state.graph_index import Layout, Sets
+from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import ResultKind
 from rekindle.model.partitions import EMPTY, Partitions

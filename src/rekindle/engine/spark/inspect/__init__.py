@@ -1,0 +1,1 @@
+"""A second look at what a run keeps: verified and reproduced."""

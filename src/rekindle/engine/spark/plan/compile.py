@@ -1,0 +1,341 @@
+"""From declared steps to groups: each step is built once over stand-ins, Spark's plan of it is read, the rules decide.
+
+What is learned may not depend on sizes: stand-ins have no files, so a join counts as one that moves rows unless both
+sides lie together or the user asked for a broadcast. Adaptive execution is off here: nothing is executed, and an action
+in a step is one Spark job that can be stopped before it does anything.
+
+A kept step for which nobody asked for a number of partitions has that of `spark.sql.shuffle.partitions` where the user
+set it. Where not, the number follows the bytes of the pinned sources, never the cores: adaptive execution, which would
+merge small partitions, does so by sizes that another driver may not see again. It is pinned with the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan.describe import describe, or_refused
+from rekindle.engine.spark.plan.layout import POINTWISE, choose, verdict_of
+from rekindle.engine.spark.plan.sources import Pin, pin
+from rekindle.engine.spark.run import results
+from rekindle.engine.spark.run.engine import GroupSpec
+from rekindle.engine.spark.session import clone, group_session, in_session, jvm
+from rekindle.errors import GraphRefused
+from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
+from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
+from rekindle.pipeline.constants import Known
+from rekindle.pipeline.declared import Declared, Role
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.grouping import NO_COPIES, Copies, Fate, Look, alone, decide, members_of
+from rekindle.publish.targets import Target
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+BYTES_PER_PARTITION, PARTITIONS_MIN = 32 << 20, 8
+DESCRIBING = {**POINTWISE, "spark.sql.adaptive.enabled": "false"}
+KINDS = {CACHING: ResultKind.CACHING, MEMORY: ResultKind.MEMORY}
+PYTHON = re.compile(r"Python|InPandas|InArrow")
+
+Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
+    itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
+    they are computed. `sinks` are the kept steps that are published, `targets` says in words which sink each is and
+    where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
+    partitions among them."""
+
+    groups: dict[str, GroupSpec]
+    members: dict[str, tuple[str, ...]]
+    why: dict[str, str]
+    repeatable: frozenset[str]
+    sinks: dict[str, Target]
+    targets: dict[str, str]
+    named: dict[str, str]
+    settings: dict[str, str]
+
+
+def compile_pipeline(
+    spark: SparkSession,
+    declared: Sequence[Declared],
+    parameters: Mapping[str, Any],
+    constants: Known,
+    settings: Mapping[str, str] | None = None,
+    *,
+    given_up: Mapping[str, str] | None = None,
+    copies: Copies = NO_COPIES,
+) -> Compiled:
+    """`declared` is checked, producers first. Starts no Spark job, except what is needed to read schemas. `given_up`
+    are steps that may not be kept, with the reason: a reader would see something else. `copies` tells which readers
+    compute a kept step once more."""
+    session = clone(group_session(spark, settings or {}), DESCRIBING)
+    sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
+    pins = {name: pin(frame) for name, frame in sources.items()}
+    usual = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
+    is_set = SHUFFLE_PARTITIONS in (settings or {})
+    partitions = usual if is_set else partitions_for(list(pins.values()), usual)
+    session.conf.set(SHUFFLE_PARTITIONS, str(partitions))
+    read = _Read(sources, pins, given_up or {}, copies)
+    looks = _look_at_all(session, declared, parameters, constants, read, partitions)
+    decisions = decide(declared, looks, copies)
+    steps = {one.name: one for one in declared}
+    kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
+    members = {one.name: members_of(one.name, declared, decisions, copies) for one in kept}
+    build = _Built(sources, parameters, constants)
+    published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
+    groups = {
+        one.name: replace(
+            _group(one, [steps[name] for name in members[one.name]], looks, build, partitions),
+            is_published=one.name in published,
+        )
+        for one in kept
+    }
+    why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
+    for (reader, name), reason in copies.items():
+        why[name] += f"; {reader} computes it once more: {reason}"
+    pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
+    return Compiled(
+        groups=groups,
+        members=members,
+        why=why,
+        repeatable=frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
+        sinks={step: one.target for step, one in published.items() if one.target is not None},
+        targets={step: one.destination for step, one in published.items()},
+        named={one.name: step for step, one in published.items()},
+        settings=pinned,
+    )
+
+
+def partitions_for(pins: Sequence[Pin], usual: int) -> int:
+    """How many partitions a kept step has if nobody asked for a number. Where a source has no bytes that are known and
+    stay, Spark's own number."""
+    if not pins or not all(one.is_pinned and one.bytes for one in pins):
+        return usual
+    return min(usual, max(PARTITIONS_MIN, -(-sum(one.bytes for one in pins) // BYTES_PER_PARTITION)))
+
+
+def _look_at_all(
+    session: SparkSession,
+    declared: Sequence[Declared],
+    parameters: Mapping[str, Any],
+    constants: Known,
+    read: _Read,
+    partitions: int,
+) -> dict[str, Look]:
+    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
+    frames: dict[str, DataFrame] = {}
+    plain: dict[str, DataFrame] = {}
+    looks: dict[str, Look] = {}
+    fused: set[str] = set()
+    views = _Views(session)
+    for one in declared:
+        copied = {name for name in one.inputs if (one.name, name) in read.copies}
+        inputs = {name: plain[name] if name in copied else frames[name] for name in one.inputs}
+        frame = read.sources.get(one.name)
+        if frame is None:
+            frame = _built(one, session, inputs, parameters, constants)
+            views.check(one, frame, list(inputs.values()))
+        below = [looks[name] for name in one.inputs if name in fused | copied]
+        readers = [other.name for other in declared if one.name in other.inputs]
+        stored = cuts.storable(frame, is_published=one.role is Role.SINK)
+        looks[one.name] = look = replace(
+            _look(one, stored, below, read.pins.get(one.name)),
+            not_kept=_why_not_kept(one, frame, readers, read.given_up),
+            is_input_itself=len(one.inputs) == 1 and frame is inputs[one.inputs[0]],
+        )
+        plain[one.name] = frame
+        if alone(one, look, readers).fate is Fate.FUSED:
+            fused.add(one.name)
+        else:
+            layout = choose(stored, one.keys, one.partitions or partitions)
+            frame = results.stand_in(session, one.name, stored._jdf.schema(), layout, cuts.outline_of(frame))
+        frames[one.name] = frame
+    return looks
+
+
+class _Views:
+    """The temporary views that steps make. Each group has a session of its own: a view is not seen by other steps."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._seen = self._now()
+        self._makers: dict[str, str] = {}
+
+    def check(self, one: Declared, frame: DataFrame, inputs: Sequence[DataFrame]) -> None:
+        """Refuse a step that reads what another one made. `one` was just built."""
+        now = self._now()
+        self._makers |= {line.partition("\t")[0]: one.name for line in now - self._seen}
+        self._seen = now
+        for view in self._read(frame).difference(*map(self._read, inputs)):
+            maker = self._makers.get(view, one.name)
+            if maker != one.name:
+                raise GraphRefused(
+                    f"{one.place}: {one.name} reads the view {view}, which {maker} makes: a step does not see the "
+                    "views of another one",
+                    hint=f"name {maker} as a parameter of {one.name}, or make the view in {one.name}",
+                )
+
+    def _read(self, frame: DataFrame) -> set[str]:
+        java = jvm(self._session).rekindle.spark.Sources
+        return set(str(java.views(frame._jdf.queryExecution().analyzed())).splitlines())
+
+    def _now(self) -> set[str]:
+        java = jvm(self._session).rekindle.spark.Sources
+        return set(str(java.temporaryViews(self._session._jsparkSession)).splitlines())
+
+
+def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
+    """Why a step may not be kept; empty if it may. What has to be kept and cannot is refused."""
+    unstorable = cuts.unstorable(frame.schema)
+    if unstorable and one.result != PIPELINED and (has_to_be_kept(one) or not readers):
+        raise GraphRefused(
+            f"{one.place}: {one.name} cannot be kept: {unstorable}",
+            hint="store a number or a day-time interval in its place"
+            + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
+        )
+    if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
+        raise GraphRefused(
+            f"{one.place}: {one.name} has several columns of one name ({', '.join(names)}), and no file can hold them",
+            hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
+        )
+    reason = unstorable or given_up.get(one.name, "")
+    return f"{reason}, although it was to be kept" if reason and is_asked_for(one) else reason
+
+
+def is_asked_for(one: Declared) -> bool:
+    """Whether the user asked that a result be kept: the plan says so if it is not."""
+    return one.result in (BLOCKING, *IN_BLOCKS) or one.has_layout or has_to_be_kept(one)
+
+
+def has_to_be_kept(one: Declared) -> bool:
+    """Whether more than recovery depends on a kept result: it is published, stays, or starts jobs."""
+    return one.is_eager or one.role is Role.SINK or one.keep is KeepUntil.FOREVER
+
+
+def _built(
+    one: Declared,
+    session: SparkSession,
+    frames: Mapping[str, DataFrame],
+    parameters: Mapping[str, Any],
+    constants: Known,
+) -> DataFrame:
+    empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
+    with or_refused(one.name, one.function, empty or "correct it and run again; nothing was started"):
+        frame = describe(one, session, frames, parameters, constants)
+    _refuse_unknown_keys(one, frame.columns, is_exact=cuts.is_case_sensitive(session))
+    return frame
+
+
+def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -> None:
+    def folded(name: str) -> str:
+        return name if is_exact else name.lower()
+
+    names = [folded(column) for column in columns]
+    for key in one.keys:
+        if names.count(folded(key)) != 1:
+            what = "has no such column" if folded(key) not in names else "has several columns of that name"
+            raise GraphRefused(
+                f"{one.place}: {one.name} is partitioned by {key}, but {what}",
+                hint=did_you_mean(key, columns) or f"its columns are {', '.join(columns)}",
+            )
+
+
+def _look(one: Declared, frame: DataFrame, below: Sequence[Look], read: Pin | None) -> Look:
+    execution = frame._jdf.queryExecution()
+    plan = plans.read(frame.sparkSession, execution.executedPlan())
+    shape = plans.shape(plan)
+    verdict = verdict_of(frame)
+    return Look(
+        exchanges=shape.exchanges,
+        has_python=any(PYTHON.search(node.name) for node in plan.below()),
+        is_narrow=shape.is_narrow,
+        determinism=_determinism(one, verdict.level, below),
+        because=verdict.because,
+        is_pinned=(read is None or one.declared_deterministic is True or read.is_pinned)
+        and all(look.is_pinned for look in below),
+    )
+
+
+def _determinism(one: Declared, level: Determinism, below: Sequence[Look]) -> Determinism:
+    """The user's word counts for the step it was given for: what is fused below it needs its own."""
+    if one.declared_deterministic is False or any(look.determinism is Determinism.INDETERMINATE for look in below):
+        return Determinism.INDETERMINATE
+    if one.declared_deterministic and all(look.determinism.is_repeatable for look in below):
+        return Determinism.DECLARED
+    return level
+
+
+def _group(
+    one: Declared,
+    members: Sequence[Declared],
+    looks: Mapping[str, Look],
+    build: _Built,
+    partitions: int,
+) -> GroupSpec:
+    names = {member.name for member in members}
+    return GroupSpec(
+        step=one.name,
+        build=build.of(members),
+        inputs=tuple(dict.fromkeys(name for member in members for name in member.inputs if name not in names)),
+        keys=one.keys,
+        partitions=one.partitions or partitions,
+        declared=_users_word(members, looks),
+        is_eager=any(member.is_eager for member in members),
+        functions=tuple(member.function for member in members),
+        keep=one.keep,
+        digest=one.digest or DigestPolicy.AUTO,
+        kind=KINDS.get(one.result, ResultKind.BLOCKING),
+        replicas=one.replicas or 1,
+    )
+
+
+def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Determinism | None:
+    """What the user declared of a whole group; None where Spark's plan of it must tell."""
+    *fused, root = members
+    if any(member.declared_deterministic is False for member in members):
+        return Determinism.INDETERMINATE
+    is_declared = root.declared_deterministic and all(looks[one.name].determinism.is_repeatable for one in fused)
+    return Determinism.DECLARED if is_declared else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The sources as they were read: once, so that every group reads the same files. And what each read. `given_up` are
+    steps that may not be kept, `copies` those that a reader computes once more."""
+
+    sources: Mapping[str, DataFrame]
+    pins: Mapping[str, Pin]
+    given_up: Mapping[str, str]
+    copies: Copies
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """How groups are built: from sources as they were read, with the parameters and constants of the run."""
+
+    sources: Mapping[str, DataFrame]
+    parameters: Mapping[str, Any]
+    constants: Known
+
+    def of(self, members: Sequence[Declared]) -> Build:
+        """The group's own plan: its members' functions called in turn, in the group's session."""
+
+        def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+            frames = dict(inputs)
+            for member in members:
+                read = self.sources.get(member.name)
+                frames[member.name] = (
+                    describe(member, session, frames, self.parameters, self.constants)
+                    if read is None
+                    else in_session(read, session)
+                )
+            made = frames[members[-1].name]
+            return made if made.sparkSession is session else in_session(made, session)
+
+        return build

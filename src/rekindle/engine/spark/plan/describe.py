@@ -1,0 +1,156 @@
+"""Call a user's function so that it describes and does nothing else.
+
+A step is built in every driver, and before it is known whether anything of it must run. One that starts a Spark job
+while it is built is stopped before the job does anything: every job of this thread belongs to a group that Spark was
+told to cancel in advance, so the error comes up through the user's own code and has its line. A job whose error the
+user's code swallowed is found by counting. Spark may read schemas with jobs of its own (user_session.py), a source may
+look at its input, and an eager step may do what it likes.
+
+A step that changes a setting of its session is refused: the session ends with the step's group, so that steps after it
+would not see the setting, as they do in a plain program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.failures import first_line, text_of
+from rekindle.engine.spark.session import is_connect, jvm, same_active_session
+from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
+from rekindle.pipeline.constants import Known, known
+from rekindle.pipeline.declared import Declared, Role
+from rekindle.pipeline.signature import line_of
+
+NO_JOBS = "rekindle-only-describes"
+JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+EVENTS_MS_MAX = 5000
+
+
+def describe(
+    one: Declared, session: SparkSession, frames: Mapping[str, DataFrame], given: Mapping[str, Any], constants: Known
+) -> DataFrame:
+    """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
+    may_start_jobs = one.is_eager or one.role is Role.SOURCE
+    before = _settings(session)
+    jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext)
+    with known(constants), same_active_session(session), jobs:
+        made = one.call(frames, session, given)
+    _refuse_settings(one, before, _settings(session))
+    if made is None and one.role is Role.SINK and len(one.inputs) == 1:
+        return frames[one.inputs[0]]
+    if not isinstance(made, DataFrame) or is_connect(made):
+        raise _not_a_frame(one, made)
+    if made.isStreaming:
+        raise GraphRefused(
+            f"{one.place}: {one.name} returned a streaming DataFrame, and this is a batch pipeline",
+            hint="read it as a batch: spark.read in place of spark.readStream",
+        )
+    return made
+
+
+@contextlib.contextmanager
+def or_refused(step: str, function: Any, hint: str) -> Iterator[None]:
+    """While user code builds a step: what it raises is a refusal of the step, with the user's line where there is a
+    function of the user. Refusals of our own stay as they are."""
+    try:
+        yield
+    except RekindleError:
+        raise
+    except Exception as error:
+        line = line_of(error, function) if function else step
+        raise GraphRefused(f"{line}: {step} could not be built: {first_line(error)}", hint) from error
+
+
+def _settings(session: SparkSession) -> set[str]:
+    return set(str(jvm(session).rekindle.spark.Sources.allSettings(session._jsparkSession)).splitlines())
+
+
+def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
+    changed = sorted({line.partition("=")[0] for line in before ^ after})
+    if changed:
+        raise GraphRefused(
+            f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; steps after it "
+            "would not see that",
+            hint="change the setting before the run starts: spark.conf.set(…) before pipeline.run, or --conf",
+        )
+
+
+def _not_a_frame(one: Declared, made: object) -> GraphRefused:
+    if made is None and one.role is Role.SINK:
+        return GraphRefused(
+            f"{one.place}: sink {one.name} reads {', '.join(one.inputs)} and returns nothing: which of them is it?",
+            hint="return the DataFrame to publish",
+        )
+    if is_connect(made):
+        return GraphRefused(
+            f"{one.place}: {one.name} returned a DataFrame of Spark Connect, and this session is a classic one",
+            hint="make it from the session that the step is given, or from its inputs",
+        )
+    what = "nothing" if made is None else f"a {type(made).__name__}"
+    return GraphRefused(f"{one.place}: {one.name} returned {what}, not a DataFrame", hint="return a DataFrame")
+
+
+@contextlib.contextmanager
+def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
+    before = _jobs_so_far(context)
+    tag = f"{NO_JOBS}-{uuid.uuid4().hex[:12]}"
+    try:
+        with _in_cancelled_group(context, tag):
+            yield
+    except StepStartsJob:
+        raise
+    except Exception as error:
+        if NO_JOBS in text_of(error):
+            raise _starts_a_job(one, line_of(error, one.function)) from error
+        raise
+    if _has_started_jobs(context, tag, before):
+        raise _starts_a_job(one, one.place)
+
+
+def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
+    return StepStartsJob(
+        f"{line}: {one.name} starts a Spark job while it is built; a step only describes what is to be computed",
+        hint="return the DataFrame without an action (count, collect, write, …), or declare the step with eager=True. "
+        "If it only reads files: use the `spark` that the step is given as a parameter",
+    )
+
+
+@contextlib.contextmanager
+def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
+    saved = {name: context.getLocalProperty(name) for name in JOB_GROUP}
+    context._jsc.sc().cancelJobGroupAndFutureJobs(NO_JOBS)
+    context.setLocalProperty(JOB_GROUP[0], NO_JOBS)
+    context.addJobTag(tag)
+    try:
+        yield
+    finally:
+        context.removeJobTag(tag)
+        for name, value in saved.items():
+            context.setLocalProperty(name, value)
+
+
+def _jobs_so_far(context: SparkContext) -> int:
+    return int(context._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def _has_started_jobs(context: SparkContext, tag: str, before: int) -> bool:
+    """Jobs of other threads are known to Spark's status store under other tags. One of ours is known by its tag, or not
+    known at all, because it was cancelled before it began."""
+    after = _jobs_so_far(context)
+    if after == before:
+        return False
+    scala: Any = context._jsc.sc()
+    tracker = scala.statusTracker()
+    try:
+        scala.listenerBus().waitUntilEmpty(EVENTS_MS_MAX)
+    except Py4JError:
+        return len(tracker.getJobIdsForTag(tag)) > 0
+    is_unknown = any(not tracker.getJobInfo(job).isDefined() for job in range(before, after))
+    return is_unknown or len(tracker.getJobIdsForTag(tag)) > 0

@@ -1,0 +1,152 @@
+"""The execution graph, from Spark's own plans, before anything runs.
+
+Each group is planned over empty stand-ins for the kept results it reads: same schema, same layout, no files. What is
+learned does not depend on sizes: whether the group is pointwise, what is inside it, how determinate it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan.describe import or_refused
+from rekindle.engine.spark.plan.layout import Held, choose, hold
+from rekindle.engine.spark.plan.sources import pin
+from rekindle.engine.spark.run import results
+from rekindle.engine.spark.run.engine import GroupSpec
+from rekindle.engine.spark.session import attach, group_session
+from rekindle.model.edges import ALL, IDENTITY
+from rekindle.model.graph import Edge, Graph, Step
+from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
+from rekindle.pipeline.identity.fingerprint import is_task_bound
+
+UNSEEN = (
+    "a step sees no views, functions or settings that another step made: make them in the step that uses "
+    "them, or before the run starts"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The graph of kept steps, the groups with their layouts, and for each group what its plan over stand-ins told, and
+    what it observes of the kept steps that it reads."""
+
+    graph: Graph
+    groups: dict[str, GroupSpec]
+    held: dict[str, Held]
+    observed: dict[str, list[cuts.Observation]]
+
+    def splits(self, step: str) -> str:
+        """A digest of how the one scan that numbers a result is cut; empty where nothing is numbered by it."""
+        held = self.held[step]
+        if held.layout.keys or held.layout.is_bound or held.layout.is_by_file:
+            return ""
+        return results.splits(held.session, plans.top_rdd(held.frame))
+
+
+def analyse(
+    spark: SparkSession, groups: Mapping[str, GroupSpec], settings: Mapping[str, str] | None = None
+) -> Analysis:
+    """Kept steps, in the order given (producers first), and how they read each other."""
+    attach(spark)
+    held: dict[str, Held] = {}
+    outlines: dict[str, Any] = {}
+    observed: dict[str, list[cuts.Observation]] = {}
+    for name, group in groups.items():
+        session = group_session(spark, settings or {})
+        inputs = {
+            one: results.stand_in(session, one, held[one].schema, held[one].layout, outlines[one])
+            for one in group.inputs
+        }
+        built = _built(group, session, inputs)
+        outlines[name] = cuts.outline_of(built)
+        observed[name] = cuts.observations(built, is_published=group.is_published)
+        frame = cuts.storable(built, is_published=group.is_published)
+        numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
+        count = numbered[0] if len(numbered) == 1 else 0
+        layout = choose(frame, group.keys, group.partitions, reads_numbered=count, reads_kept=bool(group.inputs))
+        held[name] = hold(frame, session, layout)
+    resolved = {
+        name: replace(
+            group,
+            keys=held[name].layout.keys,
+            partitions=held[name].partitions,
+            layout=held[name].layout,
+            outline=outlines[name],
+        )
+        for name, group in groups.items()
+    }
+    steps = {name: _step(group, held[name]) for name, group in resolved.items()}
+    graph = Graph.of(
+        steps.values(),
+        (
+            Edge(one, name, IDENTITY if _is_pointwise(group, held[name], held[one]) else ALL)
+            for name, group in resolved.items()
+            for one in group.inputs
+        ),
+    )
+    digested = {
+        name: replace(group, is_digested=_is_digested(group, held[name], steps[name]))
+        for name, group in resolved.items()
+    }
+    return Analysis(graph, digested, held, observed)
+
+
+def _built(group: GroupSpec, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """In a session of its own: what other steps left in theirs is not there."""
+    with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
+        return group.build(session, inputs)
+
+
+def _is_digested(group: GroupSpec, held: Held, step: Step) -> bool:
+    """A block counts with its digest: it may be lost at any time, and readers are spared if the same comes back."""
+    if group.kind is not ResultKind.BLOCKING and group.digest is DigestPolicy.AUTO:
+        return True
+    return group.digest.is_on(_proved(group, held, step))
+
+
+def _proved(group: GroupSpec, held: Held, step: Step) -> Determinism:
+    """The level of a step without the user's word that it is determinate."""
+    is_word = step.determinism is Determinism.DECLARED
+    return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
+
+
+def _is_pointwise(group: GroupSpec, consumer: Held, producer: Held) -> bool:
+    """Partition p of the consumer reads partition p of the producer and nothing else of it. What an eager step looks at
+    while it is built may be anything of it."""
+    if group.is_eager or not consumer.shape.is_narrow or consumer.layout.is_bound:
+        return False
+    return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
+
+
+def level_of(group: GroupSpec, held: Held) -> Determinism:
+    """Whether the same rows come again, however they are cut into partitions."""
+    return group.declared or (Determinism.INDETERMINATE if _is_loose(group, held) else held.verdict.level)
+
+
+def _is_loose(group: GroupSpec, held: Held) -> bool:
+    return group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
+
+
+def _step(group: GroupSpec, held: Held) -> Step:
+    """A group that reads no kept result and is not narrow owns what is inside it as one part; so does one whose
+    partitions another application would cut differently, and nothing can prove them equal. What an eager step found
+    out while it was built is one of those parts too, and so is what it read from a place that cannot be pinned: the
+    place may have moved on, unless the user's word says otherwise."""
+    is_loose = _is_loose(group, held)
+    is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
+    is_bound = held.layout.is_bound
+    return Step(
+        name=group.step,
+        partitions=group.partitions,
+        kind=group.kind,
+        determinism=Determinism.INDETERMINATE if is_bound else level_of(group, held),
+        keep=group.keep,
+        is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
+        has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
+        restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),
+    )

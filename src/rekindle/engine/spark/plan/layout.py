@@ -1,0 +1,265 @@
+"""Where the rows of a kept result lie, under numbers that are ours and hold in every driver.
+
+With keys, partition p holds the rows with `hash(keys) mod partitions = p`. Only the last exchange is pinned to it.
+Four plans are asked for, the one that moves the fewest rows is held:
+
+1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise;
+2. the step's own last exchange already lies that way (an aggregation by the keys, then perhaps Python);
+3. its own join does, if adaptive execution is told to leave it there: no skewed key is split, which one task would have
+   to write anyway, and rows are hashed instead of sorted where one side is small enough;
+4. an exchange of our own below the write; below Python that works row by row, where that moves nothing wider, so that
+   what Python made is kept partition by partition.
+
+Adaptive execution plans again whenever an exchange is done, and may then find that it needs one less: a join that
+became a broadcast leaves rows where an earlier exchange put them. So 2 and 3 are planned with our exchange on top,
+which Spark leaves out as long as its own rows lie just that way, and only if that costs no exchange. What it does to
+the partitions of the last exchange (merge, split, read where they lie) is switched off.
+
+A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
+partition p is Spark's p-th, which is the same in another driver if it is a split of one source (cut by pinned
+settings), and is bound to this application otherwise (a total order is sampled anew by each). Over a numbered result a
+file is a partition and has its number, in whatever order Spark reads the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
+
+from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan.determinism import Verdict, judge
+from rekindle.engine.spark.session import clone, in_session, jvm, scala_seq
+
+NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
+POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
+# Spark's rules that change the partitions of an exchange when its sizes are known: off for the last one, all of them.
+UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
+UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false", **UNCHANGED}
+# Spark hashes the smaller side if none of its partitions is larger than this; below its advisory size it never does.
+HASHED_BYTES_MAX = 64 << 20
+STAYS_JOINED = {
+    "spark.sql.adaptive.skewJoin.enabled": "false",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.localShuffleReader.enabled": "false",
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": str(HASHED_BYTES_MAX),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a kept result lies. No keys: numbered. Bound: another application would cut it differently."""
+
+    keys: tuple[str, ...]
+    partitions: int
+    is_bound: bool = False
+    is_by_file: bool = False
+
+    def __str__(self) -> str:
+        if self.keys:
+            return f"{self.partitions} by {', '.join(self.keys)}"
+        return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
+
+
+class Way(Enum):
+    """How the rows come to lie by their keys; the first that fits moves the fewest."""
+
+    POINTWISE = "no exchange: the inputs lie that way"
+    AS_IT_IS = "the step's own last exchange"
+    JOINED = "the step's own join"
+    BELOW_PYTHON = "an exchange of ours below row-wise Python"
+    EXCHANGE = "an exchange of ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one."""
+
+    session: SparkSession
+    frame: DataFrame
+    execution: Any
+    layout: Layout
+    shape: plans.Shape
+    verdict: Verdict
+    way: Way
+    _reached: list[Any] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def partitions(self) -> int:
+        return self.layout.partitions
+
+    @property
+    def plan(self) -> Any:
+        return self.execution.executedPlan()
+
+    @property
+    def schema(self) -> Any:
+        return self.frame._jdf.schema()
+
+    @property
+    def is_function_of_inputs(self) -> bool:
+        """Narrow, and without a constant that each query execution makes anew: proof (a) of rule 4."""
+        return self.shape.is_narrow and not self.verdict.has_query_constants
+
+    def is_planned_to_the_end(self) -> bool:
+        """False while adaptive execution has map stages to run, or stopped because one of them failed."""
+        return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
+
+    def is_stuck(self) -> bool:
+        """Whether a broadcast or a subquery failed, so that all attempts on this plan would fail the same."""
+        stuck = jvm(self.session).rekindle.spark.Exchanges.isStuck
+        return not self.is_planned_to_the_end() and bool(stuck(self.plan))
+
+    def rdd(self, *, is_first: bool = False) -> Any:
+        """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
+        reached still reads the same exchanges, so Spark runs only the map tasks that are missing. It is made once: each
+        time anew, an exchange above columnar rows would be another one."""
+        if is_first or self.is_planned_to_the_end():
+            return self.execution.toRdd()
+        if not self._reached:
+            reached = jvm(self.session).rekindle.spark.Bridge.reached
+            self._reached.append(reached(self.session._jsparkSession, self.plan.executedPlan()))
+        return self._reached[0]
+
+
+def choose(
+    frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0, reads_kept: bool = True
+) -> Layout:
+    """The layout of a step, from its plan over stand-ins, before anything ran. `reads_numbered` is the number of
+    partitions of the one numbered result it reads, if there is just one. Where the user asked for no number, that of
+    the results it reads stays, so that it is pointwise. A step that reads no kept result is planned by the sizes of its
+    sources, which are pinned; a stand-in has no size, so that a join over one counts by its keys."""
+    if keys:
+        return Layout(keys, partitions)
+    top = plans.top_of(in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
+    is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    match top.by:
+        case plans.Top.KEYS:
+            return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
+        case plans.Top.FILES if reads_numbered:
+            return Layout((), reads_numbered, is_by_file=True)
+        case plans.Top.SPLITS:
+            return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
+        case plans.Top.ORDER:
+            return Layout((), top.partitions or partitions, is_bound=True)
+        case plans.Top.ONE:
+            return Layout((), 1, is_bound=True)
+        case _:
+            columns, count = _plain_columns(frame), partitions if is_asked_for else top.partitions or partitions
+            return Layout(columns, count) if columns else Layout((), count, is_bound=True)
+
+
+def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
+    """Columns by whose values rows can be told apart in any driver. A name that another column has in other cases may
+    mean either."""
+    names = [field.name for field in frame.schema.fields if not isinstance(field.dataType, NOT_PLAIN)]
+    called = [field.name.lower() for field in frame.schema.fields]
+    return tuple(name for name in names if called.count(name.lower()) == 1)
+
+
+def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: Held | None = None) -> Held:
+    """Plan `frame`, built in `session`, so that its final partitions are ours. `like` is the plan of the same step over
+    stand-ins: what was found there is not asked again."""
+    if not layout.keys:
+        return _numbered(frame, session, layout, like)
+    ways = list(Way) if like is None else [like.way, *Way]
+    for way in ways:
+        made = _tried(frame, session, layout, way)
+        if made is not None:
+            return _held(made, layout, way, like)
+    raise AssertionError("an exchange of our own can always be made")
+
+
+def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, like: Held | None) -> Held:
+    if not layout.is_bound:
+        return _held(frame, layout, Way.AS_IT_IS, like)
+    bound = in_session(frame, clone(session, _own(layout)))
+    is_known = plans.top_of(bound).by in {plans.Top.ORDER, plans.Top.ONE}
+    return _held(bound if is_known else bound.repartition(layout.partitions), layout, Way.AS_IT_IS, like)
+
+
+def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Way) -> DataFrame | None:
+    """The frame planned one way, if its rows then lie as they must."""
+    match way:
+        case Way.POINTWISE:
+            made = in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
+            return made if _lies(made, layout) and _shape(made).is_narrow else None
+        case Way.AS_IT_IS:
+            made = in_session(frame, clone(session, _own(layout)))
+            return _held_to(made, layout) if _lies(made, layout) else None
+        case Way.JOINED:
+            made = in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
+            return _held_to(made, layout, joins_stay=True) if _lies(made, layout, joins_stay=True) else None
+        case Way.BELOW_PYTHON:
+            return _below_python(in_session(frame, clone(session, UNCHANGED)), layout)
+        case Way.EXCHANGE:
+            named = (quoted(key) for key in layout.keys)
+            return in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
+
+
+def _own(layout: Layout) -> dict[str, str]:
+    return {**UNCOALESCED, "spark.sql.shuffle.partitions": str(layout.partitions)}
+
+
+def _lies(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> bool:
+    return plans.lies_by(frame, layout.keys, layout.partitions, joins_stay=joins_stay)
+
+
+def quoted(name: str) -> str:
+    """A column by its whole name: Spark reads a dot as a field of a struct."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _held_to(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> DataFrame | None:
+    """A frame whose rows lie by the plan that Spark has before it runs, so that they do by any plan it goes on with.
+    None if that would take one more exchange."""
+    if _shape(frame).is_narrow:
+        return frame
+    found = _with_exchange("required", frame, layout)
+    is_free = found is not None and _shape(found).exchanges <= _shape(frame).exchanges
+    return found if found is not None and is_free and _lies(found, layout, joins_stay=joins_stay) else None
+
+
+def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
+    """Our exchange below the Python that works row by row, where that moves nothing wider, and the rows then lie as
+    they must when Python is done."""
+    found = _with_exchange("repartitioned", frame, layout)
+    return found if found is not None and _lies(found, layout) else None
+
+
+def _with_exchange(where: str, frame: DataFrame, layout: Layout) -> DataFrame | None:
+    session = frame.sparkSession
+    java = jvm(session)
+    place = getattr(java.rekindle.spark.BelowPython, where)
+    made = place(frame._jdf.logicalPlan(), scala_seq(session, layout.keys), layout.partitions)
+    if made is None:
+        return None
+    return DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
+
+
+def verdict_of(frame: DataFrame) -> Verdict:
+    """How determinate a frame is, by its analysed plan."""
+    analysed = frame._jdf.queryExecution().analyzed()
+    sources = jvm(frame.sparkSession).rekindle.spark.Sources
+    reads_kept = bool(sources.readsKept(analysed))
+    return judge(analysed.toJSON(), analysed.toString(), str(sources.untold(analysed)), reads_kept=reads_kept)
+
+
+def _held(frame: DataFrame, layout: Layout, way: Way, like: Held | None) -> Held:
+    execution = frame._jdf.queryExecution()
+    return Held(
+        session=frame.sparkSession,
+        frame=frame,
+        execution=execution,
+        layout=layout,
+        shape=_shape(frame),
+        verdict=like.verdict if like is not None else verdict_of(frame),
+        way=way,
+    )
+
+
+def _shape(frame: DataFrame) -> plans.Shape:
+    return plans.shape(plans.read(frame.sparkSession, frame._jdf.queryExecution().executedPlan()))

@@ -1,0 +1,1 @@
+"""Committed results on their way into targets."""

@@ -1,0 +1,104 @@
+"""One committed result on its way into one target, and how its files get into a directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.spark.publish import copying
+from rekindle.engine.spark.publish.copying import Copy
+from rekindle.errors import Refused
+from rekindle.master.facts.events import Fence
+from rekindle.publish.pointers import POINTERS, Part, Pointer, identify, version_of
+from rekindle.publish.targets import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
+    is the place from which the user's word takes the target, as it was seen then: not from whoever comes later; `key`
+    tells the parameters of the run; `has_published` if it need not publish any more."""
+
+    owner: str
+    place: str
+    sink: str
+    takes: str | None = None
+    key: str = ""
+    has_published: bool = False
+
+    def owns(self, found: Pointer) -> bool:
+        """Its fences can be compared with ours."""
+        return (found.owner, found.place) == (self.owner, self.place)
+
+    def check(self, base: str, top: Pointer | None) -> None:
+        """Fences of two pipelines, or of two places, cannot be compared, so a target belongs to the first one that
+        published into it, until another place takes it on the user's word."""
+        if top is None or self.owns(top):
+            return
+        if top.owner != self.owner:
+            raise Refused(
+                f"{base} is published by {top.owner}, and {self.owner} wants to",
+                f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
+            )
+        if top.place != self.takes:
+            raise Refused(
+                f"{base} is published by runs of {top.owner} that another location counts (its newest is run "
+                f"{top.fence.order}): which of two publications is later cannot be told",
+                f"--take-target {self.sink}, if that location publishes no more; or use it, or another target",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
+    Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
+    and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
+    `key` tells the parameters of the run: an append replaces what the same key appended before."""
+
+    sink: str
+    owner: str
+    target: Target
+    fence: Fence
+    files: tuple[tuple[str, int], ...]
+    schema: str
+    holes: str = ""
+    place: str = ""
+    takes: str | None = None
+    key: str = ""
+
+    @property
+    def claimant(self) -> Claimant:
+        return Claimant(owner=self.owner, place=self.place, sink=self.sink, takes=self.takes, key=self.key)
+
+    @property
+    def version(self) -> str:
+        """In the names of all that it writes."""
+        return version_of(self.fence, self.place)
+
+    def part(self) -> Part:
+        lengths = tuple(length for _, length in self.files)
+        return Part(
+            fence=self.fence,
+            source=identify(self.files),
+            bytes=lengths,
+            holes=self.holes,
+            place=self.place,
+            key=self.key,
+        )
+
+    def copies(self, part: Part) -> list[Copy]:
+        """Our files under the names of `part`, which is ours or was copied from the same files."""
+        named = zip(self.files, part.files(), strict=True)
+        return [Copy(path, length, name) for (path, length), (name, _) in named]
+
+
+def write(spark: SparkSession, what: Publication, directory: str, scratch: str, copies: list[Copy]) -> set[str]:
+    """Copy the files, or write one without rows if there are none. Returns names that do not belong to them."""
+    there = copying.complete(spark, directory, scratch, copies)
+    wanted = {copy.name for copy in copies}
+    if not copies:
+        name = f"part-empty-{what.version}.parquet"
+        copying.write_empty(spark, directory, name, what.schema)
+        wanted = {name}
+    return there - wanted

@@ -1,0 +1,202 @@
+"""A catalog table that follows its chain of pointers.
+
+Rules
+- The pointer decides, the table follows. Location, version and fence change by one call to the catalog.
+- Spark's catalog has no compare-and-swap. So the newest pointer is read right before the change and again right after
+  it, until both are the same: a publisher that slept before the change sets the newest version, whoever made it.
+- In one process changes are made one at a time. What is left is a publisher frozen inside the catalog call itself, with
+  a metastore that others share: its late call shows an older version until it wakes up one line further and looks
+  again, or, if it died there, until the next `follow`. The chain is right all along.
+- A version directory never changes and is never removed here, so a query that has begun goes on to read its version.
+- Columns may be added; the location changes before them, so that the old columns are always there. Other changes of the
+  schema are refused with their names: a reader would see nulls or errors in between.
+- Tables are external: dropping one removes no version, and its fence survives.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from rekindle.engine.spark.session import jvm, scala_option
+from rekindle.errors import Refused
+from rekindle.publish.pointers import Pointer
+from rekindle.publish.targets import Table, url
+
+BASE, VERSION, FENCE = "rekindle.base", "rekindle.version", "rekindle.fence"
+# What was left out of the version, on the user's word. Set in each version: the call that moves a table only adds.
+HOLES, NO_HOLES = "rekindle.holes", "none"
+_ONE_CHANGE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A table as the catalog has it. `base` is None where it is not ours."""
+
+    base: str | None
+    location: str
+    fence: str
+    columns: dict[str, str]
+
+    def is_at(self, base: str, pointer: Pointer) -> bool:
+        return self.location == place(base, pointer) and self.fence == pointer.mark
+
+
+def place(base: str, pointer: Pointer) -> str:
+    """The directory of a version."""
+    return f"{base}/versions/{pointer.version}"
+
+
+def base_of(spark: SparkSession, target: Table) -> str:
+    """Where the versions and pointers of the table lie. Refuses a table that is not ours."""
+    found = _find(spark, target)
+    if found is None:
+        return url(target.location) if target.location is not None else _default_place(spark, target)
+    if found.base is None:
+        raise Refused(
+            f"table {target.name} exists and was not published by Rekindle",
+            f"ALTER TABLE {target.name} RENAME TO another name, or publish to another table",
+        )
+    if target.location is not None and url(target.location) != found.base:
+        raise Refused(
+            f"table {target.name} keeps its versions in {found.base}, not in {target.location}",
+            "use that location, or publish to another table",
+        )
+    return found.base
+
+
+def check_schema(spark: SparkSession, target: Table, schema: str) -> None:
+    """Refuse a result that the table cannot take without a moment of nulls or errors."""
+    found = _find(spark, target)
+    if found is None:
+        return
+    now = columns(schema)
+    changed = [
+        f"{name} was {kind}, is {now.get(name, 'gone')}"
+        for name, kind in found.columns.items()
+        if now.get(name) != kind
+    ]
+    if changed:
+        raise Refused(
+            f"table {target.name} cannot take the result: {', '.join(changed)}",
+            "publish to a new table, or keep the old columns",
+        )
+
+
+def follow(spark: SparkSession, target: Table, base: str, newest: Callable[[], Pointer]) -> None:
+    """Bring the table to the newest pointer. Done when nothing newer came while it was changed."""
+    with _ONE_CHANGE_AT_A_TIME:
+        pointer = newest()
+        while True:
+            change(spark, target, base, pointer)
+            now = newest()
+            if now == pointer:
+                return
+            pointer = now
+
+
+def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> None:
+    """Point the table at one version, unless it is there."""
+    found = _find(spark, target)
+    if found is None:
+        _create(spark, target, base, pointer)
+        found = _find(spark, target)
+        assert found is not None, "a table that was created exists"
+    if not found.is_at(base, pointer):
+        database, name = _names(spark, target)
+        publishing = jvm(spark).rekindle.spark.Publishing
+        publishing.point(spark._jsparkSession, database, name, place(base, pointer), _properties(base, pointer))
+    _add_columns(spark, target, found, pointer.schema)
+    spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
+
+
+def columns(schema: str) -> dict[str, str]:
+    """Type by name, of Spark's JSON. Whether a column may be null does not count."""
+    return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(schema))}
+
+
+def _find(spark: SparkSession, target: Table) -> Found | None:
+    catalog = _catalog(spark)
+    database, name = _names(spark, target)
+    if not catalog.databaseExists(database):
+        raise Refused(f"there is no database {database}", f"CREATE DATABASE {database}")
+    identifier = _identifier(spark, database, name)
+    if not catalog.tableExists(identifier):
+        return None
+    table = catalog.getTableMetadata(identifier)
+    properties = table.properties()
+    location = table.storage().locationUri()
+    return Found(
+        properties.get(BASE).get() if properties.contains(BASE) else None,
+        _text(spark, location.get()) if location.isDefined() else "",
+        properties.get(FENCE).get() if properties.contains(FENCE) else "",
+        columns(table.schema().json()),
+    )
+
+
+def _create(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> None:
+    """Somebody else may create it at the same time: then theirs is changed like any other."""
+    database, name = _names(spark, target)
+    properties = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in _properties(base, pointer).items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS `{database}`.`{name}` ({_ddl(spark, pointer.schema)}) USING parquet "
+        f"LOCATION {_quoted(place(base, pointer))} TBLPROPERTIES ({properties})"
+    )
+
+
+def _add_columns(spark: SparkSession, target: Table, found: Found, schema: str) -> None:
+    added = _ddl(spark, schema, without=found.columns)
+    if added:
+        database, name = _names(spark, target)
+        spark.sql(f"ALTER TABLE `{database}`.`{name}` ADD COLUMNS ({added})")
+
+
+def _properties(base: str, pointer: Pointer) -> dict[str, str]:
+    return {
+        BASE: base,
+        VERSION: pointer.version,
+        FENCE: pointer.mark,
+        HOLES: pointer.holes or NO_HOLES,
+    }
+
+
+def _ddl(spark: SparkSession, schema: str, without: dict[str, str] | None = None) -> str:
+    """Columns as SQL; in a table of files every column may be null."""
+    fields = [
+        {**field, "nullable": True, "metadata": {}}
+        for field in json.loads(schema)["fields"]
+        if field["name"] not in (without or {})
+    ]
+    text = json.dumps({"type": "struct", "fields": fields})
+    return str(jvm(spark).org.apache.spark.sql.types.DataType.fromJson(text).toDDL())
+
+
+def _default_place(spark: SparkSession, target: Table) -> str:
+    return _text(spark, _catalog(spark).defaultTablePath(_identifier(spark, *_names(spark, target))))
+
+
+def _names(spark: SparkSession, target: Table) -> tuple[str, str]:
+    return target.identifier(spark.catalog.currentDatabase())
+
+
+def _identifier(spark: SparkSession, database: str, name: str) -> Any:
+    return jvm(spark).org.apache.spark.sql.catalyst.TableIdentifier(name, scala_option(spark, database))
+
+
+def _catalog(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState().catalog()
+
+
+def _text(spark: SparkSession, uri: Any) -> str:
+    return str(jvm(spark).org.apache.spark.sql.catalyst.catalog.CatalogUtils.URIToString(uri))
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

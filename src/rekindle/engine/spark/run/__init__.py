@@ -1,0 +1,1 @@
+"""Attempts on Spark: write jobs, what they commit, how they fail."""

@@ -1,0 +1,111 @@
+"""One run as gc sees it: how it was found, what its journal says of its attempts. Reading only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rekindle.errors import RekindleError, StoreFailed
+from rekindle.gc.policy import Facts, Found, Known
+from rekindle.journal.frame import name_of
+from rekindle.journal.history import Position, folder_of, read
+from rekindle.journal.lease import Life, heartbeat_key, refuse_loss, sign_of_life
+from rekindle.journal.owner import Owner, is_seen_alive
+from rekindle.master.state.run_state import Phase, RunState, Segment
+from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import KeepUntil
+from rekindle.runtime.opening import codec, state_of
+from rekindle.runtime.snapshots import StateKeeper
+from rekindle.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A run at one moment. `epoch` is the newest; whoever opens a later one came after this look."""
+
+    folder: str
+    facts: Facts
+    known: Known = field(default_factory=Known)
+    epoch: int = 0
+    state: RunState | None = None
+    trouble: str = ""
+
+    def segments_of(self, attempt: AttemptId) -> list[Segment]:
+        steps = self.state.steps if self.state is not None else {}
+        step = steps.get(attempt.step)
+        return [] if step is None else [one for one in step.segments if one.attempt == attempt]
+
+
+def look_at(
+    store: Store,
+    folder: str,
+    now_seconds: float,
+    stale_seconds: float,
+    *,
+    is_pinned: bool = False,
+    is_asked: bool = False,
+) -> Look:
+    """A journal that cannot be read is found as such: the others must be looked at too. A store that fails is not."""
+    try:
+        position, state = _read(store, folder)
+    except StoreFailed:
+        raise
+    except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
+        return Look(folder=folder, facts=Facts(Found.UNREADABLE), trouble=str(error).split("\n")[0])
+    if position.is_closed:
+        return Look(folder=folder, facts=Facts(Found.CLOSED), known=Known(is_run_closed=True), epoch=position.epoch)
+    if state is None:
+        return Look(folder=folder, facts=Facts(Found.NEVER_BEGAN))
+    found = _found(store, folder, position, state, stale_seconds)
+    silent_ms = _silent_ms(store, folder, position, now_seconds) if found is Found.UNFINISHED else 0
+    facts = Facts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
+    return Look(folder=folder, facts=facts, known=known_of(state), epoch=position.epoch, state=state)
+
+
+def known_of(state: RunState) -> Known:
+    """What the journal says of attempts, as a value."""
+    return Known(
+        open=frozenset(state.attempts),
+        read=frozenset(read for one in state.attempts.values() for read in one.reads),
+        counted=frozenset(one.attempt for step in state.steps.values() for one in step.segments),
+        closed=state.undeleted,
+    )
+
+
+def _is_kept_forever(state: RunState) -> bool:
+    steps = state.layout.graph.steps
+    return any(step.committed and steps[name].keep is KeepUntil.FOREVER for name, step in state.steps.items())
+
+
+def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
+    """A journal whose end was lost knows too little: what it does not know may be what a restored one needs."""
+    after, base = StateKeeper(store, folder).load()
+    history = read(store, folder, codec(), after=after)
+    if history.position.is_closed:
+        return history.position, None
+    refuse_loss(store, folder, history.position)
+    return history.position, state_of(history, base)
+
+
+def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:
+    """A run that succeeded has a living driver until it has deleted what it released. A driver that is seen here lives,
+    however long its last sign is ago: a clock may have jumped."""
+    sign = sign_of_life(store, folder, position, stale_seconds)
+    if sign.life is Life.LIVING or (sign.life is Life.STALE and _is_seen(sign.owner)):
+        return Found.LIVING
+    ended = {Phase.SUCCEEDED: Found.SUCCEEDED, Phase.CLOSING: Found.CLOSING}
+    return ended.get(state.phase, Found.UNFINISHED)
+
+
+def _is_seen(owner: Owner | None) -> bool:
+    """As another process of this host: one of its own old runs is no driver to it."""
+    return owner is not None and owner.pid != os.getpid() and is_seen_alive(owner)
+
+
+def _silent_ms(store: Store, folder: str, position: Position, now_seconds: float) -> int:
+    """Since the last record or heartbeat, by the store's clock; nothing where it does not tell."""
+    keys = (heartbeat_key(folder, position.epoch), folder_of(folder) + name_of(position.sequence))
+    times = [time for key in keys if (time := store.modified(key)) is not None]
+    return max(0, round((now_seconds - max(times)) * 1000)) if times else 0

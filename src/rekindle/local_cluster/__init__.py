@@ -1,0 +1,1 @@
+"""A real Spark cluster on this machine, for `demo`, tests and campaigns."""

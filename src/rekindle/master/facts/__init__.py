@@ -1,0 +1,1 @@
+"""What happened and what was asked for: values that are recorded or given."""

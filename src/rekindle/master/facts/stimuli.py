@@ -1,0 +1,184 @@
+"""What reached the master: reports of the engine and wishes of the user. Nothing here is a fact yet.
+
+Rules
+- A stimulus may be late, doubled or out of order; `decide` says what of it becomes a fact.
+- The engine reports commits only after it looked whether an exchange under them was made again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.events import Fence, Fingerprint
+from rekindle.model.failures import Failure
+from rekindle.model.graph import Graph
+from rekindle.model.ids import AttemptId
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.parts import NOTHING, Parts
+
+
+class StartRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run. It is the only stimulus that needs no state."""
+
+    run: str
+    pipeline: str
+    order: int
+    graph: Graph
+    sinks: tuple[str, ...]
+    fingerprints: dict[str, Fingerprint]
+    config: MasterConfig
+    run_time_ms: int
+    seed: int
+    application: str
+    owner: str
+    settings: dict[str, str] = {}
+    targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
+    doubts: dict[str, tuple[str, ...]] = {}
+
+
+class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
+    """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
+    the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
+    that failed and are to be left out; `republish` allows what is published to be replaced, where it changed; `targets`
+    says in words where each sink goes now, `once` are those whose targets are written once."""
+
+    application: str
+    owner: str
+    graph: Graph
+    fingerprints: dict[str, Fingerprint]
+    accepted: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+    without: dict[str, Partitions] = {}
+    republish: bool = False
+    targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
+
+
+class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """Partitions of a running attempt whose files are final. `exchange_version` is higher than that of the
+    command if a map output under the group came back different, or not known to be equal. `size_bytes` is what they
+    take of the run's location: nothing, if they lie on executors."""
+
+    attempt: AttemptId
+    partitions: Partitions
+    manifest: bytes = b""
+    digests: bytes | None = None
+    exchange_version: int = 0
+    exchange_checksum: str | None = None
+    size_bytes: int = 0
+
+
+class AttemptEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """The Spark job is over and its stage quiet. Failed if there are failures; `lost` is what it found missing. With
+    `has_lost_plan` the exchanges that were held for its step cannot be read any more: whoever goes on with it plans
+    again, over everything that it reads. `disproved` are partitions of its step that were reported as committed, by
+    it or by others over the same plan, and were found to be wrong."""
+
+    attempt: AttemptId
+    failures: tuple[Failure, ...] = ()
+    was_cancelled: bool = False
+    lost: Parts = NOTHING
+    has_lost_plan: bool = False
+    disproved: Partitions = EMPTY
+
+
+class AttemptSealed(msgspec.Struct, frozen=True, kw_only=True):
+    """No task can add to the attempt any more. `exchange_version` is None where nobody can say whether an exchange
+    was made again after the last report."""
+
+    attempt: AttemptId
+    partitions: Partitions = EMPTY
+    manifest: bytes = b""
+    digests: bytes | None = None
+    exchange_version: int | None = None
+    size_bytes: int = 0
+
+
+class PartsLost(msgspec.Struct, frozen=True):
+    """Stored results or exchange parts that are gone, from any number of findings."""
+
+    lost: Parts
+    domain: FailureDomain
+
+
+class SinkDone(msgspec.Struct, frozen=True):
+    """The target took the publication."""
+
+    sink: str
+    fence: Fence
+
+
+class SinkFailed(msgspec.Struct, frozen=True):
+    """The target did not take the publication; it may be tried again."""
+
+    failure: Failure
+    fence: Fence
+
+
+class SinkUntouched(msgspec.Struct, frozen=True):
+    """Whatever is told next, nothing of this publication reached the target."""
+
+    sink: str
+    fence: Fence
+
+
+class SinkFenced(msgspec.Struct, frozen=True):
+    """The target already holds something with a later fence."""
+
+    sink: str
+    fence: Fence
+    newer: Fence
+
+
+class DeletionDone(msgspec.Struct, frozen=True):
+    """The files of the attempt are gone, or were gone before."""
+
+    attempt: AttemptId
+
+
+class DeletionFailed(msgspec.Struct, frozen=True):
+    """The files of the attempt are still there, or some of them: the storage would not delete them. No fact: gc finds
+    them."""
+
+    attempt: AttemptId
+    why: str
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time passed: something that waited may be due."""
+
+
+class CancelRun(msgspec.Struct, frozen=True):
+    """The user wants it to stop; it can be resumed."""
+
+    who: str = "user"
+
+
+class CloseRun(msgspec.Struct, frozen=True):
+    """gc: nothing of this run is wanted any more. It takes the run over; everything is released, deleted, and closed
+    for ever."""
+
+    application: str
+    owner: str
+
+
+Stimulus = (
+    StartRun
+    | TakeOver
+    | CommitsSeen
+    | AttemptEnded
+    | AttemptSealed
+    | PartsLost
+    | SinkDone
+    | SinkFailed
+    | SinkUntouched
+    | SinkFenced
+    | DeletionDone
+    | DeletionFailed
+    | Tick
+    | CancelRun
+    | CloseRun
+)

@@ -1,0 +1,195 @@
+"""How a run begins, and how a new master takes it over.
+
+Rules
+- A run whose graph is not the recorded one is refused, with the difference named. Nothing is touched.
+- A changed step is not an error: it opens a new generation, or keeps what is committed on the user's word. A changed
+  input is refused unless the user names the step.
+- What does not survive the old application is lost, as a fact of its own.
+- A sink that is published, or may be, stays where it is: another target is refused, as are other sinks.
+- A published sink whose own code changed is refused, unless the user allows it to be published again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rekindle.errors import Refused
+from rekindle.errors import RunClosed as RunIsClosed
+from rekindle.master.facts.events import (
+    ChangeAccepted,
+    CodeReplaced,
+    EpochOpened,
+    Event,
+    Fingerprint,
+    PartitionsLost,
+    RepublishAccepted,
+    RunClosing,
+    RunStarted,
+)
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.stimuli import CloseRun, StartRun, TakeOver
+from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.holes import leave_out, refuse_holes
+from rekindle.master.rules.published import affected, refuse_moved, refuse_once, refuse_published
+from rekindle.master.state.run_state import Phase, RunState
+from rekindle.model.because import CodeChanged
+from rekindle.model.kinds import FailureDomain
+
+INPUT_PART = "input"
+IDENTITY = "identity"
+# Kinds of parts that fingerprints did not have before they had the part IDENTITY.
+ADDED = frozenset({"attribute", "compiled", "environment", "jvm", "names", "seeds", "udf"})
+
+
+def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
+    """The first two facts of a run."""
+    stimulus.config.strategy.check(stimulus.graph)
+    for sink in stimulus.sinks:
+        if sink not in stimulus.graph.groups:
+            raise Refused(f"{sink} is to be published, but it is not a kept step of the graph")
+    return (
+        RunStarted(
+            run=stimulus.run,
+            pipeline=stimulus.pipeline,
+            order=stimulus.order,
+            graph=GraphSpec.of(stimulus.graph),
+            sinks=stimulus.sinks,
+            fingerprints=stimulus.fingerprints,
+            config=stimulus.config,
+            run_time_ms=stimulus.run_time_ms,
+            seed=stimulus.seed,
+            at_ms=now_ms,
+            settings=stimulus.settings,
+            targets=stimulus.targets,
+            doubts=stimulus.doubts,
+        ),
+        EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=stimulus.once),
+    )
+
+
+def take_over(draft: Draft, stimulus: TakeOver) -> None:
+    """A new epoch, what died with the old application, and what the new code means for old results."""
+    state = draft.state
+    spec = GraphSpec.of(stimulus.graph)
+    changes = _check(state, stimulus, spec)
+    graph = None if spec == state.layout.spec else spec
+    targets = None if stimulus.targets == state.targets else stimulus.targets
+    epoch = EpochOpened(
+        epoch=state.epoch + 1,
+        application=stimulus.application,
+        owner=stimulus.owner,
+        at_ms=draft.now_ms,
+        graph=graph,
+        may_republish=stimulus.republish,
+        targets=targets,
+        once=stimulus.once,
+    )
+    draft.add(epoch)
+    if stimulus.application != state.application:
+        _lose_application(draft)
+    if stimulus.republish and (sinks := _again(state, stimulus, changes)):
+        draft.add(RepublishAccepted(sinks, stimulus.owner, draft.now_ms))
+    for step, parts in changes.items():
+        fingerprint = stimulus.fingerprints[step]
+        if step in stimulus.accepted:
+            draft.add(ChangeAccepted(step, parts, fingerprint))
+        else:
+            draft.add(CodeReplaced(step, parts, fingerprint))
+            _restart_changed(draft, step)
+    leave_out(draft, stimulus.without, stimulus.owner)
+
+
+def close_run(draft: Draft, stimulus: CloseRun) -> None:
+    """gc is a master too: it takes the run over, and only then may anything go."""
+    _refuse_closed(draft.state)
+    draft.add(
+        EpochOpened(
+            epoch=draft.state.epoch + 1, application=stimulus.application, owner=stimulus.owner, at_ms=draft.now_ms
+        )
+    )
+    if draft.state.phase is not Phase.CLOSING:
+        draft.add(RunClosing(draft.now_ms))
+
+
+def changed_parts(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:
+    """The names of the parts that differ, or stand in only one of the two.
+
+    A run that an earlier release started has no parts of the kinds in `ADDED`: whether these changed since is unknown,
+    and they do not count for it. All its own parts are compared as ever, so that nothing it could notice is hidden; and
+    what it could not notice, it notices no more than before. A run that was started since tells so in `IDENTITY`."""
+    differing = {part for part in old.keys() | new.keys() if old.get(part) != new.get(part)} - {IDENTITY}
+    if IDENTITY not in old and IDENTITY in new:
+        differing = {part for part in differing if part in old or part_kind(part) not in ADDED}
+    return tuple(sorted(differing))
+
+
+def part_kind(part: str) -> str:
+    """`udf` for `step.udf:name`, `seeds` for `seeds`; empty for a setting."""
+    if part.startswith("spark."):
+        return ""
+    return (part.partition(".")[2] or part).partition(":")[0]
+
+
+def _refuse_closed(state: RunState) -> None:
+    if state.phase is Phase.CLOSED:
+        raise RunIsClosed(f"run {state.run} is closed", hint="start a new run with --new")
+
+
+def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tuple[str, ...]]:
+    """Refuse what could be wrong; the changed parts of each step otherwise."""
+    _refuse_closed(state)
+    if state.phase is Phase.CLOSING:
+        raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
+    refuse_moved(state, stimulus.targets)
+    if state.phase is Phase.SUCCEEDED:
+        refuse_holes(state, stimulus.without, frozenset())
+        return {}
+    if state.gave_up_for_good is not None:
+        raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint="start a new run")
+    difference = state.layout.spec.difference(spec)
+    if difference:
+        raise Refused(
+            f"run {state.run} was started with another graph: {difference}",
+            hint="restore the graph, or start a new run with --new",
+        )
+    changes = {
+        step: parts
+        for step, old in state.fingerprints.items()
+        if (parts := changed_parts(old, stimulus.fingerprints.get(step, old)))
+    }
+    for step, parts in changes.items():
+        if INPUT_PART in parts and step not in stimulus.accepted | stimulus.replaced:
+            raise Refused(
+                f"the input of {step} changed since run {state.run} started",
+                hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
+            )
+    started_over = changes.keys() - stimulus.accepted
+    refuse_holes(state, stimulus.without, started_over, _again(state, stimulus, changes))
+    if stimulus.republish:
+        refuse_once(_again(state, stimulus, changes), stimulus.once)
+    else:
+        refuse_published(state, started_over)
+    return changes
+
+
+def _again(state: RunState, stimulus: TakeOver, changes: Collection[str]) -> tuple[str, ...]:
+    """The sinks that are published again for what changed, or is left out, if the user allows it."""
+    if not stimulus.republish:
+        return ()
+    return affected(state, {*changes, *stimulus.without} - stimulus.accepted)
+
+
+def _lose_application(draft: Draft) -> None:
+    graph = draft.state.layout.graph
+    for name, step in draft.state.steps.items():
+        if step.committed and not graph.steps[name].kind.survives(FailureDomain.APPLICATION):
+            draft.add(PartitionsLost(name, step.committed, FailureDomain.APPLICATION))
+
+
+def _restart_changed(draft: Draft, changed: str) -> None:
+    """Each group that the changed step is part of starts over: also what an older generation made, and others saw."""
+    for root in draft.state.layout.kept:
+        step = draft.step(root)
+        hit = step.started | step.seen_partitions()
+        if hit and changed in draft.state.layout.members(root):
+            draft.open_generation(root, hit, ((CodeChanged(), hit),), None)

@@ -1,0 +1,1 @@
+"""What a user declared: steps, their check, and which of them are kept."""

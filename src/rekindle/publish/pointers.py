@@ -1,0 +1,254 @@
+"""The chain of pointers beside a target's versions: numbered objects, each put if absent, the highest decides.
+
+Rules
+- Comparing and acting are one: a publisher that read number n, with a lower fence than its own, puts number n+1. If
+  anybody published meanwhile the number is taken, and it reads again. Whoever slept through a later publication finds
+  its number taken and a higher fence on top, and stops.
+- What overwrites is compared with everything that is there, so its fences grow along the chain. What appends is
+  compared with the rows of its own key (pipeline and parameters) and with what overwrote last: appends of different
+  keys do not fence each other, whatever order they end in. A later run of a key replaces the part of that key only.
+- A part without a key was appended before parts had one. It stays; only the run that brought it can replace it.
+- Everything a pointer names is complete before the pointer is put, and never changes afterwards.
+- A number with an unknown answer is tried again with the same bytes until the answer is certain.
+- A pointer is a whole version: its parts, one per key that published into it. A run has one part however often its
+  masters publish: a later fence of the same run replaces it, or keeps it if it was copied from the same files and
+  notes that fence as `claimed`, so that an earlier master of the run stays fenced.
+- Only fences of one place can be compared: two locations count their runs each for itself. A publication from another
+  place goes on top only on the user's word; then those of the old place are refused.
+- After a put the top is read again: a number below the top may be free where old pointers were removed.
+- Removing is gc's, not ours. It may remove pointers and versions below the top that are older than readers live.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from rekindle.errors import Refused, StoreFailed
+from rekindle.master.facts.events import Fence
+from rekindle.publish.targets import PointerStore
+
+POINTERS = "pointers/"
+# Of what was overwritten, and of what was appended: whoever does not know keys would drop them.
+OVERWRITING, ADDING = 1, 2
+FORMAT = ADDING
+ADDED_TO = "-on-"
+ROUNDS_MAX = 100
+UNKNOWN_TRIES_MAX = 6
+UNKNOWN_WAIT_SECONDS = 0.2
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
+    names the partitions that its user left out, of this result and of those it was made from; `place` is where its
+    pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
+    fence of the newest master of the run that published the same files."""
+
+    fence: Fence
+    source: str
+    bytes: tuple[int, ...]
+    holes: str = ""
+    place: str = ""
+    key: str = ""
+    claimed: Fence | None = None
+
+    @property
+    def version(self) -> str:
+        return version_of(self.fence, self.place)
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """The run that brought it, among those of all places."""
+        return self.place, self.fence.order
+
+    @property
+    def newest_fence(self) -> Fence:
+        return self.fence if self.claimed is None else max(self.fence, self.claimed)
+
+    def replaces(self, other: Part) -> bool:
+        """Both are the rows of one key, or of one run."""
+        return self.run == other.run or (self.key != "" and self.key == other.key)
+
+    def files(self) -> list[tuple[str, int]]:
+        """(name, bytes) in a version directory. No two publications use the same name."""
+        return [(f"part-{index:05d}-{self.version}.parquet", length) for index, length in enumerate(self.bytes)]
+
+    def is_same(self, other: Part) -> bool:
+        """The same run brought the same files, whichever of its masters did it."""
+        return self.run == other.run and self.source == other.source
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
+    """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
+    last one. `floor` is the fence of what overwrote last, of this publication itself if it did, and `floor_place`
+    where its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there
+    before its first publication: whoever asked for that handed them over."""
+
+    fence: Fence
+    owner: str
+    version: str
+    schema: str
+    parts: tuple[Part, ...]
+    format: int = OVERWRITING
+    floor: Fence | None = None
+    floor_place: str = ""
+    handed: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where the runs are counted that its fence is of."""
+        return self.parts[-1].place if self.parts else ""
+
+    @property
+    def mark(self) -> str:
+        """Its fence as text, told from those of other places."""
+        return version_of(self.fence, self.place)
+
+    @property
+    def overwritten(self) -> tuple[str, Fence | None]:
+        """Which publication overwrote last: its place and its fence. One that overwrote and does not tell is older:
+        then the name of its version says whether it was added to another one."""
+        if self.format == ADDING or self.floor is not None:
+            return self.floor_place, self.floor
+        return self.place, None if ADDED_TO in self.version else self.fence
+
+    def fences(self, part: Part, *, adds: bool) -> Fence | None:
+        """What `part` must be later than to go on top: the latest of its place that it would replace."""
+        mine = [one for one in self.parts if one.place == part.place]
+        if adds:
+            found = [one.newest_fence for one in mine if part.replaces(one)]
+            place, fence = self.overwritten
+            found += [fence] if fence is not None and place == part.place else []
+        elif self.place == part.place:
+            found = [self.fence, *(one.newest_fence for one in mine)]
+        else:
+            found = []
+        return max(found, default=None)
+
+    def files(self) -> list[tuple[str, int]]:
+        return [file for part in self.parts for file in part.files()]
+
+    @property
+    def holes(self) -> str:
+        """What is missing in this version, by run; empty if nothing is."""
+        return "; ".join(f"run {part.fence.order} without {part.holes}" for part in self.parts if part.holes)
+
+    def holds(self, part: Part) -> bool:
+        return any(part.is_same(one) for one in self.parts)
+
+
+class Top(msgspec.Struct, frozen=True):
+    """The highest number, and its pointer; 0 and None before the first publication."""
+
+    number: int
+    pointer: Pointer | None
+
+
+def version_of(fence: Fence, place: str = "") -> str:
+    """Part of the names of everything that one publication writes: no other one has it."""
+    return f"v{fence.order}-{fence.epoch}-{fence.number}{f'-{place}' if place else ''}"
+
+
+def identify(files: Iterable[tuple[str, int]]) -> str:
+    """Paths of committed files are never used again, so path and length say which bytes they are."""
+    lines = "".join(f"{path}\t{length}\n" for path, length in files)
+    return hashlib.sha256(lines.encode()).hexdigest()[:32]
+
+
+def newest(store: PointerStore, folder: str = POINTERS) -> Top:
+    """What readers should read now."""
+    for _ in range(ROUNDS_MAX):
+        names = store.list_after(folder)
+        if not names:
+            return Top(0, None)
+        body = store.get(folder + names[-1])
+        if body is not None:
+            return Top(int(names[-1]), decode(body))
+    raise StoreFailed(f"{folder}{names[-1]} is listed and cannot be read")
+
+
+def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
+    """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
+    old = top.pointer.parts if top.pointer is not None else ()
+    ours = next((one for one in old if one.is_same(part)), part)
+    if adds and ours is not part:
+        ours = msgspec.structs.replace(ours, key=part.key, claimed=part.fence)
+    kept = tuple(one for one in old if not part.replaces(one)) if adds else ()
+    parts = (*kept, ours)
+    if top.pointer is not None and {one.version for one in parts} == {one.version for one in old}:
+        version = top.pointer.version
+    else:
+        version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
+    if not adds:
+        return Pointer(
+            fence=part.fence,
+            owner=owner,
+            version=version,
+            schema=schema,
+            parts=parts,
+            floor=part.fence,
+            floor_place=part.place,
+        )
+    place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
+    return Pointer(
+        fence=part.fence,
+        owner=owner,
+        version=version,
+        schema=schema,
+        parts=parts,
+        format=ADDING,
+        floor=floor,
+        floor_place=place,
+    )
+
+
+def advance(
+    store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS, *, adds: bool = False
+) -> Pointer:
+    """Put a publication on top, unless it or a later one that it would replace is there. Returns what is on top in the
+    end.
+
+    `prepare` makes everything the pointer will name, and refuses a top of another place; it is called again if another
+    publication came first."""
+    for _ in range(ROUNDS_MAX):
+        top = newest(store, folder)
+        if top.pointer is not None and _is_fenced(top.pointer, part, adds=adds):
+            return top.pointer
+        body = encode(prepare(top))
+        if put_certainly(store, f"{folder}{top.number + 1:020d}", body):
+            now = newest(store, folder).pointer
+            assert now is not None, "a pointer that was put is listed"
+            if not adds or now.holds(part) or _is_fenced(now, part, adds=adds):
+                return now
+    raise StoreFailed(f"{ROUNDS_MAX} other publications came first, one after the other")
+
+
+def _is_fenced(pointer: Pointer, part: Part, *, adds: bool) -> bool:
+    fence = pointer.fences(part, adds=adds)
+    return fence is not None and fence >= part.fence
+
+
+def put_certainly(store: PointerStore, key: str, body: bytes) -> bool:
+    """True if `key` holds these bytes, False if it holds others. "Maybe" is asked again, with the same bytes."""
+    for round_ in range(UNKNOWN_TRIES_MAX):
+        answer = store.put_if_absent(key, body).value
+        if answer == "created":
+            return True
+        if answer == "exists":
+            return store.get(key) == body
+        time.sleep(UNKNOWN_WAIT_SECONDS * 2**round_)
+    raise TimeoutError(f"the storage does not say whether {key} was written")
+
+
+def encode(pointer: Pointer) -> bytes:
+    return msgspec.json.encode(pointer)
+
+
+def decode(body: bytes) -> Pointer:
+    pointer = msgspec.json.decode(body, type=Pointer)
+    if pointer.format > FORMAT:
+        raise Refused("the target was published by a newer Rekindle", "upgrade this one")
+    return pointer

@@ -1,0 +1,1 @@
+"""Files of results: their names, their lists, what is left over."""

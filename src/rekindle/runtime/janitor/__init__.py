@@ -1,1 +1,0 @@
-"""gc without Spark: look at runs, remove what nobody can need, close what nobody resumed."""

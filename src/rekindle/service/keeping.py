@@ -1,0 +1,140 @@
+"""Keep one result of a script: as it is, continued where it stopped, or anew, with the difference named.
+
+Rules
+- A result is a run of its own: one kept step, under the key of the script's parameters. Journal, lease, attempts,
+  restarts and adoption are those of every run.
+- A run that is done is looked at like any other: what is not proved to be the same is not reused. Proof is an equal
+  fingerprint and every file in its place; a source that cannot be pinned proves nothing without the user's word.
+- A change opens a new generation in a run that is not done, and a new run otherwise. Nothing of the old one is deleted
+  by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.engine.port import Engine
+from rekindle.errors import RunClosed
+from rekindle.journal.keys import claim, find_claim
+from rekindle.journal.takeover import refuse_living
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.rules.opening import changed_parts
+from rekindle.master.state.run_state import Phase, RunState, Segment
+from rekindle.model.partitions import EMPTY
+from rekindle.observe.script import Found, KeptResult
+from rekindle.observe.summary import Tally
+from rekindle.pipeline.identity.changes import describe_change
+from rekindle.runtime.opening import peek, sign_of
+from rekindle.service.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, order_of, perform, sum_up
+from rekindle.storage.store import Store
+
+INPUT, LAYOUT, UNPINNED = "input", "layout", "unpinned: "
+
+# The committed files of a step as a frame of the user's session.
+Opened = Callable[[Engine, str, Sequence[Segment], Any], Any]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A result that is complete, and the frame to go on with; None for one that was published."""
+
+    result: KeptResult
+    frame: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What was decided: the run to go on with, or a new one, and why."""
+
+    ready: Ready
+    changes: tuple[str, ...] = ()
+    is_accepted: bool = False
+
+
+def keep(wish: Wish, make: MakeAdapter, opened: Opened, tell: Tell) -> Kept:
+    """Until the one kept step of the wish is complete, and published where it has a target."""
+    name, start = wish.steps[0].name, _decide(wish, make)
+    known, ready = start.ready.known, start.ready
+    if start.changes and not start.is_accepted:
+        tell(f"{name}: computed anew: {' · '.join(start.changes)}")
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        ready.prepared.engine.close()
+        state, tally = known, Tally()
+    else:
+        state, tally = perform(wish, ready)
+    summary = sum_up(wish, ready, state, tally)
+    frame = None if wish.targets else opened(ready.prepared.engine, name, state.steps[name].segments, wish.session)
+    return Kept(KeptResult(name, summary, start.changes, start.is_accepted), frame)
+
+
+def find(store: Store, pipeline: str, name: str, key: Mapping[str, str]) -> Found | None:
+    """What an earlier start left of a result."""
+    held = find_claim(store, pipeline, key)
+    try:
+        state = peek(store, pipeline, held.run) if held else None
+    except RunClosed:
+        return None
+    if state is None or name not in state.steps:
+        return None
+    total, step = state.layout.graph.steps[name].partitions, state.steps[name]
+    is_done = state.phase is Phase.SUCCEEDED
+    return Found(name, total, total if is_done else len(step.committed), is_done)
+
+
+def _decide(wish: Wish, make: MakeAdapter) -> _Start:
+    store, options = wish.store, wish.options
+    run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
+    try:
+        known = peek(store, wish.pipeline, run)
+    except RunClosed:
+        return _anew(wish, make, ("what was kept is closed",))
+    if known is not None and known.phase is Phase.CLOSING:
+        return _anew(wish, make, ("what was kept is being deleted",))
+    if known is None:
+        return _Start(make_ready(wish, make, run, None, order_of(store, wish.pipeline, run, None)))
+    if known.phase is not Phase.SUCCEEDED and not options.force:
+        refuse_living(run, sign_of(store, wish.pipeline, run, options.stale_seconds), options.stale_seconds)
+    ready = make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known))
+    changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
+    is_accepted = wish.steps[0].name in options.accept_change and not hard
+    is_settled = known.phase is Phase.SUCCEEDED or bool(known.settled)
+    if not hard and (not changes or is_accepted or not is_settled):
+        return _Start(ready, changes, is_accepted and bool(changes))
+    ready.prepared.engine.close()
+    return _anew(wish, make, (*changes, *hard))
+
+
+def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
+    store = wish.store
+    run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
+    known = peek(store, wish.pipeline, run)
+    return _Start(make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known)), changes)
+
+
+def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
+    """Every difference between what the journal says of the result and what it is now."""
+    name = wish.steps[0].name
+    old, new = known.fingerprints[name], ready.prepared.fingerprints[name]
+    return tuple(describe_change(old, new)) if changed_parts(old, new) else ()
+
+
+def _must_be_new(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
+    """Why the run itself cannot go on, and its files cannot count, whatever the user says."""
+    step, prepared = wish.steps[0], ready.prepared
+    old, new = known.fingerprints[step.name], prepared.fingerprints[step.name]
+    found = []
+    if known.layout.spec.difference(GraphSpec.of(prepared.graph)) or old.get(LAYOUT) != new.get(LAYOUT):
+        found.append("it lies in other partitions")
+    if known.gave_up_for_good is not None:
+        found.append(f"the run before it gave up: {known.gave_up_for_good}")
+    is_loose = new.get(INPUT, "").startswith(UNPINNED) and step.declared_deterministic is not True
+    if is_loose and step.name not in wish.options.accept_change:
+        what = new[INPUT].removeprefix(UNPINNED)
+        found.append(f"nothing tells whether its input changed ({what}); if it did not: deterministic=True")
+    gone = prepared.missing({step.name: known.steps[step.name].segments}).get(step.name, EMPTY)
+    if gone:
+        found.append(f"{len(gone)} of its files are gone")
+    return tuple(found)

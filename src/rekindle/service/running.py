@@ -1,0 +1,333 @@
+"""From what a user asked for to a run, or to the plan of one. Both prepare the same, in one place.
+
+- A run is claimed by its key; a plan only looks who has it. Nothing of a plan is written.
+- No session is made for a run that is done, and nothing is prepared for one that a living master has. Of a run that is
+  done it is said what changed since (done.py).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
+from rekindle.engine.location import run_root
+from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
+from rekindle.gc.background_sweep import SafetyNet
+from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
+from rekindle.journal.takeover import refuse_living
+from rekindle.master.facts.events import Event
+from rekindle.master.rules.holes import refuse_holes
+from rekindle.master.rules.published import ELSEWHERE, written_once
+from rekindle.master.state.run_state import Phase, RunState
+from rekindle.model.failures import FailureKind
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.plan import Plan
+from rekindle.observe.plan_make import Told, done_plan
+from rekindle.observe.plan_times import Pace
+from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.pipeline.constants import Known
+from rekindle.pipeline.declared import Declared
+from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.publish.targets import store_of
+from rekindle.runtime.loop import Watcher
+from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
+from rekindle.service.done import differences
+from rekindle.service.options import RunOptions
+from rekindle.service.planning import foresee, paces_of, sizes, told_of
+from rekindle.service.vertices import vertex_of
+from rekindle.storage.probe import probe
+from rekindle.storage.schemes import is_local, plain_path
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
+
+# Stands in the key of what a script publishes, beside its parameters.
+PUBLISHED_TO = "published to"
+NEW_RUN = "rk.RunOptions(new=True)"
+# The place of a pipeline that never ran in its location: no target can be of it.
+NOT_COUNTED_YET = "new"
+
+MakeAdapter = Callable[[], Adapter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for. `session` is one of the engine's, or a function that gives one; `key` are the parameters
+    as they stand in the key of the run."""
+
+    pipeline: str
+    steps: Sequence[Declared]
+    session: Any
+    location: str
+    options: RunOptions
+    parameters: Mapping[str, Any]
+    key: Mapping[str, str]
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.location, self.options.storage)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Where each sink's result goes, as the user wrote it."""
+        return {one.name: one.target.shown for one in self.steps if one.target is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run that can be started or planned: what was found of it, and what the engine made of the pipeline."""
+
+    known: RunState | None
+    prepared: Prepared
+    intent: Intent
+
+
+def run(wish: Wish, make: MakeAdapter) -> RunSummary:
+    """Until everything is published."""
+    store, options = wish.store, wish.options
+    name = "" if options.new else options.run
+    name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
+    known = _known(store, wish, name)
+    _refuse_done(wish, known)
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        differs = _differences(wish, make, known)
+        return summary_of(
+            known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets, differs=differs
+        )
+    if known is not None and not options.force:
+        sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
+        refuse_living(name, sign, options.stale_seconds)
+    ready = make_ready(wish, make, name, known, order_of(store, wish.pipeline, name, known))
+    return sum_up(wish, ready, *perform(wish, ready))
+
+
+def order_of(store: Store, pipeline: str, run: str, known: RunState | None) -> int:
+    """The number of a run that is about to start, in a location that is told from others."""
+    identify(store, pipeline)
+    return known.order if known is not None else enlist(store, pipeline, run)
+
+
+def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
+    """Execute what is ready, after its plan was told; how it ended, and what this process did for it. Raises
+    `RunFailed` where it stopped before its end."""
+    store, options = wish.store, wish.options
+    if options.on_plan is not None:
+        options.on_plan(_plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
+    _probe_targets(wish, ready.prepared.bases)
+    tally = Tally()
+    with SafetyNet(lambda: wish.store, wish.pipeline, options.sweep):
+        state = execute(
+            store,
+            ready.intent,
+            ready.prepared.engine,
+            force=options.force,
+            stale_seconds=options.stale_seconds,
+            watcher=_both(tally, options.watcher),
+        )
+        if state.phase is not Phase.SUCCEEDED:
+            raise _failure_of(state)
+    return state, tally
+
+
+def sum_up(wish: Wish, ready: Ready, state: RunState, tally: Tally) -> RunSummary:
+    """A run that is complete; the state that was found is that of one that was done before."""
+    known = ready.known
+    return summary_of(
+        state,
+        tally,
+        was_done=state is known,
+        was_resumed=known is not None and state is not known,
+        earlier=paces_of(wish.store, wish.pipeline, state.run) if known else {},
+        sizes=sizes,
+        cores=ready.prepared.cores,
+        results=wish.targets,
+    )
+
+
+def plan(wish: Wish, make: MakeAdapter) -> Plan:
+    """What `run` would do now."""
+    store, options = wish.store, wish.options
+    held = None if options.new else find_claim(store, wish.pipeline, wish.key)
+    name = options.run or (held.run if held else "")
+    known = _known(store, wish, name) if name else None
+    _refuse_done(wish, known)
+    if known is not None and known.phase is Phase.SUCCEEDED:
+        return done_plan(known, Told(sizes=sizes), _differences(wish, make, known))
+    order = known.order if known else next_order(store, wish.pipeline)
+    ready = make_ready(wish, make, name or fresh_name(), known, order)
+    try:
+        return _plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name))
+    finally:
+        ready.prepared.engine.close()
+
+
+def stores_of(storage: Mapping[str, str]) -> Stores:
+    """Targets may lie elsewhere; a disk takes no options. On a disk they are what Spark takes them for: a name in which
+    `#`, `?` and `%` are letters."""
+    return partial(_store_at, storage)
+
+
+def _store_at(storage: Mapping[str, str], url: str) -> Store:
+    return open_store(plain_path(url) if is_local(url) else url, storage)
+
+
+def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
+    """A store that ignores conditions would let a late publisher put yesterday back. That of the location is tried with
+    the journal; a disk has links."""
+    found = {store_of(base): base for base in bases if not is_local(base)}
+    for store, base in found.items():
+        if store != store_of(wish.location):
+            probe(_store_at(wish.options.storage, base))
+
+
+def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
+    told = told_of(wish.steps, ready.prepared, ready.known, earlier)
+    stale = wish.options.stale_seconds
+    return foresee(store, ready.intent, ready.prepared, ready.known, told, parameters=wish.key, stale_seconds=stale)
+
+
+def _known(store: Store, wish: Wish, name: str) -> RunState | None:
+    known = peek(store, wish.pipeline, name)
+    if known is None and wish.options.run and not wish.options.new:
+        raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
+    return known
+
+
+def _refuse_done(wish: Wish, known: RunState | None) -> None:
+    """Said before the run is called done: what is published cannot be left out, nor be elsewhere."""
+    without = _left_out(wish, known)
+    if known is None or known.phase is not Phase.SUCCEEDED:
+        return
+    refuse_holes(known, without, ())
+    was, now = set(known.targets.values()), {one.destination for one in wish.steps if one.target is not None}
+    if was != now and (known.targets or not known.sinks):
+        told = [*(f"{one} is done" for one in sorted(was - now)), *(f"{one} is not" for one in sorted(now - was))]
+        raise Refused(f"run {known.run} published something else: {', '.join(told)}", "start a new run with --new")
+
+
+def _differences(wish: Wish, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
+    """What changed since the run was done. No session is made for it, one that is there is used."""
+
+    def prepare() -> Prepared:
+        wanted = wanted_of(wish, known.run, known.order, Constants.of(known))
+        return make().prepare(wish.session, replace(wanted, published=frozenset(known.sinks)))
+
+    return differences(wish.steps, known, None if callable(wish.session) else prepare)
+
+
+def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
+    """The partitions to publish without, by step."""
+    found: dict[str, Partitions] = {}
+    for given in wish.options.without:
+        if known is None:
+            raise Refused(f"{given} cannot be left out: nothing has run yet", "run it: only what failed is left out")
+        step, partition = vertex_of(known, given, known.run, "--without")
+        if partition is None:
+            raise Refused(f"--without {given}: {step} names no partition", f"--without '{step}[0]'")
+        found[step] = found.get(step, EMPTY) | Partitions((partition,))
+    return found
+
+
+def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> Ready:
+    adapter = make()
+    session = wish.session() if callable(wish.session) else wish.session
+    constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
+    published = frozenset(known.published) if known is not None else frozenset()
+    wanted = replace(wanted_of(wish, name, order, constants), published=published)
+    prepared = adapter.prepare(session, wanted)
+    intent = Intent(
+        pipeline=wish.pipeline,
+        run=name,
+        graph=prepared.graph,
+        fingerprints=prepared.fingerprints,
+        sinks=prepared.sinks,
+        order=order,
+        config=wish.options.limits,
+        accepted=_kept("accept_change", wish.options.accept_change, prepared),
+        replaced=_kept("replace", wish.options.replace, prepared),
+        constants=replace(constants, settings={**constants.settings, **prepared.settings}),
+        without=_left_out(wish, known),
+        republish=wish.options.republish,
+        targets=prepared.targets,
+        once=prepared.once,
+        doubts=prepared.doubts,
+    )
+    return Ready(known, prepared, intent)
+
+
+def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted:
+    """What the engine is to prepare for the run of this name."""
+    return Wanted(
+        pipeline=wish.pipeline,
+        order=order,
+        steps=wish.steps,
+        parameters=wish.parameters,
+        constants=Known(constants.run_time_ms, constants.seed),
+        settings=constants.settings,
+        root=run_root(wish.location, wish.pipeline, name),
+        stores=stores_of(wish.options.storage),
+        place=find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
+        takes=frozenset(wish.options.take_target),
+        key=digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
+    )
+
+
+def _both(tally: Tally, watcher: Watcher) -> Watcher:
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        tally.take(events, state)
+        watcher(events, state)
+
+    return watch
+
+
+def _failure_of(state: RunState) -> RunFailed:
+    failing = state.failing
+    told = [f"run {state.run} of {state.pipeline} stopped{f': {failing.gave_up}' if failing else ''}"]
+    for failure in failing.failures if failing else ():
+        where = f"{failure.step}[{failure.partitions}]" if failure.partitions else failure.step
+        told.append(f"  {where} {failure.cause.root.text or failure.cause.root.kind.value}")
+    for name, step in state.steps.items():
+        told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
+    once = written_once(state, failing.differs) if failing is not None and failing.differs is not None else ()
+    told += [f"  {sink} is written once, and cannot be published again" for sink in once]
+    if once:
+        return RunFailed("\n".join(told), f"{ELSEWHERE}: {NEW_RUN}", is_resumable=False)
+    if failing is not None and failing.differs is not None:
+        hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
+        return PublishedDiffers("\n".join(told), hint)
+    if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
+        return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
+    is_resumable = state.gave_up_for_good is None
+    again = _read_again(state) or "correct it and run the same again: what is kept is reused"
+    hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
+    return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
+
+
+def _read_again(state: RunState) -> str:
+    """What to type where a source was replaced under the run; empty if none was."""
+    failures = state.failing.failures if state.failing is not None else ()
+    steps = sorted({one.step for one in failures if one.cause.root.kind is FailureKind.INPUT_CHANGED})
+    typed = " ".join(f"--replace {step}" for step in steps)
+    again = f"{typed}, or rk.RunOptions(replace={steps}), reads it again; a script with rk.run(…) is just started again"
+    return again if steps else ""
+
+
+def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:
+    """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
+    for name in names:
+        if name in prepared.members:
+            continue
+        roots = [root for root, members in prepared.members.items() if name in members]
+        if roots:
+            raise Refused(f"{option}: {name} is pipelined into {' and '.join(roots)}", f"{option}={roots}")
+        raise Refused(f"{option}: there is no step {name}", did_you_mean(name, prepared.why))
+    return frozenset(names)
+
+
+def fresh_name() -> str:
+    """Sorts by time, and is used once."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"

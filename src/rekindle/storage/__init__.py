@@ -1,0 +1,1 @@
+"""Stores: where journals and results are, behind one port; one table of URL schemes."""
