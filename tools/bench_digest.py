@@ -34,8 +34,8 @@ from bench_batch.figures import Estimate, estimate
 from local_spark import local_spark
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run import digests, results
-from rekindle.engine.spark.run.engine import GroupSpec
 from rekindle.engine.spark.session import attach, group_session, jvm
 from rekindle.model.kinds import DigestPolicy
 from rekindle.model.partitions import Partitions

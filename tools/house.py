@@ -1,7 +1,7 @@
 """`make house`: is the house in order? One figure for each rule, what breaks it, and exit 0 only if every target holds.
 
 circles           modules that import each other, in a ring of any length
-upward            imports of a room that is not below (`BELOW`)
+upward            imports of a room that is not below (`LINES`)
 roomless          files in a folder that the drawing of `docs/ARCHITECTURE.md` does not name
 doubled_classes   public class names that two files define
 shared_files      file names that stand in three or more folders
@@ -36,27 +36,39 @@ MEDIAN_MAX = 149
 CARRIERS_MAX = 3
 CARRIED = ("targets", "graph", "fingerprints")
 
-# Each room with those that it may import, lowest first. Rooms of one line may not import each other.
-BELOW: dict[str, set[str]] = {}
-for _line in (
-    "errors",
-    "config model storage",
-    "failover journal",
-    "master",
-    "observe publish results",
-    "pipeline",
-    "engine",
-    "runtime",
-    "gc",
-    "service",
-    "api",
-    "local_cluster onramp testing",
-    "cli __init__",
-):
-    BELOW |= {_room: set(BELOW) for _room in _line.split()}
+# The rooms of a folder in lines, lowest first: a room may import those of the lines below its own.
+LINES: dict[str, tuple[str, ...]] = {
+    "": (
+        "errors",
+        "config model storage",
+        "failover journal",
+        "master",
+        "observe publish results",
+        "pipeline",
+        "engine",
+        "runtime",
+        "gc",
+        "service",
+        "api",
+        "local_cluster onramp testing",
+        "cli __init__",
+    ),
+    "master": ("facts", "state", "dispatch", "rules", "decide"),
+    "engine/spark": ("failures user_session", "session", "plan publish", "run", "prepare script start", "inspect"),
+}
 # The pure rooms know no world, though stores stand below some of them.
-for _room in ("failover", "master", "observe"):
-    BELOW[_room] -= {"config", "storage", "journal"}
+PURE = ("model", "failover", "master", "observe")
+WORLD = {"config", "storage", "journal"}
+
+
+def _below(folder: str) -> dict[str, set[str]]:
+    below: dict[str, set[str]] = {}
+    for line in LINES[folder]:
+        below |= {room: set(below) - (WORLD if room in PURE else set()) for room in line.split()}
+    return below
+
+
+BELOW = {folder: _below(folder) for folder in LINES}
 
 # What production does not reach and stays, with what it reaches: the issue on the execution graph draws regions,
 # pipelined vertices, and offset, interval and broadcast edges for users, and makes use of `restart_set` and of the
@@ -143,16 +155,23 @@ def imports(path: Path) -> Iterator[Import]:
 
 
 def upward(path: Path) -> list[str]:
-    """The imports of a file that do not point down."""
-    room = room_of(path)
+    """The imports of a file that do not point down, among the rooms and inside of them."""
     found = []
+    own = path.relative_to(SRC).with_suffix("").as_posix()
     for one in imports(path):
-        parts = one.module.split(".")
-        if parts[0] != SRC.name or len(parts) < 2:
-            continue
-        if parts[1] != room and parts[1] not in BELOW.get(room, set()):
-            found.append(f"{shown(path)}:{one.line}: {room} may not import {parts[1]}")
+        top, *inner = one.module.split(".")
+        for folder, below in BELOW.items() if top == SRC.name and inner else ():
+            here, there = _inside(own, folder), _inside("/".join(inner), folder)
+            if here and there and here != there and there not in below.get(here, set()):
+                found.append(f"{shown(path)}:{one.line}: {here} may not import {there}")
     return list(dict.fromkeys(found))
+
+
+def _inside(path: str, folder: str) -> str:
+    """The room of a folder in which a file is, or nothing."""
+    if folder:
+        path = path.removeprefix(f"{folder}/") if path.startswith(f"{folder}/") else ""
+    return path.split("/")[0]
 
 
 def circles() -> list[str]:

@@ -24,8 +24,9 @@ from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
 from rekindle.engine.adapter import Prepared, Wanted
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.run.engine import GroupSpec, refuse_change
+from rekindle.engine.spark.run.engine import refuse_change
 from rekindle.journal import keys
 from rekindle.journal.history import Position, folder_of, read
 from rekindle.journal.journal import Journal

@@ -14,12 +14,13 @@ from msgspec import structs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan import kept_frames, plans
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Layout
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.run import attempts, exchanges, results
+from rekindle.engine.spark.run import attempts, exchanges
 from rekindle.engine.spark.run.attempts import Attempt
-from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import clone, jvm
 from rekindle.errors import RunFailed
 from rekindle.master.facts.digests import Digests
@@ -257,7 +258,7 @@ def test_a_number_of_splits_that_the_user_wants_puts_no_files_together(spark: Sp
     ]
     session = clone(spark, {"spark.sql.files.maxPartitionNum": "1"})
     schema = totals(session, {})._jdf.schema()
-    rows = results.read(session, f"file:{tmp_path}", files, schema, Layout((), len(files)), is_by_file=True)
+    rows = kept_frames.read(session, f"file:{tmp_path}", files, schema, Layout((), len(files)), is_by_file=True)
     assert rows.rdd.getNumPartitions() == len(files) > 1
 
 

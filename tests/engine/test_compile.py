@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.engine.spark import prepare
+from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, partitions_for
 from rekindle.engine.spark.plan.layout import Layout, hold
 from rekindle.engine.spark.plan.sources import Pin
-from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import StepStartsJob
 from rekindle.model.kinds import Determinism, KeepUntil
@@ -309,7 +309,7 @@ def test_a_frame_of_another_session_is_planned_in_the_groups_own(spark: SparkSes
     made = group.build(session, {})
     assert made.sparkSession is session
     held = hold(made, session, Layout(("id",), 2))
-    assert results.stand_in(session, "end", held.schema, held.layout).columns == ["id"]
+    assert kept_frames.stand_in(session, "end", held.schema, held.layout).columns == ["id"]
 
 
 def test_the_active_session_is_the_users_after_a_step_made_frames(spark: SparkSession) -> None:

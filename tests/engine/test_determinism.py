@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.determinism import Verdict, judge
 from rekindle.engine.spark.plan.layout import Layout, verdict_of
-from rekindle.engine.spark.run import results
 from rekindle.model.kinds import Determinism
 
 DETERMINATE, UNKNOWN, INDETERMINATE = Determinism.DETERMINATE, Determinism.UNKNOWN, Determinism.INDETERMINATE
@@ -530,5 +530,5 @@ def test_the_order_of_a_map_counts_only_where_a_digest_says_that_it_is_the_same(
     frame = session.sql("select map_keys(p) from t")
     assert verdict_of(frame).level is DETERMINATE
     schema = session.table("t")._jdf.schema()
-    kept = results.stand_in(session, "kept", schema, Layout((), 1))
+    kept = kept_frames.stand_in(session, "kept", schema, Layout((), 1))
     assert verdict_of(kept.selectExpr("map_keys(p)")).because == ("MapKeys in the order of a map",)

@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run import digests, results
-from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import TIMESTAMPS, jvm
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen

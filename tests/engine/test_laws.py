@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
-from rekindle.engine.spark.plan import layout, plans
+from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session, jvm
 from rekindle.errors import RowsNotConserved
@@ -41,7 +41,7 @@ def keep(held: layout.Held, folder: Path) -> list[manifest.Commit]:
 
 def back(held: layout.Held, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
-    return results.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
+    return kept_frames.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
 
 
 def misplaced(held: layout.Held, folder: Path) -> int:

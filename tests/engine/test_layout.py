@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.plan import layout, plans
+from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session, jvm
 from rekindle.model.partitions import Partitions
@@ -30,7 +30,7 @@ def keep(held: layout.Held, folder: Path, wanted: Partitions | None = None) -> l
 
 def back(held: layout.Held, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
-    return results.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
+    return kept_frames.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
 
 
 @F.udf(LongType())  # type: ignore[untyped-decorator]
@@ -283,7 +283,7 @@ def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: 
     commits = keep(first, tmp_path / "a")
     session = group_session(spark, {})
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
-    rows = results.read(session, f"file:{tmp_path / 'a'}", files, first.schema, first.layout, is_by_file=True)
+    rows = kept_frames.read(session, f"file:{tmp_path / 'a'}", files, first.schema, first.layout, is_by_file=True)
     frame = rows.selectExpr("id + 1 id")
     chosen = layout.choose(frame, (), N, reads_numbered=first.partitions)
     assert str(chosen) == "4 by file"

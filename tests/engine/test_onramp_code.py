@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.core.broadcast import _from_id
 
 import rekindle
-from rekindle.engine.spark.script import Given
+from rekindle.engine.spark.plan.given import Given
 from rekindle.pipeline.identity.fingerprint import is_task_bound, parts
 from rekindle.pipeline.identity.pickle_reader import VALUES_BYTES_MAX, Made, Unreadable, read
 

@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Layout, hold
 from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles, source_files
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run import attempts, engine
-from rekindle.engine.spark.run.engine import GroupSpec, SparkEngine
+from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import group_session
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import FixedDelay

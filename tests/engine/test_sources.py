@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.run.engine import GroupSpec, refuse_change
+from rekindle.engine.spark.run.engine import refuse_change
 from rekindle.errors import InputChanged
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.plan.graph import analyse
-from rekindle.engine.spark.run.engine import GroupSpec
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.model.graph import Step
 from rekindle.model.kinds import Determinism
 

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rekindle.engine.spark.run.engine import GroupSpec
+from rekindle.engine.spark.plan.group import GroupSpec
 
 INPUT = os.environ["STAGE_INPUT"]
 CURE = os.environ.get("STAGE_CURE", "")

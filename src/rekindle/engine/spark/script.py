@@ -9,38 +9,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.port import Engine
 from rekindle.engine.spark.plan import cuts
-from rekindle.engine.spark.plan.packed import Command, home_of, told
+from rekindle.engine.spark.plan.given import Given
+from rekindle.engine.spark.plan.packed import Command, told
 from rekindle.engine.spark.run.engine import SparkEngine
-from rekindle.engine.spark.session import attach, in_session
+from rekindle.engine.spark.session import attach
 from rekindle.errors import GraphRefused
 from rekindle.master.state.commands import Input
 from rekindle.master.state.run_state import Segment
 from rekindle.pipeline.identity.pickle_reader import Unreadable
-
-
-@dataclass(eq=False)
-class Given:
-    """Stands where a step has its function. Its state, by which its code is told, is the Python in the frame's plan;
-    names are relative to the module of the first function of it, as they are for a step."""
-
-    frame: DataFrame
-    functions: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        self.__module__, self.__file__ = home_of(self.functions)
-
-    def __call__(self, spark: SparkSession) -> DataFrame:
-        return in_session(self.frame, spark)
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.functions
 
 
 def given(frame: Any, name: str, place: str) -> Given:

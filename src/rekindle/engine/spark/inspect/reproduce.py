@@ -22,13 +22,14 @@ from rekindle.engine.adapter import Wanted
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
 from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
-from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.identity import fingerprints
 from rekindle.engine.spark.plan.layout import Held, hold
 from rekindle.engine.spark.prepare import kept_of
 from rekindle.engine.spark.run import blocks, results
-from rekindle.engine.spark.run.engine import GroupSpec, read_committed
+from rekindle.engine.spark.run.engine import read_committed
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fingerprint
 from rekindle.master.state.commands import Input
@@ -130,7 +131,7 @@ class Vertices:
         [(index, _)] = found
         leaves = dict(_leaves(held, index, self.sources.get(step, [])))
         said = []
-        lines = results.files_of(held.session, rdd) if not held.layout.is_by_file else []
+        lines = kept_frames.files_of(held.session, rdd) if not held.layout.is_by_file else []
         if index < len(lines) and self.sources.get(step):
             said.append(f"reads {', '.join(lines[index].split())}")
         if held.shape.exchanges:
@@ -180,7 +181,7 @@ def _map_side(held: Held, files: tuple[str, ...]) -> tuple[DataFrame, str]:
             continue
         plan = plans.node_at(held.session, held.plan, node.children[0])
         rdd = plan.execute()
-        lines = results.files_of(held.session, rdd)
+        lines = kept_frames.files_of(held.session, rdd)
         chosen = [index for index, line in enumerate(lines) if any(f"/{file} " in line for file in files)]
         if chosen:
             said = f"the Spark tasks that read {', '.join(files)}: {len(chosen)} of {len(lines)}"

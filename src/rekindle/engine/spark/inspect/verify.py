@@ -20,9 +20,9 @@ from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.inspect.reproduce import Vertices, vertices_of
 from rekindle.engine.spark.plan.graph import level_of
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.publish import directories, tables
 from rekindle.engine.spark.run import digests, inventory, results
-from rekindle.engine.spark.run.engine import GroupSpec
 from rekindle.engine.verified import Again, Bench, Damage, Fault, Looked, Published, Stored
 from rekindle.master.state.commands import Input
 from rekindle.model.kinds import Determinism

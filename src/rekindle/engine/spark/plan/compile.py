@@ -18,12 +18,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import describe, or_refused
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.plan.sources import Pin, pin
-from rekindle.engine.spark.run import results
-from rekindle.engine.spark.run.engine import GroupSpec
 from rekindle.engine.spark.session import clone, group_session, in_session, jvm
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
@@ -154,7 +153,7 @@ def _look_at_all(
             fused.add(one.name)
         else:
             layout = choose(stored, one.keys, one.partitions or partitions)
-            frame = results.stand_in(session, one.name, stored._jdf.schema(), layout, cuts.outline_of(frame))
+            frame = kept_frames.stand_in(session, one.name, stored._jdf.schema(), layout, cuts.outline_of(frame))
         frames[one.name] = frame
     return looks
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import or_refused
+from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Held, choose, hold
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.run import results
-from rekindle.engine.spark.run.engine import GroupSpec
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
@@ -45,7 +44,7 @@ class Analysis:
         held = self.held[step]
         if held.layout.keys or held.layout.is_bound or held.layout.is_by_file:
             return ""
-        return results.splits(held.session, plans.top_rdd(held.frame))
+        return kept_frames.splits(held.session, plans.top_rdd(held.frame))
 
 
 def analyse(
@@ -59,7 +58,7 @@ def analyse(
     for name, group in groups.items():
         session = group_session(spark, settings or {})
         inputs = {
-            one: results.stand_in(session, one, held[one].schema, held[one].layout, outlines[one])
+            one: kept_frames.stand_in(session, one, held[one].schema, held[one].layout, outlines[one])
             for one in group.inputs
         }
         built = _built(group, session, inputs)

@@ -35,9 +35,9 @@ from typing import Any
 from pyspark import __version__ as pyspark_version
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.plan.given import Given
 from rekindle.engine.spark.plan.packed import Told, functions_told, told
 from rekindle.engine.spark.plan.sources import pin, settings
-from rekindle.engine.spark.script import Given
 from rekindle.engine.spark.session import jvm
 from rekindle.master.rules.opening import IDENTITY
 from rekindle.pipeline.identity.fingerprint import hashed, parts

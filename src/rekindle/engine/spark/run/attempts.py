@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.failures import cause_in_run, signature, text_of
-from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.layout import Held
 from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles
 from rekindle.engine.spark.run import digests, results, tasks
@@ -127,7 +127,7 @@ class Generation:
         if rdd is not None and not task.is_final:
             found = plans.map_sides(rdd)
             rdd = found[0] if len(found) == 1 else None
-        lines = results.files_of(self.held.session, rdd) if rdd is not None else []
+        lines = kept_frames.files_of(self.held.session, rdd) if rdd is not None else []
         named = lines[task.index].split()[::2] if task.index < len(lines) else []
         names = [path.rsplit("/", 1)[-1] for path in named]
         return ", ".join(names[:FILES_NAMED_MAX]) + (" …" if len(names) > FILES_NAMED_MAX else "")

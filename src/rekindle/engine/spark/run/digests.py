@@ -13,8 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.layout import Layout
-from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import jvm
 from rekindle.results import manifest
 
@@ -42,9 +42,9 @@ def of_files(session: SparkSession, folder: str, files: Sequence[tuple[str, int]
     below the folder, bytes), no two of one name."""
     if not files:
         return {}
-    rows = results.read(session, folder, files, schema, Layout((), len(files)), is_by_file=True)
+    rows = kept_frames.read(session, folder, files, schema, Layout((), len(files)), is_by_file=True)
     rdd = rows._jdf.queryExecution().toRdd()
-    names = [line.rstrip().rsplit(" ", 1)[0].rsplit("/", 1)[-1] for line in results.files_of(session, rdd)]
+    names = [line.rstrip().rsplit(" ", 1)[0].rsplit("/", 1)[-1] for line in kept_frames.files_of(session, rdd)]
     lines = str(jvm(session).rekindle.spark.RowDigest.ofReadable(rdd, schema)).split("\n")
     return dict(zip(names, lines, strict=True))
 

@@ -13,7 +13,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,8 +21,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.failures import first_line
-from rekindle.engine.spark.plan import cuts, plans
-from rekindle.engine.spark.plan.layout import Held, Layout, hold
+from rekindle.engine.spark.plan import kept_frames, plans
+from rekindle.engine.spark.plan.group import GroupSpec
+from rekindle.engine.spark.plan.layout import Held, hold
 from rekindle.engine.spark.plan.looking import changed_input, source_files
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run import digests, results, tasks
@@ -44,7 +44,7 @@ from rekindle.master.state.commands import (
 )
 from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId
-from rekindle.model.kinds import Determinism, DigestPolicy, FailureDomain, KeepUntil, ResultKind
+from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
 from rekindle.results.result_paths import LEVELS, directory_of
@@ -55,45 +55,6 @@ CLEANING_PAUSES_SECONDS = (1.0, 5.0, 0.0)
 
 # Puts a committed result into its target and reports what came of it. Called in a thread of its own.
 Publish = Callable[[PublishSink], tuple[Stimulus, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSpec:
-    """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
-    `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
-    fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
-    attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
-    `replicas` is on how many executors each of its blocks lies, if its kind has blocks. `is_published`: a sink's target
-    gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py)."""
-
-    step: str
-    build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
-    inputs: tuple[str, ...]
-    keys: tuple[str, ...]
-    partitions: int
-    declared: Determinism | None = None
-    is_eager: bool = False
-    functions: tuple[Callable[..., Any], ...] = ()
-    keep: KeepUntil = KeepUntil.RUN_END
-    source: str = ""
-    layout: Layout | None = None
-    planned: Held | None = None
-    digest: DigestPolicy = DigestPolicy.NEVER
-    is_digested: bool = False
-    kind: ResultKind = ResultKind.BLOCKING
-    replicas: int = 1
-    is_published: bool = False
-    outline: Any = None
-
-    def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
-        """What is computed and stored."""
-        return cuts.storable(self.build(session, inputs), is_published=self.is_published)
-
-    @property
-    def lies(self) -> Layout:
-        """How its result lies; a step without keys must have been analysed first."""
-        assert self.layout is not None or self.keys, f"the layout of {self.step} is not chosen yet"
-        return self.layout or Layout(self.keys, self.partitions)
 
 
 def committed_files(segments: Iterable[Segment]) -> list[tuple[int, str, int]]:
@@ -118,10 +79,10 @@ def read_committed(
     read was left out, and has the schema that the code gives it now."""
     if not segments:
         assert group.planned is not None, f"{group.step} was never planned"
-        return results.stand_in(session, group.step, group.planned.schema, group.lies, group.outline)
+        return kept_frames.stand_in(session, group.step, group.planned.schema, group.lies, group.outline)
     files = [(path, length) for _, path, length in committed_files(segments)]
     schema = jvm(session).org.apache.spark.sql.types.DataType.fromJson(manifest.schema_of(segments[0].manifest))
-    return results.read(
+    return kept_frames.read(
         session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
     )
 

@@ -1,0 +1,52 @@
+"""A fused group as a value: all that an attempt at it must know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.plan import cuts
+from rekindle.engine.spark.plan.layout import Held, Layout
+from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A fused group: what builds its DataFrame from the kept results it reads, and how its own result lies.
+    `functions` are the user's, where `build` only calls them; `source` is what it reads from outside, as its
+    fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
+    attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
+    `replicas` is on how many executors each of its blocks lies, if its kind has blocks. `is_published`: a sink's target
+    gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py)."""
+
+    step: str
+    build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
+    inputs: tuple[str, ...]
+    keys: tuple[str, ...]
+    partitions: int
+    declared: Determinism | None = None
+    is_eager: bool = False
+    functions: tuple[Callable[..., Any], ...] = ()
+    keep: KeepUntil = KeepUntil.RUN_END
+    source: str = ""
+    layout: Layout | None = None
+    planned: Held | None = None
+    digest: DigestPolicy = DigestPolicy.NEVER
+    is_digested: bool = False
+    kind: ResultKind = ResultKind.BLOCKING
+    replicas: int = 1
+    is_published: bool = False
+    outline: Any = None
+
+    def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        """What is computed and stored."""
+        return cuts.storable(self.build(session, inputs), is_published=self.is_published)
+
+    @property
+    def lies(self) -> Layout:
+        """How its result lies; a step without keys must have been analysed first."""
+        assert self.layout is not None or self.keys, f"the layout of {self.step} is not chosen yet"
+        return self.layout or Layout(self.keys, self.partitions)
