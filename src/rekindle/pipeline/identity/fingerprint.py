@@ -40,6 +40,7 @@ from typing import Any
 from rekindle.pipeline.identity.compiled import compiled_module, file_of_module, hash_of
 from rekindle.pipeline.identity.lookups import asked_by_name, modules_used_whole
 from rekindle.pipeline.identity.packages import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
+from rekindle.pipeline.identity.recorded_names import recorded_module
 from rekindle.pipeline.identity.source import Import, Loads, loads_of, text_of
 from rekindle.pipeline.identity.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
 from rekindle.pipeline.identity.values import CODE, Code, Text, Unjudged, class_of, is_a, probed
@@ -171,9 +172,10 @@ class _Walk:
         if is_users_function(found) if isinstance(found, FunctionType) else is_users_module(module):
             return self._open(found, self._free_name(module, _name_of(found)))
         self._packages.add(top_of(module))
-        self._labels[id(found)] = found, f"{module}.{found.__qualname__}"
+        name = f"{recorded_module(module)}.{found.__qualname__}"
+        self._labels[id(found)] = found, name
         if isinstance(found, FunctionType):
-            self._labels[id(found)] = found, f"{module}.{found.__qualname__}{self._wrapped(found)}"
+            self._labels[id(found)] = found, f"{name}{self._wrapped(found)}"
         return self._labels[id(found)][1]
 
     def _free_name(self, module: str, qualname: str) -> str:

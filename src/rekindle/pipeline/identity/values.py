@@ -22,6 +22,7 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import Any
 
 from rekindle.pipeline.identity.compiled import compiled_library
+from rekindle.pipeline.identity.recorded_names import recorded_module
 from rekindle.pipeline.identity.surroundings import is_environment
 
 PLAIN = (NoneType, bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
@@ -170,9 +171,9 @@ class Text:
 
 
 def class_of(value: Any) -> str:
-    """The class by its full name, asked of `type` itself: a metaclass may answer with anything."""
+    """The full name of a class as fingerprints have it, asked of `type` itself: a metaclass may answer anything."""
     module, name = (type.__dict__[one].__get__(type(value)) for one in ("__module__", "__qualname__"))
-    return f"{module if isinstance(module, str) else '?'}.{name}"
+    return f"{recorded_module(module) if isinstance(module, str) else '?'}.{name}"
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
