@@ -1,6 +1,8 @@
 # Every target uses the .venv that `make install` makes. `make` alone prints this list.
 SHELL := /bin/bash
 PY := .venv/bin/python
+# What is not in the wheel: campaigns, benches, checks of the repository.
+VERIFY := $(PY) -m verification
 .DEFAULT_GOAL := help
 # What a campaign starts as a user would listens here and nowhere else.
 export SPARK_LOCAL_IP ?= 127.0.0.1
@@ -17,7 +19,7 @@ install: ## make .venv with everything for development, and build the jar
 	@$(MAKE) --no-print-directory jar
 
 jar: ## build the commit protocol against the jars of the PySpark wheel
-	@$(PY) tools/build_jar.py
+	@$(VERIFY) build_jar
 
 check: ## ruff, format, mypy strict
 	@$(PY) -m ruff check .

@@ -1,7 +1,7 @@
 reference: ## write docs/reference from the code: settings, commands, errors
-	@PYTHONPATH=src $(PY) tools/reference.py
+	@$(VERIFY) reference
 
 cli-times: ## how long `rekindle --help` and `rekindle runs` with 1,000 runs take, beside `python -c pass`
-	@PYTHONPATH=src:tests $(PY) tools/cli_times.py $(ARGS)
+	@$(VERIFY) cli_times $(ARGS)
 
 .PHONY: reference cli-times

@@ -1,10 +1,10 @@
 parts: ## fetch the S3 server and the jars for Spark on S3 into a cache outside the repository
-	@$(PY) tools/parts.py
+	@$(VERIFY) parts
 
 cluster-up: ## start a Spark cluster (a master, two workers) on loopback; its state is in .cluster/
-	@PYTHONPATH=src $(PY) tools/cluster.py up
+	@$(VERIFY) cluster up
 
 cluster-down: ## end the cluster of cluster-up, by recorded process
-	@PYTHONPATH=src $(PY) tools/cluster.py down
+	@$(VERIFY) cluster down
 
 .PHONY: parts cluster-up cluster-down

@@ -1,10 +1,10 @@
 determinism-corpus: ## the determinism table against steps that were run again and again (ARGS="--report")
-	@PYTHONPATH=src:tests:tools $(PY) -m determinism_corpus $(ARGS)
+	@$(VERIFY) determinism_corpus $(ARGS)
 
 corruption-cases: ## public ways to lose or double rows: bare Spark unprotected, and Rekindle (ARGS="--only rand-salt")
-	@PYTHONPATH=src:tests:tools $(PY) -m corruption_cases $(ARGS)
+	@$(VERIFY) corruption_cases $(ARGS)
 
 consumers-spared: ## finished consumers of a lost determinate partition that start over: ours, and by Flink's rule
-	@PYTHONPATH=src:tests:tools $(PY) tools/consumers_spared.py
+	@$(VERIFY) consumers_spared
 
 .PHONY: determinism-corpus corruption-cases consumers-spared

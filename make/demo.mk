@@ -5,6 +5,6 @@ demo: ## a worker and a driver die in front of you, and the run heals (ARGS="--k
 	@PYTHONPATH=src $(PY) -c "from rekindle.cli.main import main; main()" demo $(ARGS)
 
 first-five-minutes: jar ## the README's commands as written, from an empty virtual environment to a healed run
-	@PYTHONPATH=src $(PY) tools/first_five_minutes.py $(ARGS)
+	@$(VERIFY) first_five_minutes $(ARGS)
 
 .PHONY: wheel demo first-five-minutes

@@ -1,4 +1,4 @@
 house: ## the house: circles, imports upwards, doubled names, what nothing reaches, long argument lists, carriers
-	@PYTHONPATH=src $(PY) tools/house.py
+	@$(VERIFY) house
 
 .PHONY: house

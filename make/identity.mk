@@ -1,4 +1,4 @@
 identity-corpus: jar ## is the same code the same elsewhere, and changed code changed (ARGS="--only plain folder")
-	@PYTHONPATH=src:tests:tools $(PY) -m identity_corpus $(ARGS)
+	@$(VERIFY) identity_corpus $(ARGS)
 
 .PHONY: identity-corpus

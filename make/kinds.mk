@@ -1,4 +1,4 @@
 kinds: ## the four kinds of result compared under the same faults, on a real cluster (ARGS="--rows 240000")
-	@PYTHONPATH=src:tests:tools $(PY) -m kinds $(ARGS)
+	@$(VERIFY) kinds $(ARGS)
 
 .PHONY: kinds

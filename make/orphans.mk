@@ -1,11 +1,11 @@
 RUNS ?= 200
 
 orphans: ## RUNS=200 runs are killed at random (driver, executor, worker, gc): after one gc nothing is left, nothing needed is gone
-	@PYTHONPATH=src:tests:tools $(PY) -m orphans --runs $(RUNS) $(ARGS)
+	@$(VERIFY) orphans --runs $(RUNS) $(ARGS)
 
 .PHONY: orphans
 
 lifecycle: ## table D of the scenarios on a real cluster: the exact files of each result before and after (ARGS="--only pinned")
-	@PYTHONPATH=src:tests:tools $(PY) -m lifecycle $(ARGS)
+	@$(VERIFY) lifecycle $(ARGS)
 
 .PHONY: lifecycle

@@ -1,9 +1,9 @@
 SEEDS ?= 5000
 
 sim: ## SEEDS=5000 schedules of the simulated world; any violated rule fails it
-	@PYTHONPATH=src $(PY) tools/sim.py --seeds $(SEEDS)
+	@$(VERIFY) sim --seeds $(SEEDS)
 
 planted: ## every planted bug must be caught by the simulated world
-	@PYTHONPATH=src $(PY) tools/planted.py
+	@$(VERIFY) planted
 
 .PHONY: sim planted

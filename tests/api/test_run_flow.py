@@ -11,7 +11,6 @@ import pytest
 
 import rekindle as rk
 from doubles.adapter import FakeAdapter
-from doubles.instant import Broken, InstantEngine
 from doubles.stores import IgnoresConditions
 from rekindle.errors import RunClosed, StoreRefused
 from rekindle.gc import background_sweep as net
@@ -19,6 +18,7 @@ from rekindle.runtime.opening import close, peek
 from rekindle.service import running
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
+from support.instant import Broken, InstantEngine
 
 DAY = 86_400
 

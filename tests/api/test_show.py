@@ -10,9 +10,9 @@ import rekindle as rk
 from api.test_run_flow import pipeline as pipeline
 from api.test_run_flow import spark as spark
 from doubles.adapter import FakeAdapter
-from doubles.instant import Broken
 from rekindle.errors import NotFound
 from rekindle.storage.stores import open_store
+from support.instant import Broken
 
 
 def test_the_run_of_these_parameters_shows_itself(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cli.location import make_run
-from doubles.instant import Instant
 from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, runs_of
 from rekindle.errors import NotFound, StoreFailed
@@ -15,6 +13,8 @@ from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.service.life import life_text
 from rekindle.storage.memory import MemoryStore
+from support.instant import Instant
+from support.location import make_run
 
 
 def test_runs_by_number_and_by_name() -> None:

@@ -11,8 +11,6 @@ import pytest
 from rich.console import Console
 
 from cli.calling import call
-from cli.location import always, make_run
-from doubles.instant import Instant
 from rekindle.cli.boundary import guarded
 from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
@@ -23,6 +21,8 @@ from rekindle.observe.plan import Action, Plan, Stage, Start
 from rekindle.observe.script import ScriptPlan
 from rekindle.observe.words import escape
 from rekindle.storage.local_disk import LocalDisk
+from support.instant import Instant
+from support.location import always, make_run
 
 # A title, a cleared screen, a colour, a byte that begins a sequence in 8 bits, turned writing, an overwritten line.
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b2J\u202egnp.exe\u2066\r\x08over\x7f\u200f\x00"
@@ -33,7 +33,7 @@ OUR_STYLES = re.compile("\x1b\\[(?:[0-9]{1,2}(?:;[0-9]{1,3})*)?m")
 @pytest.fixture
 def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of hostile parameters whose step failed with a hostile text, and a name in the store that is none."""
-    monkeypatch.setattr("doubles.instant.TEXT", f"daily.py:12: ValueError: {HOSTILE}")
+    monkeypatch.setattr("support.instant.TEXT", f"daily.py:12: ValueError: {HOSTILE}")
     store = LocalDisk(tmp_path)
     make_run(store, "run-1", parameters={"day": HOSTILE, HOSTILE: "1"}, engine=Instant(breaks=always("clean", 2)))
     make_run(store, "run-2", parameters={"day": "2"})
@@ -96,7 +96,7 @@ def test_pages(words: list[str], ending: str, location: Path, capsys: pytest.Cap
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_run_and_its_plan(is_terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("doubles.instant.TEXT", HOSTILE)
+    monkeypatch.setattr("support.instant.TEXT", HOSTILE)
     with (tmp_path / "screen").open("w") as file:
         to = Console(file=file, force_terminal=is_terminal, width=200, highlight=False, color_system=None)
         tell(to, f"run {HOSTILE}")

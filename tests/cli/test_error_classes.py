@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rekindle
-from doubles.instant import Broken, Deaf, Instant, InstantEngine
 from doubles.stores import IgnoresConditions
 from doubles.user import PIPELINE, Typed
 from doubles.user import user as user  # A user without Spark.
@@ -44,6 +43,7 @@ from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Put
 from rekindle.storage.stores import open_store
 from rekindle.testing.drawing import draw
+from support.instant import Broken, Deaf, Instant, InstantEngine
 
 ROWS: dict[type[errors.RekindleError], Row] = {}
 

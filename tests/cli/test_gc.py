@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from cli.calling import Said, call
-from cli.location import always, make_run
 from cli.pages import Walk
-from doubles.filing import Filing
 from gc_scale import on_disk
 from rekindle.cli import results
 from rekindle.cli.boundary import ExitCode, guarded
@@ -27,6 +25,8 @@ from rekindle.runtime.opening import Intent, execute
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
+from support.filing import Filing
+from support.location import always, make_run
 
 Type = Callable[..., Said]
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cli.calling import call
-from doubles.instant import Broken, InstantEngine
 from doubles.user import Typed, user
 from rekindle.cli import hidden, supervise
 from rekindle.cli.boundary import ExitCode, guarded
@@ -18,6 +17,7 @@ from rekindle.cli.main import group
 from rekindle.config import is_secret, load_config, without_passwords
 from rekindle.errors import RunFailed
 from rekindle.storage.stores import open_store
+from support.instant import Broken, InstantEngine
 
 __all__ = ["user"]
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from cli.calling import call
-from cli.location import always
 from doubles.adapter import FakeAdapter
-from doubles.instant import Instant
 from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
@@ -26,6 +24,8 @@ from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec
 from rekindle.storage.stores import open_store
+from support.instant import Instant
+from support.location import always
 
 
 class Remembering(FakeAdapter):

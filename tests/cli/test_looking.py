@@ -18,14 +18,14 @@ import pytest
 
 import rekindle
 from cli.calling import Said, call
-from cli.location import always, make_run
-from doubles.instant import Instant
 from rekindle.errors import NewerJournal
 from rekindle.journal.frame import Frame, to_bytes
 from rekindle.journal.history import folder_of, start_of
 from rekindle.runtime.opening import close
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.stores import open_store
+from support.instant import Instant
+from support.location import always, make_run
 from support.s3 import S3Server
 
 Look = Callable[..., Said]

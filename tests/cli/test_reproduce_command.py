@@ -8,9 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from cli.location import always
 from doubles.adapter import FakeAdapter
-from doubles.instant import Instant, InstantEngine
 from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
@@ -18,6 +16,8 @@ from rekindle.engine.adapter import Wanted
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
 from rekindle.model.graph import Graph, Step
 from rekindle.storage.stores import open_store
+from support.instant import Instant, InstantEngine
+from support.location import always
 
 SAID = "ValueError: no such customer, at daily.py:12 in price"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from doubles.instant import Broken, Deaf, InstantEngine
 from doubles.user import PIPELINE, NoSpark, Typed
 from doubles.user import user as user
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.supervise import DIED_CODE
 from rekindle.journal.history import folder_of
 from rekindle.storage.stores import open_store
+from support.instant import Broken, Deaf, InstantEngine
 
 
 def test_plan_then_run_then_done(user: Typed) -> None:

@@ -1,1 +1,1 @@
-"""Stand-ins that tests share: engines, adapters, stores and servers that misbehave on purpose."""
+"""Stand-ins that only tests need: an adapter, a user, stores and a server that misbehave on purpose."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from doubles.instant import InstantEngine
 from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.model.graph import Graph, Step
 from rekindle.storage.stores import open_store
+from support.instant import InstantEngine
 
 MakeEngine = Callable[[Path], InstantEngine]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import rekindle as rk
-from doubles.instant import Instant
 from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
 from rekindle.master.facts import stimuli as st
@@ -23,6 +22,7 @@ from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
+from support.instant import Instant
 
 NOTHING = bytes(24)
 EMPTY_PARTITION = 3

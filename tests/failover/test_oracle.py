@@ -1,6 +1,6 @@
 """Minimal and sufficient: a slice of `make oracle`, and proof that the oracle can see.
 
-The brute force lives in tools/; it knows labelled values and nothing of regions, kinds or generations.
+The brute force lives in verification/; it knows labelled values and nothing of regions, kinds or generations.
 """
 
 from __future__ import annotations

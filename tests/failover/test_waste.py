@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from cli.location import AT_ONCE
-from doubles.instant import RUN, Instant
 from rekindle.gc.inspect_run import known_of
 from rekindle.gc.policy import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
 from rekindle.journal.history import read
@@ -23,6 +21,8 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.drawing import draw
+from support.instant import RUN, Instant
+from support.location import AT_ONCE
 
 TERMS = Terms(grace_ms=10, retention_ms=100)
 LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE

@@ -15,7 +15,6 @@ import crash_points
 import fuzz
 import sim_journal
 from fighter import NoConditions
-from journal.facts import CODEC, RUN, Noted, open_run, texts
 from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
@@ -32,6 +31,7 @@ from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Put, Store
 from rekindle.testing.drawing import draw
 from rekindle.testing.faulty_store import Fault
+from support.facts import CODEC, RUN, Noted, open_run, texts
 
 pytestmark = pytest.mark.slow
 

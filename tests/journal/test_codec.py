@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from journal.facts import CODEC, Noted
 from rekindle.errors import JournalRefused, NewerJournal
 from rekindle.journal.codec import Codec
+from support.facts import CODEC, Noted
 
 
 class Committed(msgspec.Struct, frozen=True, tag=True):

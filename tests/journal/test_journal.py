@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_run, texts
 from rekindle.errors import AppendRejected, AppendUnknown, Fenced, JournalRefused, RunClosed, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read
@@ -14,6 +13,7 @@ from rekindle.journal.owner import Owner
 from rekindle.journal.prune import prune
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.faulty_store import Fault, FaultyStore
+from support.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_run, texts
 
 
 def faulty(*faults: Fault) -> FaultyStore:

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from journal.facts import CODEC, RUN, Noted, no_pause, open_run, texts
 from rekindle.errors import AppendUnknown
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import folder_of, read, start_of
@@ -18,6 +17,7 @@ from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
 from rekindle.testing.faulty_store import Fault, FaultyStore
+from support.facts import CODEC, RUN, Noted, no_pause, open_run, texts
 
 
 def test_two_starts_of_the_same_work_find_each_other() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from doubles.dropping_proxy import DroppingProxy
-from journal.facts import CODEC, RUN, Noted, open_run, texts
 from rekindle.errors import StoreFailed
 from rekindle.journal.history import read
 from rekindle.storage.store import Put, Store
 from rekindle.storage.stores import open_store
+from support.facts import CODEC, RUN, Noted, open_run, texts
 from support.s3 import S3Server
 
 pytestmark = pytest.mark.s3

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from doubles.broken_s3 import BrokenS3
 from doubles.stores import IgnoresConditions
 from rekindle.errors import Refused, StoreRefused
 from rekindle.storage.memory import MemoryStore
@@ -16,6 +15,7 @@ from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
+from support.broken_s3 import BrokenS3
 from support.s3 import S3Server
 
 

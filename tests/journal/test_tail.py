@@ -6,13 +6,13 @@ from itertools import product
 
 import pytest
 
-from journal.facts import CODEC, RUN, Fact, Noted, open_run, texts
 from rekindle.errors import Fenced, JournalRefused, NewerJournal
 from rekindle.journal.frame import find, name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
 from rekindle.journal.tail import TABLE, Seen, Verdict, judge
 from rekindle.storage.memory import MemoryStore
+from support.facts import CODEC, RUN, Fact, Noted, open_run, texts
 
 
 @pytest.mark.parametrize("answers", list(product((False, True), repeat=5)))

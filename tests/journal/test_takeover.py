@@ -11,7 +11,6 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from journal.facts import CODEC, RUN, Fact, Noted, no_pause, open_run, opening
 from rekindle.errors import Fenced, JournalRefused, StillOwned, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import History, folder_of, read
@@ -19,6 +18,7 @@ from rekindle.journal.lease import Lease, Life, heartbeat_key, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
 from rekindle.journal.takeover import take_over
 from rekindle.storage.memory import MemoryStore
+from support.facts import CODEC, RUN, Fact, Noted, no_pause, open_run, opening
 
 OTHER = Owner("elsewhere", 7)
 

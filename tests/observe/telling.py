@@ -9,7 +9,7 @@ from rekindle.journal.history import Record, folder_of, read
 from rekindle.master.facts.events import Event
 from rekindle.runtime.opening import codec
 from rekindle.storage.memory import MemoryStore
-from replay.recorded import HERE, RUN, load
+from support.recorded import HERE, RUN, load
 
 RECORDINGS = sorted(HERE.glob("*/*.journal"))
 

@@ -8,8 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.location import AT_ONCE, always, make_run
-from doubles.instant import Instant
 from rekindle.journal.history import read
 from rekindle.model.partitions import Partitions
 from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Node, Picture, Placed, Share
@@ -19,6 +17,8 @@ from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
 from rekindle.observe.show import AttemptView, RunView, view_of
 from rekindle.runtime.opening import codec
 from rekindle.storage.memory import MemoryStore
+from support.instant import Instant
+from support.location import AT_ONCE, always, make_run
 
 FIVE = Partitions.first(5)
 

@@ -12,7 +12,7 @@ from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import RunState
 from rekindle.master.state.wire import enc_hook
 from rekindle.observe.runs import Tally
-from replay.recorded import load
+from support.recorded import load
 
 
 def counted(state: RunState) -> tuple[str, int, int]:

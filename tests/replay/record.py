@@ -28,9 +28,9 @@ from rekindle.runtime.loop import decide_asking
 from rekindle.runtime.opening import codec
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.drawing import draw
-from rekindle.testing.world.scenario import scenario_of
-from replay.recorded import HERE, RUN, events_in, load, save, summary_of
 from sim_journal import StoredWorld
+from support.recorded import HERE, RUN, events_in, load, save, summary_of
+from world.scenario import scenario_of
 
 SEEDS = range(2000)
 

@@ -11,7 +11,7 @@ import pytest
 from rekindle.master.facts.events import Event
 from rekindle.master.state.apply import fold
 from rekindle.master.state.invariants import check_invariants
-from replay.recorded import HERE, Summary, events_in, load, summary_of
+from support.recorded import HERE, Summary, events_in, load, summary_of
 
 RECORDINGS = sorted(HERE.glob("*/*.journal"))
 

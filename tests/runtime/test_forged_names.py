@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from cli.calling import call
-from cli.location import always, make_run
-from doubles.filing import Filing
 from rekindle.config import Config
 from rekindle.errors import JournalRefused, Notice, Refused
 from rekindle.gc.background_sweep import sweep
@@ -24,6 +22,8 @@ from rekindle.runtime.opening import peek
 from rekindle.service.limits import rules_of
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
+from support.filing import Filing
+from support.location import always, make_run
 
 NOW = ("--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
 FORGED = [

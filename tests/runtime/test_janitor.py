@@ -16,9 +16,6 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from cli.location import always, make_run
-from doubles.filing import ENDING, Filing, data_name, marker_name
-from doubles.instant import nothing
 from rekindle.errors import Fenced, RunClosed, StoreFailed
 from rekindle.gc import audit_log as diary
 from rekindle.gc import collect_run as tend
@@ -37,6 +34,9 @@ from rekindle.runtime.pins import Pin
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Entry, Put, Store
 from rekindle.storage.stores import open_store
+from support.filing import ENDING, Filing, data_name, marker_name
+from support.instant import nothing
+from support.location import always, make_run
 from support.s3 import S3Server
 
 RUN = "run-1"

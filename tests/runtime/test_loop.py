@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from doubles.instant import RUN, InstantEngine
 from doubles.stores import IgnoresConditions
 from rekindle.errors import AppendUnknown, Fenced, RunClosed, StillOwned, StoreFailed, StoreRefused
 from rekindle.journal import takeover as takeover_module
@@ -31,6 +30,7 @@ from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
 from rekindle.testing.faulty_store import Fault, FaultyStore
+from support.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
 INTENT = Intent(pipeline="daily", run="run-1", graph=GRAPH, fingerprints={}, sinks=("c",))

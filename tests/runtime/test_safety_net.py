@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from cli.location import always, make_run
-from doubles.filing import Filing
 from rekindle.errors import StoreFailed
 from rekindle.gc import background_sweep as net
 from rekindle.gc.background_sweep import EVERY_SECONDS, FILES, PAGES, RUNS, SafetyNet, sweep
@@ -19,6 +17,8 @@ from rekindle.gc.collect_run import Rules
 from rekindle.gc.policy import Act, Terms
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
+from support.filing import Filing
+from support.location import always, make_run
 
 RULES = Rules(terms=Terms(grace_ms=3_600_000, retention_ms=0))
 DAY = 86_400.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.testing.world.scenario import Scenario
-from rekindle.testing.world.world import World
+from world.scenario import Scenario
+from world.world import World
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
 

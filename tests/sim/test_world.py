@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.testing.world.campaign import run_seeds
-from rekindle.testing.world.faults import CELLS, Fault
-from rekindle.testing.world.scenario import Scenario, scenario_of
-from rekindle.testing.world.values import Values
-from rekindle.testing.world.world import World
+from world.campaign import run_seeds
+from world.faults import CELLS, Fault
+from world.scenario import Scenario, scenario_of
+from world.values import Values
+from world.world import World
 
 pytestmark = pytest.mark.slow
 

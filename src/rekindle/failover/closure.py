@@ -6,7 +6,7 @@ Rules
 - Down: a vertex that comes out different, or may, takes every vertex that read it along, finished or not. One
   that is repeatable and reads nothing that changed comes out the same, and takes nobody along.
 - Why this is the smallest set: every vertex in it is demanded by an output that is missing, or holds a value
-  made from one that exists no more and that another output will see anew. `tools/oracle.py` checks it.
+  made from one that exists no more and that another output will see anew. `verification/oracle.py` checks it.
 - Sets only grow, each vertex is walked up once and down once, each walk is one operation on a whole bitmap.
 """
 

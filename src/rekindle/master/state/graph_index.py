@@ -37,11 +37,6 @@ class Layout:
         return {root: tuple(self.read_by(root, self.graph.whole[root])) for root in self.kept}
 
     @cached_property
-    def consumers(self) -> dict[str, tuple[str, ...]]:
-        """For each kept step the kept steps whose groups read it."""
-        return {name: tuple(c for c in self.kept if name in self.producers[c]) for name in self.kept}
-
-    @cached_property
     def upstream(self) -> dict[str, frozenset[str]]:
         """For each kept step itself and every kept step that its result was made from."""
         found: dict[str, frozenset[str]] = {}

@@ -1,0 +1,72 @@
+"""`make stores`: the conformance suite on every backend, at full size.
+
+Local disk and a real S3 server must pass all checks and all races; a real server that ignores conditions must be
+refused by the probe. It must also lose races when the probe is left out: otherwise it would prove nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+
+from rekindle.errors import StoreFailed, StoreRefused
+from rekindle.storage.probe import probe
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
+from store_checks import CHECKS, races
+from support.broken_s3 import BrokenS3
+from support.s3 import S3Server
+
+WRITERS = 24
+
+
+def conforms(label: str, store: Store, count: int) -> bool:
+    """Run the suite on one store that must pass it."""
+    probe(store)
+    for check in CHECKS:
+        check(store)
+    started = time.monotonic()
+    single, right = races(store, WRITERS, count)
+    seconds = time.monotonic() - started
+    print(f"{label:6} {len(CHECKS)} checks passed, {single}/{count} races had one winner, {seconds:.1f} s")
+    return single == right == count
+
+
+def broken_is_refused(count: int) -> bool:
+    """The probe must refuse the broken store, which without it lets several writers win."""
+    with BrokenS3() as server:
+        store = open_store(server.url("location"), server.store_settings)
+        single = sum(_has_one_winner(store) for _ in range(count))
+        print(f"broken {single}/{count} races had one winner")
+        try:
+            probe(store)
+        except StoreRefused as refusal:
+            print(f"broken refused: {refusal.message}")
+            return store.name in refusal.message and single < count
+    return False
+
+
+def _has_one_winner(store: Store) -> bool:
+    """While many overwrite an object, this server may also fail to read it."""
+    try:
+        return races(store, WRITERS, 1)[0] == 1
+    except StoreFailed:
+        return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--races", type=int, default=200)
+    count: int = parser.parse_args().races
+    with tempfile.TemporaryDirectory(prefix="rekindle-stores-") as folder:
+        disk = conforms("disk", open_store(folder), count)
+    with S3Server() as server:
+        s3 = conforms("s3", open_store(server.url("stores"), server.store_settings), count)
+    refused = broken_is_refused(min(count, 10))
+    print(f"RESULT stores disk={disk} s3={s3} broken_refused={refused} writers={WRITERS} races={count}")
+    return 0 if disk and s3 and refused else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
