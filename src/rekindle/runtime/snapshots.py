@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import msgspec
 
@@ -28,12 +30,24 @@ FOLDING_ROOMS = ("master", "failover", "model")
 @cache
 def fold_name() -> str:
     """The digest of all code that the fold can call."""
+    return digest_of_code(files("rekindle"))
+
+
+def digest_of_code(package: Traversable) -> str:
+    """A digest of the files of the folding rooms, those of rooms inside of them included, by path and content."""
     digest = blake2b(digest_size=16)
     for room in FOLDING_ROOMS:
-        for file in sorted((files("rekindle") / room).iterdir(), key=lambda file: file.name):
-            if file.name.endswith(".py"):
-                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        for path, text in _code(package / room, room):
+            digest.update(path.encode() + b"\0" + text)
     return digest.hexdigest()
+
+
+def _code(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for one in sorted(folder.iterdir(), key=lambda one: one.name):
+        if one.is_dir():
+            yield from _code(one, f"{path}/{one.name}")
+        elif one.name.endswith(".py"):
+            yield f"{path}/{one.name}", one.read_bytes()
 
 
 class StateKeeper:
