@@ -29,6 +29,8 @@ from rekindle.master.decide import decide
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import Event
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId
@@ -67,9 +69,7 @@ def build(steps: int, partitions: int, batch: int) -> tuple[MemoryStore, RunStat
         run="run-1",
         pipeline="bench",
         order=1,
-        graph=graph,
-        sinks=(),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(graph), sinks=()),
         config=MasterConfig(),
         run_time_ms=0,
         seed=1,

@@ -26,6 +26,8 @@ from rekindle.journal.journal import Journal
 from rekindle.journal.lease import Lease
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.events import Event, RunStarted
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.run_state import RunState
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.runtime.pins import Pin
@@ -158,9 +160,7 @@ def _template(drawing: str, *, breaks: bool) -> Template:
         Intent(
             pipeline="daily",
             run="it",
-            graph=graph,
-            fingerprints={},
-            sinks=(list(graph.steps)[-1],),
+            spec=RunSpec(graph=GraphSpec.of(graph), sinks=(list(graph.steps)[-1],)),
             order=1,
             config=AT_ONCE,
         ),

@@ -32,6 +32,8 @@ from rekindle.journal.journal import Journal
 from rekindle.journal.keys import listed
 from rekindle.journal.owner import Owner
 from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state import commands as cmd
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.kinds import FailureDomain
@@ -324,7 +326,8 @@ def a_lost_input_of_a_published_sink(scene: Scene) -> int:
     ours = adapter.prepare
 
     def prepare(session: Any, wanted: Wanted) -> Prepared:
-        return replace(ours(session, wanted), graph=graph, fingerprints=code, sinks=("daily", "weekly"), members={})
+        spec = RunSpec(graph=GraphSpec.of(graph), fingerprints=code, sinks=("daily", "weekly"))
+        return replace(ours(session, wanted), spec=spec, members={})
 
     scene.patch.setattr(adapter, "prepare", prepare)
     adapter.make = lambda folder: HalfPublished(open_store(str(folder)))

@@ -19,6 +19,8 @@ from rekindle.cli.main import group
 from rekindle.config import load_config
 from rekindle.gc.delete_only_engine import Broom
 from rekindle.gc.inspect_run import Look
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Command
 from rekindle.runtime import pins
 from rekindle.runtime.opening import Intent, execute
@@ -206,9 +208,9 @@ def test_a_living_run_is_not_released(typed: Type, folder: Path) -> None:
     intent = Intent(
         pipeline="daily",
         run="run-1",
-        graph=draw("orders[4] =blocking=> clean[4] =blocking all=> daily[3]"),
-        fingerprints={},
-        sinks=("daily",),
+        spec=RunSpec(
+            graph=GraphSpec.of(draw("orders[4] =blocking=> clean[4] =blocking all=> daily[3]")), sinks=("daily",)
+        ),
     )
     engine = Filing(
         store, "daily/run-1", "app-2", before_act=lambda: told.append(typed("results", "release", "daily/1"))

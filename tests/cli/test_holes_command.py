@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.calling import call
@@ -19,6 +20,7 @@ from rekindle.engine.adapter import Prepared, Wanted
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
 from rekindle.master.facts.events import HoleAccepted
+from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.state.commands import PublishSink
 from rekindle.model.graph import Graph, Step
 from rekindle.model.partitions import Partitions
@@ -83,7 +85,9 @@ def test_what_cannot_be_left_out_is_not_offered(
     prepare = adapter.prepare
 
     def of_one(session: Any, wanted: Wanted) -> Prepared:
-        return replace(prepare(session, wanted), graph=Graph.of([Step(name="counted", partitions=1)], []))
+        found = prepare(session, wanted)
+        drawn = GraphSpec.of(Graph.of([Step(name="counted", partitions=1)], []))
+        return replace(found, spec=msgspec.structs.replace(found.spec, graph=drawn))
 
     monkeypatch.setattr(adapter, "prepare", of_one)
     adapter.broken = 0

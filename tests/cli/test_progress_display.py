@@ -15,6 +15,8 @@ from master.driving import Driven
 from rekindle.cli.plan import reasons, show, tell
 from rekindle.cli.progress import Display
 from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_ahead import play
@@ -83,7 +85,7 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
 def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
     run = Driven(SHOP)
     run.finish("orders")
-    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
+    first = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     plan = plan_of(
         run.state, play(run.state, first, run.now, lambda attempt: st.AttemptSealed(attempt=attempt)), Told()
     )

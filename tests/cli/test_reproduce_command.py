@@ -14,6 +14,8 @@ from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
 from rekindle.engine.adapter import Wanted
 from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.graph import Graph, Step
 from rekindle.storage.stores import open_store
 from support.instant import Instant, InstantEngine
@@ -32,7 +34,8 @@ class FakeBench:
 
     def workbench(self, session: Any, wanted: Wanted) -> Workbench:
         self.wanted.append(wanted)
-        return Workbench(Graph.of([Step(name="counted", partitions=4)], []), {"counted": {"code": "2"}}, self._open)
+        drawn = GraphSpec.of(Graph.of([Step(name="counted", partitions=4)], []))
+        return Workbench(RunSpec(graph=drawn, fingerprints={"counted": {"code": "2"}}), self._open)
 
     def _open(self, asked: Asked) -> Reproduced:
         self.asked.append(asked)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.graph import Graph, Step
 from rekindle.storage.stores import open_store
 from support.instant import InstantEngine
@@ -32,13 +34,15 @@ class FakeAdapter:
         self.asked.append(wanted)
         return Prepared(
             engine=self.make(self._folder),
-            graph=Graph.of([Step(name="counted", partitions=4)], []),
-            fingerprints={"counted": self.fingerprint},
-            sinks=("counted",),
+            spec=RunSpec(
+                graph=GraphSpec.of(Graph.of([Step(name="counted", partitions=4)], [])),
+                sinks=("counted",),
+                fingerprints={"counted": self.fingerprint},
+                targets={"counted": "daily to files /out"},
+            ),
             members={"counted": ("orders", "clean", "counted")},
             why=dict.fromkeys(("orders", "clean", "counted", "daily"), "because"),
             settings={"found by the sources": str(len(self.asked)), **wanted.settings},
-            targets={"counted": "daily to files /out"},
             bases=self.bases,
         )
 

@@ -15,6 +15,8 @@ import rekindle as rk
 from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
 from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state import commands as cmd
 from rekindle.master.state.commands import Input
 from rekindle.model.edges import IDENTITY
@@ -101,9 +103,11 @@ class Kept:
     def prepare(self, session: Any, wanted: Wanted) -> Prepared:
         return Prepared(
             engine=Writing(self.digested, self.broken),
-            graph=graph(self.level, self.keep, self.kind),
-            fingerprints={"keyed": {"code": "1"}, "scored": {"code": "1"}},
-            sinks=("scored",),
+            spec=RunSpec(
+                graph=GraphSpec.of(graph(self.level, self.keep, self.kind)),
+                sinks=("scored",),
+                fingerprints={"keyed": {"code": "1"}, "scored": {"code": "1"}},
+            ),
             members={"keyed": ("orders", "keyed"), "scored": ("scored",)},
             why=dict.fromkeys(("orders", "keyed", "scored"), "because"),
         )
@@ -125,8 +129,7 @@ class Kept:
     def bench(self, session: Any, wanted: Wanted) -> Bench:
         fingerprints = {"keyed": {"code": "1"}, "scored": {"code": self.code}}
         return Bench(
-            graph(self.level, self.keep, self.kind),
-            fingerprints,
+            RunSpec(graph=GraphSpec.of(graph(self.level, self.keep, self.kind)), fingerprints=fingerprints),
             self.whole,
             self._again,
             lambda sink, order: self.target,

@@ -14,7 +14,7 @@ from rekindle.model.kinds import Determinism
 
 
 def steps(spark: SparkSession, *groups: GroupSpec) -> dict[str, Step]:
-    return dict(analyse(spark, {group.step: group for group in groups}).graph.steps)
+    return dict(analyse(spark, {group.step: group for group in groups}).drawn.graph().steps)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ class _Trusting(Closure):
 
 class _Greedy(Closure):
     def _demand(self, edge: Edge, wanted: Partitions) -> None:
-        super()._demand(edge, self.graph.whole[edge.producer] if wanted else wanted)
+        super()._demand(edge, self._graph.whole[edge.producer] if wanted else wanted)
 
 
 class _Forgetful(Closure):

@@ -14,6 +14,8 @@ from rekindle.gc.inspect_run import known_of
 from rekindle.gc.policy import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
 from rekindle.journal.history import read
 from rekindle.master.facts.events import AttemptOpened
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
@@ -118,7 +120,9 @@ def lives(seed: int) -> MemoryStore:
     """A run through failures, deaths and resumes; what happens follows from the seed."""
     store, chance = MemoryStore(), Random(seed)
     graph = draw("a[4] =blocking=> b[4] =blocking all=> c[3]\na =blocking=> d[4]")
-    intent = Intent(pipeline="daily", run="run-1", graph=graph, fingerprints={}, sinks=("c", "d"), config=AT_ONCE)
+    intent = Intent(
+        pipeline="daily", run="run-1", spec=RunSpec(graph=GraphSpec.of(graph), sinks=("c", "d")), config=AT_ONCE
+    )
 
     def breaks(attempt: AttemptId, partitions: Partitions) -> Partitions:
         return Partitions(n for n in partitions if chance.random() < 0.3) if chance.random() < 0.5 else EMPTY

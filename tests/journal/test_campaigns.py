@@ -24,6 +24,8 @@ from rekindle.journal.takeover import take_over
 from rekindle.master.decide import decide
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.partitions import Partitions
 from rekindle.runtime.opening import codec, state_of
 from rekindle.storage.local_disk import LocalDisk
@@ -127,9 +129,7 @@ def test_one_record_commits_a_million_partitions() -> None:
         run="run-1",
         pipeline="bench",
         order=1,
-        graph=draw("a[1000000]"),
-        sinks=(),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(draw("a[1000000]")), sinks=()),
         config=MasterConfig(),
         run_time_ms=0,
         seed=1,

@@ -11,7 +11,9 @@ from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
-from rekindle.master.facts.events import Event, Fence, Fingerprint
+from rekindle.master.facts.events import Event, Fence
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import Command, Key
 from rekindle.master.state.invariants import check_invariants
@@ -36,9 +38,7 @@ def start_of(drawing: str, **more: Any) -> st.StartRun:
         "run": "r",
         "pipeline": "p",
         "order": 1,
-        "graph": draw(drawing),
-        "sinks": (),
-        "fingerprints": {},
+        "spec": RunSpec(graph=GraphSpec.of(draw(drawing))),
         "config": MasterConfig(),
         "run_time_ms": 0,
         "seed": 0,
@@ -73,15 +73,14 @@ class Driven:
                 run="run",
                 pipeline="pipeline",
                 order=7,
-                graph=self.graph,
-                sinks=sinks,
-                fingerprints=fingerprints or {},
+                spec=RunSpec(
+                    graph=GraphSpec.of(self.graph), sinks=sinks, fingerprints=fingerprints or {}, targets=targets or {}
+                ),
                 config=config,
                 run_time_ms=1000,
                 seed=42,
                 application="app1",
                 owner="me",
-                targets=targets or {},
             )
         )
 
@@ -197,13 +196,12 @@ class Driven:
             st.TakeOver(
                 application=f"app{self.applications}",
                 owner="you",
-                graph=graph,
-                fingerprints=fingerprints or self.state.fingerprints,
-                accepted=accepted,
-                replaced=replaced,
-                without=sets(without),
-                republish=republish,
-                once=once,
+                spec=RunSpec(
+                    graph=GraphSpec.of(graph), fingerprints=fingerprints or self.state.spec.fingerprints, once=once
+                ),
+                decisions=UserDecisions(
+                    accepted=accepted, replaced=replaced, without=sets(without), republish=republish
+                ),
             )
         )
 

@@ -12,6 +12,8 @@ from rekindle.failover.poison import Suspects
 from rekindle.master.facts import events as ev
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.rules.opening import start_run
 from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import AttemptStatus, Phase, RunState, StepState
@@ -159,9 +161,7 @@ def test_settings_and_owner_are_those_of_the_events() -> None:
         run="r",
         pipeline="p",
         order=1,
-        graph=draw("a[1]"),
-        sinks=(),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(draw("a[1]")), sinks=()),
         config=AT_ONCE,
         run_time_ms=0,
         seed=0,
@@ -213,7 +213,7 @@ def test_exchanges_live_as_long_as_their_master(application: str) -> None:
     run.finish("a")
     run.commit("b", "0")
     assert [str(parts) for parts in run.state.steps["b"].held.values()] == ["0-1"]
-    run.give(st.TakeOver(application=application, owner="me again", graph=run.graph, fingerprints={}))
+    run.give(st.TakeOver(application=application, owner="me again", spec=RunSpec(graph=GraphSpec.of(run.graph))))
     assert run.state.steps["b"].held == {}
     run.seal("b", "1")
     assert str(run.state.steps["b"].committed) == "0-1"
@@ -224,7 +224,7 @@ def test_what_is_lost_after_a_takeover_in_the_same_application_is_made_again() -
     run = Driven("a[2] =blocking all.=> b[2]")
     run.finish("a")
     run.commit("b", "0")
-    run.give(st.TakeOver(application="app1", owner="me again", graph=run.graph, fingerprints={}))
+    run.give(st.TakeOver(application="app1", owner="me again", spec=RunSpec(graph=GraphSpec.of(run.graph))))
     run.seal("b", "")
     run.lose("a", "1")
     run.fail("b", "1", FailureKind.RESULT_MISSING)

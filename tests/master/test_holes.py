@@ -212,7 +212,7 @@ def resumed_over_hole() -> Driven:
 
 def test_corrected_code_fills_the_hole_and_nothing_below_it_is_mixed() -> None:
     run = resumed_over_hole()
-    run.take_over(fingerprints=run.state.fingerprints | {"a": {"code": "2"}})
+    run.take_over(fingerprints=run.state.spec.fingerprints | {"a": {"code": "2"}})
     [again] = [event for event in run.last if isinstance(event, GenerationOpened)]
     assert (again.step, str(again.dropped)) == ("a", "0-2")
     assert run.state.holes() == {} and run.open() == {"a": "0-2"}
@@ -246,7 +246,7 @@ def test_a_changed_input_tries_the_hole_again_and_only_its_readers_follow() -> N
 
 def test_a_hole_left_out_again_is_the_same_to_its_readers() -> None:
     run = resumed_over_hole()
-    run.take_over(fingerprints=run.state.fingerprints | {"a": {"code": "2"}})
+    run.take_over(fingerprints=run.state.spec.fingerprints | {"a": {"code": "2"}})
     run.commit("a", "0,2")
     run.fail("a", "1")
     while run.is_now(Phase.RUNNING):

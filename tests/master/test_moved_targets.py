@@ -8,6 +8,8 @@ from master.driving import Driven
 from rekindle.errors import Refused
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import EpochOpened
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
 
@@ -31,7 +33,7 @@ def published(targets: dict[str, str], sinks: tuple[str, ...] = ("b", "c")) -> D
 
 def resume(run: Driven, targets: dict[str, str]) -> EpochOpened:
     events = run.give(
-        st.TakeOver(application="app2", owner="me again", graph=run.graph, fingerprints={}, targets=targets)
+        st.TakeOver(application="app2", owner="me again", spec=RunSpec(graph=GraphSpec.of(run.graph), targets=targets))
     )
     return next(event for event in events if isinstance(event, EpochOpened))
 
@@ -54,7 +56,7 @@ def test_what_may_be_published_stays_too() -> None:
 def test_what_nobody_can_have_read_goes_elsewhere_and_it_is_noted() -> None:
     run = published(HERE)
     moved = HERE | {"c": "c to files /corrected"}
-    assert resume(run, moved).targets == moved == run.state.targets
+    assert resume(run, moved).targets == moved == run.state.spec.targets
     assert resume(run, moved).targets is None, "only what changed is noted"
 
 

@@ -434,7 +434,7 @@ def test_what_is_written_once_is_never_published_again_with_others() -> None:
 
 def test_the_word_is_refused_where_it_cannot_be_carried_out() -> None:
     run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
-    changed = dict(run.state.fingerprints) | {"a": {"code": "2"}}
+    changed = dict(run.state.spec.fingerprints) | {"a": {"code": "2"}}
     with pytest.raises(Refused, match="b would have to be published again, and its target is written once"):
         run.take_over(fingerprints=changed, republish=True, once=("b",))
     run.take_over(fingerprints=changed, republish=True)

@@ -15,12 +15,13 @@ from rekindle.master.facts.events import (
     ChangeAccepted,
     CodeReplaced,
     EpochOpened,
-    Fingerprint,
     GenerationOpened,
     PartitionsCommitted,
     PartitionsLost,
     RunStarted,
 )
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint, RunSpec
 from rekindle.master.state.commands import SealAttempt
 from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import AttemptId
@@ -95,7 +96,7 @@ def test_what_does_not_survive_the_application_is_lost_as_a_fact() -> None:
 def test_a_takeover_in_the_same_application_keeps_what_lives_there() -> None:
     run = Driven("a[2] =memory=> b[2]")
     run.finish("a")
-    run.give(st.TakeOver(application="app1", owner="me again", graph=run.graph, fingerprints={}))
+    run.give(st.TakeOver(application="app1", owner="me again", spec=RunSpec(graph=GraphSpec.of(run.graph))))
     assert not [event for event in run.last if isinstance(event, PartitionsLost)]
 
 
@@ -144,7 +145,7 @@ def test_changed_code_of_a_step_that_never_ran_is_only_noted() -> None:
     run = Driven("a[2] =blocking=> b[2]", fingerprints=CODE)
     run.take_over(fingerprints=CODE | {"b": {"code": "2"}})
     assert dropped(run) == {}
-    assert run.state.fingerprints["b"] == {"code": "2"}
+    assert run.state.spec.fingerprints["b"] == {"code": "2"}
 
 
 def test_a_changed_input_is_refused_unless_the_step_is_named() -> None:
@@ -181,7 +182,7 @@ def test_which_parts_of_a_step_count_as_changed(old: Fingerprint, new: Fingerpri
         [CodeReplaced("a", parts, new)] if parts else []
     )
     assert dropped(run) == ({"a": "0-1"} if parts else {})
-    assert run.state.fingerprints == {"a": new if parts else old}
+    assert run.state.spec.fingerprints == {"a": new if parts else old}
 
 
 DIFFERENCES = [
@@ -265,7 +266,7 @@ def test_a_step_whose_code_is_not_told_is_taken_as_it_was() -> None:
     run.finish("a")
     run.take_over(fingerprints={"b": {"code": "1"}})
     assert [type(event) for event in run.last] == [EpochOpened]
-    assert run.state.fingerprints == CODE
+    assert run.state.spec.fingerprints == CODE
 
 
 def test_the_graph_is_journaled_again_only_where_it_differs() -> None:

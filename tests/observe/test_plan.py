@@ -14,6 +14,8 @@ from master.driving import Driven
 from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import AttemptOpened
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state import commands as cmd
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -35,8 +37,10 @@ def nothing_left(attempt: AttemptId) -> st.AttemptSealed:
 
 def planned(run: Driven, told: Told | None = None, look: Look = nothing_left, **changes: Mapping[str, str]) -> Plan:
     """What a new driver would do now. `changes` are new fingerprints of steps."""
-    fingerprints = {**run.state.fingerprints, **{name: dict(new) for name, new in changes.items()}}
-    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints=fingerprints)
+    fingerprints = {**run.state.spec.fingerprints, **{name: dict(new) for name, new in changes.items()}}
+    first = st.TakeOver(
+        application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph), fingerprints=fingerprints)
+    )
     return plan_of(run.state, play(run.state, first, run.now, look), told or Told())
 
 
@@ -54,9 +58,7 @@ def test_a_new_run_computes_everything() -> None:
         run="run",
         pipeline="daily",
         order=1,
-        graph=run.graph,
-        sinks=("daily",),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(run.graph), sinks=("daily",)),
         config=run.state.config,
         run_time_ms=0,
         seed=0,
@@ -131,7 +133,7 @@ def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> 
     run = begun("orders[4]@run_end =blocking=> clean[4] =blocking all=> daily[3]")
     run.finish("orders")
     run.commit("clean", "0-2")
-    first = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
+    first = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     lost = {"orders": Partitions.parse("1,3"), "clean": Partitions.parse("2")}
     plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), Told())
     assert shown(plan) == "orders:3 clean:2-3 daily:0-2"

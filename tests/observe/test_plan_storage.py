@@ -8,6 +8,8 @@ from master.driving import AT_ONCE, Driven
 from observe.test_plan import nothing_left
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Budget, Deletion, Plan
 from rekindle.observe.plan_ahead import Expected, play
@@ -32,9 +34,7 @@ def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) ->
         run="run",
         pipeline="daily",
         order=1,
-        graph=run.graph,
-        sinks=("c",),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(run.graph), sinks=("c",)),
         config=config,
         run_time_ms=0,
         seed=0,
@@ -56,7 +56,7 @@ def test_the_plan_says_how_long_results_are_kept() -> None:
 def test_a_result_that_is_there_goes_when_it_is_consumed() -> None:
     run = Driven("a[1] =blocking=> b[1] =blocking=> c[1]", sinks=("c",))
     run.finish("a")
-    take_over = st.TakeOver(application="new", owner="me", graph=run.graph, fingerprints={})
+    take_over = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     plan = plan_of(run.state, play(run.state, take_over, run.now, nothing_left), Told())
     assert Deletion("a", Partitions((0,)), is_after=False, is_released=True) in plan.deletions
     assert "Deleted once they are replaced" not in str(plan)

@@ -19,6 +19,8 @@ from rekindle.master.decide import decide
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import Event
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.apply import fold
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain
@@ -52,9 +54,7 @@ def lost_exchange() -> tuple[list[bytes], list[Event]]:
         run="run",
         pipeline="pipeline",
         order=1,
-        graph=draw("a[2] ~all~> b[3]"),
-        sinks=("b",),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(draw("a[2] ~all~> b[3]")), sinks=("b",)),
         config=MasterConfig(),
         run_time_ms=0,
         seed=0,
@@ -87,9 +87,7 @@ def pinned() -> tuple[list[bytes], list[Event]]:
         run="run",
         pipeline="pipeline",
         order=1,
-        graph=draw("a[2] =blocking=> b[2]"),
-        sinks=(),
-        fingerprints={},
+        spec=RunSpec(graph=GraphSpec.of(draw("a[2] =blocking=> b[2]")), sinks=()),
         config=MasterConfig(),
         run_time_ms=0,
         seed=0,

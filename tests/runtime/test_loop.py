@@ -16,6 +16,8 @@ from rekindle.journal import takeover as takeover_module
 from rekindle.journal.history import read
 from rekindle.journal.journal import Journal
 from rekindle.master.facts.events import AttemptDeleted, Event
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import DeletionFailed
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import Command, DeleteAttempt, StartAttempt
@@ -33,7 +35,7 @@ from rekindle.testing.faulty_store import Fault, FaultyStore
 from support.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
-INTENT = Intent(pipeline="daily", run="run-1", graph=GRAPH, fingerprints={}, sinks=("c",))
+INTENT = Intent(pipeline="daily", run="run-1", spec=RunSpec(graph=GraphSpec.of(GRAPH), sinks=("c",)))
 
 
 @pytest.fixture(autouse=True)

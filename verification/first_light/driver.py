@@ -33,6 +33,7 @@ from rekindle.master.facts.events import (
     GenerationOpened,
     PartitionsCommitted,
 )
+from rekindle.master.facts.run_spec import RunSpec, UserDecisions
 from rekindle.master.state.commands import Input
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.pipeline.identity.fingerprint import parts
@@ -136,12 +137,14 @@ class Runner:
         intent = Intent(
             pipeline=order.pipeline,
             run=order.run,
-            graph=analysis.graph,
-            fingerprints={name: parts(group.build) for name, group in groups.items()},
+            spec=RunSpec(
+                graph=analysis.drawn,
+                fingerprints={name: parts(group.build) for name, group in groups.items()},
+            ),
             config=MasterConfig(
                 backoff=BackoffSpec.of(FixedDelay(order.tries, order.delay_ms)), poison_tries_max=order.tries
             ),
-            accepted=frozenset(order.accepted),
+            decisions=UserDecisions(accepted=frozenset(order.accepted)),
         )
         state = execute(self.store, intent, engine, stale_seconds=order.stale_seconds, watcher=say)
         answer.phase = state.phase.value

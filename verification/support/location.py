@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rekindle.journal.keys import claim, enlist
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.runtime.opening import Intent, execute
@@ -42,9 +44,7 @@ def make_run(
     intent = Intent(
         pipeline=pipeline,
         run=run,
-        graph=graph,
-        fingerprints={},
-        sinks=(list(graph.steps)[-1],),
+        spec=RunSpec(graph=GraphSpec.of(graph), sinks=(list(graph.steps)[-1],)),
         order=order,
         config=config,
     )

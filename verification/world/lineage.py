@@ -74,7 +74,7 @@ class Lineage:
             if counts.get((name, partition), one) != one:
                 return f"read another version of {name}[{partition}]"
         for name, code in codes:
-            if name not in accepted and str(code) != state.fingerprints[name]["code"]:
+            if name not in accepted and str(code) != state.spec.fingerprints[name]["code"]:
                 return f"was made by code {code} of {name}"
         return None
 

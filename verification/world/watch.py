@@ -306,7 +306,7 @@ class Watch:
                 if partition not in state.steps[name].holes:
                     raise Violation("hole", f"{name}[{partition}] is missing, and is not left out any more")
                 continue
-            recorded = state.fingerprints[name.split("=>")[-1]]["code"]
+            recorded = state.spec.fingerprints[name.split("=>")[-1]]["code"]
             if str(made_by) != recorded and not self.scenario.is_change_accepted:
                 raise Violation("stale output", f"{name}[{partition}] was made by code {made_by}")
 

@@ -19,8 +19,9 @@ from rekindle.errors import Refused
 from rekindle.failover.backoff import Exponential
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
-from rekindle.master.facts.events import Fence, Fingerprint, HoleAccepted, RunSucceeded
+from rekindle.master.facts.events import Fence, HoleAccepted, RunSucceeded
 from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.state import commands as cmd
 from rekindle.master.state.graph_index import Layout, Sets
@@ -221,9 +222,7 @@ class World:
                 run="run",
                 pipeline="pipeline",
                 order=ORDER,
-                graph=self.graph,
-                sinks=self.sinks,
-                fingerprints=dict(self.fingerprints),
+                spec=RunSpec(graph=GraphSpec.of(self.graph), sinks=self.sinks, fingerprints=dict(self.fingerprints)),
                 config=self._config(),
                 run_time_ms=0,
                 seed=0,
@@ -237,18 +236,16 @@ class World:
         return st.TakeOver(
             application=application,
             owner=application,
-            graph=self.graph,
-            fingerprints=dict(self.fingerprints),
-            accepted=accepted,
-            replaced=frozenset(),
-            without=without,
-            republish=self._republishes(state),
+            spec=RunSpec(graph=GraphSpec.of(self.graph), fingerprints=dict(self.fingerprints)),
+            decisions=UserDecisions(
+                accepted=accepted, replaced=frozenset(), without=without, republish=self._republishes(state)
+            ),
         )
 
     def _republishes(self, state: RunState) -> bool:
         """A user who is told that what is published differs tries once without a word, and then gives it; one who
         changed code that is published gives it at once."""
-        has_changed = any(now != state.fingerprints[name] for name, now in self.fingerprints.items())
+        has_changed = any(now != state.spec.fingerprints[name] for name, now in self.fingerprints.items())
         return has_changed or self.resumes % 2 == 0
 
     def _left_out(self, state: RunState, accepted: frozenset[str]) -> Sets:
@@ -256,7 +253,7 @@ class World:
         found: Sets = {}
         if not self.scenario.accepts_holes or state.phase is not Phase.FAILED or state.failing is None:
             return found
-        changed = {name for name, now in self.fingerprints.items() if now != state.fingerprints[name]} - accepted
+        changed = {name for name, now in self.fingerprints.items() if now != state.spec.fingerprints[name]} - accepted
         for failure in state.failing.failures:
             for partition in failure.partitions:
                 more = found | {failure.step: found.get(failure.step, EMPTY) | Partitions((partition,))}

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 from rekindle.engine.port import Engine
 from rekindle.errors import Refused
-from rekindle.master.facts.events import Fingerprint
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Segment
-from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
@@ -50,15 +49,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A pipeline as it will run: kept steps only.
+    """A pipeline as it will run.
 
+    spec          its kept steps
     members       the steps fused into each, itself last
     why           what became of every declared step
-    sinks         the kept steps that are published
-    targets       in words, which sink each of them is and where it goes
-    once          those of them whose targets are written once
     bases         the places whose stores decide who publishes
-    doubts        what makes a kept step not determinate
     cores         how many tasks the engine can work on at once, 0 where it cannot tell
     missing       looks which partitions of these segments have lost their files
     tasks         how many tasks of all stages an attempt would take, None where that is not known before it starts
@@ -66,18 +62,13 @@ class Prepared:
     """
 
     engine: Engine
-    graph: Graph
-    fingerprints: Mapping[str, Fingerprint]
-    sinks: tuple[str, ...]
+    spec: RunSpec
     members: Mapping[str, tuple[str, ...]]
     why: Mapping[str, str]
-    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cores: int = 0
     missing: Missing = lambda counted: {}
     tasks: Tasks = lambda command: None
     settings: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, str] = field(default_factory=dict)
-    once: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
 
 

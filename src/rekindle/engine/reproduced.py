@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rekindle.engine.adapter import Wanted
-from rekindle.master.facts.events import Fingerprint
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
-from rekindle.model.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,7 @@ class Reproduced:
 class Workbench:
     """A pipeline as its code is now, of which single vertices can be opened; that starts no Spark job."""
 
-    graph: Graph
-    fingerprints: Mapping[str, Fingerprint]
+    spec: RunSpec
     open: Callable[[Asked], Reproduced]
 
 

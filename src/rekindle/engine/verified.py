@@ -13,9 +13,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rekindle.engine.adapter import Wanted
-from rekindle.master.facts.events import Fingerprint
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
-from rekindle.model.graph import Graph
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions
 
@@ -85,8 +84,7 @@ class Bench:
     all their rows together are; `again` makes partitions of a step from these inputs; `published` looks into the target
     of a sink for what a run, by its order, brought: None where the step is published no more."""
 
-    graph: Graph
-    fingerprints: Mapping[str, Fingerprint]
+    spec: RunSpec
     whole: Mapping[str, Determinism]
     again: Callable[[str, Partitions, tuple[Input, ...]], Again]
     published: Callable[[str, int], Published | None]

@@ -42,7 +42,7 @@ class Closure:
         started: Mapping[str, Partitions],
         is_pessimistic: bool,
     ) -> None:
-        self.graph = graph
+        self._graph = graph
         self.run: dict[str, Partitions] = {}
         self.recomputed: dict[ExchangeId, Partitions] = {}
         self.because: dict[str, list[tuple[Reason, Partitions]]] = {}
@@ -61,8 +61,8 @@ class Closure:
         if not new:
             return
         self._grow(step, new, reason)
-        if self.graph.steps[step].restarts_whole:
-            self._grow(step, self.graph.whole[step] - self.run[step], WholeStep())
+        if self._graph.steps[step].restarts_whole:
+            self._grow(step, self._graph.whole[step] - self.run[step], WholeStep())
 
     def change(self, step: str, partitions: Partitions) -> None:
         """These vertices come out, or came out, as something else than their readers saw."""
@@ -75,12 +75,12 @@ class Closure:
     def change_exchange(self, exchange: ExchangeId) -> None:
         """All readers of the exchange saw another version of it."""
         step = exchange.consumer
-        self.add(step, self.graph.whole[step], ExchangeChanged(exchange))
-        self.change(step, self.graph.whole[step])
+        self.add(step, self._graph.whole[step], ExchangeChanged(exchange))
+        self.change(step, self._graph.whole[step])
 
     def spread(self) -> None:
         """Up, then down, until nothing new is found."""
-        forwards = tuple(self.graph.steps)
+        forwards = tuple(self._graph.steps)
         backwards = forwards[::-1]
         while self._to_walk_up or self._to_walk_down:
             for step in backwards:
@@ -96,7 +96,7 @@ class Closure:
         self.run[step] = self.run.get(step, EMPTY) | new
         self._to_walk_up[step] = self._to_walk_up.get(step, EMPTY) | new
         self._say_why(step, new, reason)
-        if self._is_pessimistic and not self.graph.steps[step].determinism.is_repeatable:
+        if self._is_pessimistic and not self._graph.steps[step].determinism.is_repeatable:
             self.change(step, new)
 
     def _say_why(self, step: str, new: Partitions, reason: Reason) -> None:
@@ -110,20 +110,20 @@ class Closure:
 
     def _walk_up(self, step: str, running: Partitions) -> None:
         constants = ExchangeId(step)
-        if constants in self.graph.exchanges:
+        if constants in self._graph.exchanges:
             self._recompute(constants, Partitions.first(1))
-        for edge in self.graph.inputs[step]:
+        for edge in self._graph.inputs[step]:
             producer = edge.producer
             if edge.has_exchange:
-                wanted = self._recompute(_through(edge), self.graph.whole[producer])
+                wanted = self._recompute(_through(edge), self._graph.whole[producer])
                 self._demand(edge, wanted - self._held.get(producer, EMPTY))
                 continue
-            idle = self.graph.whole[producer] - self._held.get(producer, EMPTY) - self.run.get(producer, EMPTY)
+            idle = self._graph.whole[producer] - self._held.get(producer, EMPTY) - self.run.get(producer, EMPTY)
             if idle:
-                self._demand(edge, reads(self.graph, edge, running) & idle)
+                self._demand(edge, reads(self._graph, edge, running) & idle)
 
     def _demand(self, edge: Edge, wanted: Partitions) -> None:
-        fused = self.graph.steps[edge.producer].kind.joins_region
+        fused = self._graph.steps[edge.producer].kind.joins_region
         self.add(edge.producer, wanted, FusedInto(edge.consumer) if fused else NeededBy(edge.consumer))
 
     def _recompute(self, exchange: ExchangeId, wanted: Partitions) -> Partitions:
@@ -132,19 +132,19 @@ class Closure:
         missing = wanted - self._exchanges.get(exchange, EMPTY) - before
         if missing:
             self.recomputed[exchange] = before | missing
-            if self._is_pessimistic and not self.graph.exchanges[exchange].determinism.is_repeatable:
+            if self._is_pessimistic and not self._graph.exchanges[exchange].determinism.is_repeatable:
                 self.change_exchange(exchange)
         return missing
 
     def _walk_down(self, step: str, changed: Partitions) -> None:
-        for edge in self.graph.outputs[step]:
+        for edge in self._graph.outputs[step]:
             if edge.has_exchange:
                 exchange = _through(edge)
                 self.recomputed[exchange] = self.recomputed.get(exchange, EMPTY) | changed
-            whole = self.graph.whole[edge.consumer]
+            whole = self._graph.whole[edge.consumer]
             if self._changed.get(edge.consumer) == whole == self.run.get(edge.consumer):
                 continue  # One that only came out different before has not read what changes now.
-            touched = readers(self.graph, edge, changed)
+            touched = readers(self._graph, edge, changed)
             self.add(edge.consumer, touched, InputChanged(step))
             self.change(edge.consumer, touched)
 

@@ -194,14 +194,7 @@ def _loss(state: RunState, command: cmd.StartAttempt, now_ms: int) -> Loss:
     if done:
         _, state = decision(state, _commits(command, done), now_ms)
     before = state
-    take_over = st.TakeOver(
-        application=f"{state.application}?",
-        owner="",
-        graph=state.layout.graph,
-        fingerprints=dict(state.fingerprints),
-        targets=dict(state.targets),
-        once=state.once,
-    )
+    take_over = st.TakeOver(application=f"{state.application}?", owner="", spec=state.spec)
     _, state = decision(state, take_over, now_ms)
     for attempt in tuple(state.attempts):
         if attempt.epoch != state.epoch:

@@ -54,8 +54,8 @@ class _Graph(msgspec.Struct, frozen=True):
 
 
 class _Started(msgspec.Struct, frozen=True):
-    graph: _Graph
     at_ms: int
+    drawn: _Graph = msgspec.field(name="graph")
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ class Tally:
         match kind:
             case "RunStarted":
                 started = _STARTED.decode(raw)
-                self._graph(started.graph)
+                self._graph(started.drawn)
                 self.changed_ms = started.at_ms
             case "PartitionsCommitted":
                 committed = _COMMITTED.decode(raw)

@@ -149,7 +149,7 @@ class _About:
                 assert_never(event)
 
     def _started(self, event: ev.RunStarted) -> str:
-        spec = next(step for step in event.graph.steps if step.name == self.step)
+        spec = event.graph.step(self.step)
         reads = f", reads {', '.join(sorted(self._inputs))}" if self._inputs else ""
         doubts = event.doubts.get(self.step, ()) if spec.determinism is not Determinism.DETERMINATE else ()
         why = f" ({', '.join(doubts)})" if doubts else ""

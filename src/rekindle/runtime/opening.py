@@ -21,15 +21,14 @@ from rekindle.journal.owner import this_process
 from rekindle.journal.prune import prune
 from rekindle.journal.takeover import take_over
 from rekindle.master.facts.config import MasterConfig
-from rekindle.master.facts.events import Event, Fingerprint
+from rekindle.master.facts.events import Event
 from rekindle.master.facts.events import RunClosed as Tombstone
+from rekindle.master.facts.run_spec import RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, StartRun, Stimulus, TakeOver
 from rekindle.master.state.apply import fold
 from rekindle.master.state.invariants import check_invariants
 from rekindle.master.state.run_state import RunState
 from rekindle.master.state.wire import dec_hook, enc_hook
-from rekindle.model.graph import Graph
-from rekindle.model.partitions import Partitions
 from rekindle.runtime.loop import Loop, Watcher, decide_asking, ignore
 from rekindle.runtime.pins import find_pin
 from rekindle.runtime.snapshots import StateKeeper
@@ -48,19 +47,11 @@ class Intent:
 
     pipeline: str
     run: str
-    graph: Graph
-    fingerprints: Mapping[str, Fingerprint]
-    sinks: tuple[str, ...] = ()
+    spec: RunSpec
+    decisions: UserDecisions = field(default_factory=UserDecisions)
     order: int = 0
     config: MasterConfig = field(default_factory=MasterConfig)
-    accepted: frozenset[str] = frozenset()
-    replaced: frozenset[str] = frozenset()
     constants: Constants | None = None
-    without: Mapping[str, Partitions] = field(default_factory=dict)
-    republish: bool = False
-    targets: Mapping[str, str] = field(default_factory=dict)
-    once: tuple[str, ...] = ()
-    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,33 +223,19 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
                 f"run {intent.run} was started by another process a moment ago", hint="run the same command again"
             )
         return TakeOver(
-            application=application,
-            owner=str(this_process()),
-            graph=intent.graph,
-            fingerprints=dict(intent.fingerprints),
-            accepted=intent.accepted,
-            replaced=intent.replaced,
-            without=dict(intent.without),
-            republish=intent.republish,
-            targets=dict(intent.targets),
-            once=intent.once,
+            application=application, owner=str(this_process()), spec=intent.spec, decisions=intent.decisions
         )
     return StartRun(
         run=intent.run,
         pipeline=intent.pipeline,
         order=intent.order,
-        graph=intent.graph,
-        sinks=intent.sinks,
-        fingerprints=dict(intent.fingerprints),
+        spec=intent.spec,
         config=intent.config,
         run_time_ms=constants.run_time_ms,
         seed=constants.seed,
         application=application,
         owner=str(this_process()),
         settings=dict(constants.settings),
-        targets=dict(intent.targets),
-        once=intent.once,
-        doubts=dict(intent.doubts),
     )
 
 

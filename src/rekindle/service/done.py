@@ -14,8 +14,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 
 from rekindle.engine.adapter import Prepared
-from rekindle.master.facts.events import Fingerprint
-from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.master.rules.opening import changed_parts
 from rekindle.master.state.run_state import RunState
 from rekindle.pipeline.declared import Declared
@@ -43,17 +42,17 @@ def differences(steps: Iterable[Declared], known: RunState, prepare: Callable[[]
 
 
 def _of_all(known: RunState, prepared: Prepared) -> tuple[str, ...]:
-    graph = known.layout.spec.difference(GraphSpec.of(prepared.graph))
+    graph = known.spec.graph.difference(prepared.spec.graph)
     found = [f"the graph: {graph}"] if graph else []
-    for step, new in prepared.fingerprints.items():
-        found += _sentences(step, known.fingerprints.get(step, {}), new)
+    for step, new in prepared.spec.fingerprints.items():
+        found += _sentences(step, known.spec.fingerprints.get(step, {}), new)
     return tuple(dict.fromkeys(found))
 
 
 def _of_code(steps: Iterable[Declared], known: RunState) -> tuple[str, ...]:
     """By step: which steps were fused into which is not known without an engine, and does not matter."""
     old: dict[str, Fingerprint] = {}
-    for fingerprint in known.fingerprints.values():
+    for fingerprint in known.spec.fingerprints.values():
         for part, value in fingerprint.items():
             step, _, rest = part.partition(".")
             if rest.partition(":")[0] in CODE:

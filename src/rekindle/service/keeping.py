@@ -19,7 +19,6 @@ from rekindle.engine.port import Engine
 from rekindle.errors import RunClosed
 from rekindle.journal.keys import claim, find_claim
 from rekindle.journal.takeover import refuse_living
-from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.rules.opening import changed_parts
 from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.partitions import EMPTY
@@ -117,16 +116,16 @@ def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
 def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
     """Every difference between what the journal says of the result and what it is now."""
     name = wish.steps[0].name
-    old, new = known.fingerprints[name], ready.prepared.fingerprints[name]
+    old, new = known.spec.fingerprints[name], ready.prepared.spec.fingerprints[name]
     return tuple(describe_change(old, new)) if changed_parts(old, new) else ()
 
 
 def _must_be_new(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
     """Why the run itself cannot go on, and its files cannot count, whatever the user says."""
     step, prepared = wish.steps[0], ready.prepared
-    old, new = known.fingerprints[step.name], prepared.fingerprints[step.name]
+    old, new = known.spec.fingerprints[step.name], prepared.spec.fingerprints[step.name]
     found = []
-    if known.layout.spec.difference(GraphSpec.of(prepared.graph)) or old.get(LAYOUT) != new.get(LAYOUT):
+    if known.spec.graph.difference(prepared.spec.graph) or old.get(LAYOUT) != new.get(LAYOUT):
         found.append("it lies in other partitions")
     if known.gave_up_for_good is not None:
         found.append(f"the run before it gave up: {known.gave_up_for_good}")

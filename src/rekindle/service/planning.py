@@ -63,7 +63,8 @@ def foresee(
 
 def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | None, earlier: Mapping[str, Pace]) -> Told:
     """What the engine and the code say of the steps. A sink that is not kept itself publishes its one input."""
-    old = known.fingerprints if known else prepared.fingerprints
+    spec = prepared.spec
+    old = known.spec.fingerprints if known else spec.fingerprints
     return Told(
         order=tuple(prepared.why),
         members=prepared.members,
@@ -71,8 +72,8 @@ def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | Non
         published={
             one.name: one.inputs[0] for one in steps if one.target is not None and one.name not in prepared.members
         },
-        doubts=prepared.doubts,
-        changes={step: describe_change(old.get(step, {}), new) for step, new in prepared.fingerprints.items()},
+        doubts=spec.doubts,
+        changes={step: describe_change(old.get(step, {}), new) for step, new in spec.fingerprints.items()},
         paces=earlier,
         tasks=prepared.tasks,
         cores=prepared.cores,

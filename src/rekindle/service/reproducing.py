@@ -21,7 +21,6 @@ from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.state.commands import Input
 from rekindle.master.state.run_state import RunState
 from rekindle.model.failures import Failure
-from rekindle.model.graph import Graph
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
 from rekindle.pipeline.identity.changes import describe_change
@@ -45,7 +44,7 @@ def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reprod
     asked = Asked(step, partition, tuple(inputs_of(state, step, wanted)), failure)
     session = wish.session() if callable(wish.session) else wish.session
     bench = make().workbench(session, wanted_of(wish, state.run, state.order, Constants.of(state)))
-    refuse_other_graph(state, bench.graph)
+    refuse_other_graph(state, bench.spec.graph)
     opened = bench.open(asked)
     return replace(opened, said=(*_told(state, bench, asked), *opened.said))
 
@@ -76,8 +75,8 @@ def refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
         )
 
 
-def refuse_other_graph(state: RunState, graph: Graph) -> None:
-    difference = state.layout.spec.difference(GraphSpec.of(graph))
+def refuse_other_graph(state: RunState, graph: GraphSpec) -> None:
+    difference = state.spec.graph.difference(graph)
     if difference:
         raise Refused(
             f"run {state.run} was started with another graph: {difference}",
@@ -127,7 +126,7 @@ def _text(failure: Failure) -> str:
 def _told(state: RunState, bench: Workbench, asked: Asked) -> Iterator[str]:
     if asked.failure:
         yield f"failed in the run: {asked.failure}"
-    for change in describe_change(state.fingerprints.get(asked.step, {}), bench.fingerprints[asked.step]):
+    for change in describe_change(state.spec.fingerprints.get(asked.step, {}), bench.spec.fingerprints[asked.step]):
         yield f"since the run started, {change}"
     for one in asked.inputs:
         commits = [commit for _, commit in commits_of(one.segments) if commit.has_rows]

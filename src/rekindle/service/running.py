@@ -21,6 +21,7 @@ from rekindle.gc.background_sweep import SafetyNet
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
+from rekindle.master.facts.run_spec import UserDecisions
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.rules.published import ELSEWHERE, written_once
 from rekindle.master.state.run_state import Phase, RunState
@@ -203,8 +204,8 @@ def _refuse_done(wish: Wish, known: RunState | None) -> None:
     if known is None or known.phase is not Phase.SUCCEEDED:
         return
     refuse_holes(known, without, ())
-    was, now = set(known.targets.values()), {one.destination for one in wish.steps if one.target is not None}
-    if was != now and (known.targets or not known.sinks):
+    was, now = set(known.spec.targets.values()), {one.destination for one in wish.steps if one.target is not None}
+    if was != now and (known.spec.targets or not known.sinks):
         told = [*(f"{one} is done" for one in sorted(was - now)), *(f"{one} is not" for one in sorted(now - was))]
         raise Refused(f"run {known.run} published something else: {', '.join(told)}", "start a new run with --new")
 
@@ -242,19 +243,16 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
     intent = Intent(
         pipeline=wish.pipeline,
         run=name,
-        graph=prepared.graph,
-        fingerprints=prepared.fingerprints,
-        sinks=prepared.sinks,
+        spec=prepared.spec,
+        decisions=UserDecisions(
+            accepted=_kept("accept_change", wish.options.accept_change, prepared),
+            replaced=_kept("replace", wish.options.replace, prepared),
+            without=_left_out(wish, known),
+            republish=wish.options.republish,
+        ),
         order=order,
         config=wish.options.limits,
-        accepted=_kept("accept_change", wish.options.accept_change, prepared),
-        replaced=_kept("replace", wish.options.replace, prepared),
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
-        without=_left_out(wish, known),
-        republish=wish.options.republish,
-        targets=prepared.targets,
-        once=prepared.once,
-        doubts=prepared.doubts,
     )
     return Ready(known, prepared, intent)
 

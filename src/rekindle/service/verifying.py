@@ -79,7 +79,7 @@ def verify(wish: Wish, make: Callable[[], Verifier], step: str | None, sample: S
     chosen = _chosen(state, step)
     looking = _look(place, state, make)
     bench = looking.engine.bench(looking.session, wanted_of(wish, state.run, state.order, Constants.of(state)))
-    refuse_other_graph(state, bench.graph)
+    refuse_other_graph(state, bench.spec.graph)
     judged = looking.files(_with_inputs(state, chosen))
     for name in chosen:
         judged.append(looking.again(bench, name, sample))
@@ -244,7 +244,7 @@ class _Looking:
         """Why it would say nothing if the step were made again."""
         if self._level(bench, name) is Determinism.INDETERMINATE:
             return "it is indeterminate: other rows may come of the same input"
-        changes = describe_change(self.state.fingerprints.get(name, {}), bench.fingerprints[name])
+        changes = describe_change(self.state.spec.fingerprints.get(name, {}), bench.spec.fingerprints[name])
         return f"since the run, {'; '.join(changes)}" if changes else ""
 
     def _level(self, bench: Bench, name: str) -> Determinism:

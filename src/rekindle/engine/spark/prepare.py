@@ -21,6 +21,7 @@ from rekindle.engine.spark.publish.sinks import FilesLost, Stores, read_newest
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
 from rekindle.errors import Refused
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
 from rekindle.master.state.commands import PublishSink
 from rekindle.model.kinds import FailureDomain
@@ -60,22 +61,24 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     engine = SparkEngine(spark, wanted.root, groups, compiled.settings, publisher.publish)
     return Prepared(
         engine=engine,
-        graph=analysis.graph,
-        fingerprints=found,
-        sinks=tuple(compiled.sinks),
+        spec=RunSpec(
+            graph=analysis.drawn,
+            sinks=tuple(compiled.sinks),
+            fingerprints=found,
+            targets=compiled.destinations,
+            once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
+            doubts={
+                name: (*_bound(held), *with_lines(held.verdict.because, [steps[one].function for one in members]))
+                for name, held in analysis.held.items()
+                for members in [compiled.members[name]]
+            },
+        ),
         members=compiled.members,
         why=compiled.why,
-        doubts={
-            name: (*_bound(held), *with_lines(held.verdict.because, [steps[one].function for one in members]))
-            for name, held in analysis.held.items()
-            for members in [compiled.members[name]]
-        },
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
         settings=compiled.settings,
-        targets=compiled.targets,
-        once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
         bases=tuple(bases.values()),
     )
 
@@ -149,7 +152,7 @@ class Publisher:
 
     spark: SparkSession
     wanted: Wanted
-    targets: Mapping[str, Target]
+    sinks: Mapping[str, Target]
     taken: Mapping[str, str | None]
 
     def publish(self, command: PublishSink) -> tuple[Stimulus, ...]:
@@ -161,7 +164,7 @@ class Publisher:
         publication = Publication(
             sink=command.sink,
             owner=self.wanted.pipeline,
-            target=self.targets[command.sink],
+            target=self.sinks[command.sink],
             fence=command.fence,
             files=tuple((path, length) for _, path, length in files),
             schema=manifest.schema_of(command.segments[0].manifest),

@@ -18,13 +18,13 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import Suspects
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.model.because import Reason
 from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.kinds import FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
 
-Fingerprint = dict[str, str]
 Why = tuple[tuple[Reason, Partitions], ...]
 
 

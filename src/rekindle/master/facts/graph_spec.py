@@ -68,6 +68,9 @@ class GraphSpec(msgspec.Struct, frozen=True):
             ),
         )
 
+    def step(self, name: str) -> StepSpec:
+        return next(step for step in self.steps if step.name == name)
+
     def graph(self) -> Graph:
         return Graph.of(
             (Step(**msgspec.structs.asdict(step)) for step in self.steps),

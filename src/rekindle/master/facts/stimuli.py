@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from rekindle.master.facts.config import MasterConfig
-from rekindle.master.facts.events import Fence, Fingerprint
+from rekindle.master.facts.events import Fence
+from rekindle.master.facts.run_spec import RunSpec, UserDecisions
 from rekindle.model.failures import Failure
-from rekindle.model.graph import Graph
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
@@ -25,36 +25,22 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     pipeline: str
     order: int
-    graph: Graph
-    sinks: tuple[str, ...]
-    fingerprints: dict[str, Fingerprint]
+    spec: RunSpec
     config: MasterConfig
     run_time_ms: int
     seed: int
     application: str
     owner: str
     settings: dict[str, str] = {}
-    targets: dict[str, str] = {}
-    once: tuple[str, ...] = ()
-    doubts: dict[str, tuple[str, ...]] = {}
 
 
 class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
-    """A new master with a new application. `graph` and `fingerprints` are those of the code it has; changes of
-    the steps in `accepted` keep what is committed; `replaced` also allows changed sources; `without` are partitions
-    that failed and are to be left out; `republish` allows what is published to be replaced, where it changed; `targets`
-    says in words where each sink goes now, `once` are those whose targets are written once."""
+    """A new master with a new application, and the code that it has."""
 
     application: str
     owner: str
-    graph: Graph
-    fingerprints: dict[str, Fingerprint]
-    accepted: frozenset[str] = frozenset()
-    replaced: frozenset[str] = frozenset()
-    without: dict[str, Partitions] = {}
-    republish: bool = False
-    targets: dict[str, str] = {}
-    once: tuple[str, ...] = ()
+    spec: RunSpec
+    decisions: UserDecisions = UserDecisions()
 
 
 class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,13 +20,12 @@ from rekindle.master.facts.events import (
     CodeReplaced,
     EpochOpened,
     Event,
-    Fingerprint,
     PartitionsLost,
     RepublishAccepted,
     RunClosing,
     RunStarted,
 )
-from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, StartRun, TakeOver
 from rekindle.master.rules.draft import Draft
 from rekindle.master.rules.holes import leave_out, refuse_holes
@@ -43,60 +42,61 @@ ADDED = frozenset({"attribute", "compiled", "environment", "jvm", "names", "seed
 
 def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
     """The first two facts of a run."""
-    stimulus.config.strategy.check(stimulus.graph)
-    for sink in stimulus.sinks:
-        if sink not in stimulus.graph.groups:
+    spec = stimulus.spec
+    graph = spec.graph.graph()
+    stimulus.config.strategy.check(graph)
+    for sink in spec.sinks:
+        if sink not in graph.groups:
             raise Refused(f"{sink} is to be published, but it is not a kept step of the graph")
     return (
         RunStarted(
             run=stimulus.run,
             pipeline=stimulus.pipeline,
             order=stimulus.order,
-            graph=GraphSpec.of(stimulus.graph),
-            sinks=stimulus.sinks,
-            fingerprints=stimulus.fingerprints,
+            graph=spec.graph,
+            sinks=spec.sinks,
+            fingerprints=spec.fingerprints,
             config=stimulus.config,
             run_time_ms=stimulus.run_time_ms,
             seed=stimulus.seed,
             at_ms=now_ms,
             settings=stimulus.settings,
-            targets=stimulus.targets,
-            doubts=stimulus.doubts,
+            targets=spec.targets,
+            doubts=spec.doubts,
         ),
-        EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=stimulus.once),
+        EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=spec.once),
     )
 
 
 def take_over(draft: Draft, stimulus: TakeOver) -> None:
     """A new epoch, what died with the old application, and what the new code means for old results."""
-    state = draft.state
-    spec = GraphSpec.of(stimulus.graph)
-    changes = _check(state, stimulus, spec)
-    graph = None if spec == state.layout.spec else spec
-    targets = None if stimulus.targets == state.targets else stimulus.targets
+    state, spec, decisions = draft.state, stimulus.spec, stimulus.decisions
+    changes = _check(state, spec, decisions)
+    graph = None if spec.graph == state.spec.graph else spec.graph
+    targets = None if spec.targets == state.spec.targets else spec.targets
     epoch = EpochOpened(
         epoch=state.epoch + 1,
         application=stimulus.application,
         owner=stimulus.owner,
         at_ms=draft.now_ms,
         graph=graph,
-        may_republish=stimulus.republish,
+        may_republish=decisions.republish,
         targets=targets,
-        once=stimulus.once,
+        once=spec.once,
     )
     draft.add(epoch)
     if stimulus.application != state.application:
         _lose_application(draft)
-    if stimulus.republish and (sinks := _again(state, stimulus, changes)):
+    if decisions.republish and (sinks := _again(state, decisions, changes)):
         draft.add(RepublishAccepted(sinks, stimulus.owner, draft.now_ms))
     for step, parts in changes.items():
-        fingerprint = stimulus.fingerprints[step]
-        if step in stimulus.accepted:
+        fingerprint = spec.fingerprints[step]
+        if step in decisions.accepted:
             draft.add(ChangeAccepted(step, parts, fingerprint))
         else:
             draft.add(CodeReplaced(step, parts, fingerprint))
             _restart_changed(draft, step)
-    leave_out(draft, stimulus.without, stimulus.owner)
+    leave_out(draft, decisions.without, stimulus.owner)
 
 
 def close_run(draft: Draft, stimulus: CloseRun) -> None:
@@ -135,18 +135,18 @@ def _refuse_closed(state: RunState) -> None:
         raise RunIsClosed(f"run {state.run} is closed", hint="start a new run with --new")
 
 
-def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tuple[str, ...]]:
+def _check(state: RunState, spec: RunSpec, decisions: UserDecisions) -> dict[str, tuple[str, ...]]:
     """Refuse what could be wrong; the changed parts of each step otherwise."""
     _refuse_closed(state)
     if state.phase is Phase.CLOSING:
         raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
-    refuse_moved(state, stimulus.targets)
+    refuse_moved(state, spec.targets)
     if state.phase is Phase.SUCCEEDED:
-        refuse_holes(state, stimulus.without, frozenset())
+        refuse_holes(state, decisions.without, frozenset())
         return {}
     if state.gave_up_for_good is not None:
         raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint="start a new run")
-    difference = state.layout.spec.difference(spec)
+    difference = state.spec.graph.difference(spec.graph)
     if difference:
         raise Refused(
             f"run {state.run} was started with another graph: {difference}",
@@ -154,29 +154,29 @@ def _check(state: RunState, stimulus: TakeOver, spec: GraphSpec) -> dict[str, tu
         )
     changes = {
         step: parts
-        for step, old in state.fingerprints.items()
-        if (parts := changed_parts(old, stimulus.fingerprints.get(step, old)))
+        for step, old in state.spec.fingerprints.items()
+        if (parts := changed_parts(old, spec.fingerprints.get(step, old)))
     }
     for step, parts in changes.items():
-        if INPUT_PART in parts and step not in stimulus.accepted | stimulus.replaced:
+        if INPUT_PART in parts and step not in decisions.accepted | decisions.replaced:
             raise Refused(
                 f"the input of {step} changed since run {state.run} started",
                 hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
             )
-    started_over = changes.keys() - stimulus.accepted
-    refuse_holes(state, stimulus.without, started_over, _again(state, stimulus, changes))
-    if stimulus.republish:
-        refuse_once(_again(state, stimulus, changes), stimulus.once)
+    started_over = changes.keys() - decisions.accepted
+    refuse_holes(state, decisions.without, started_over, _again(state, decisions, changes))
+    if decisions.republish:
+        refuse_once(_again(state, decisions, changes), spec.once)
     else:
         refuse_published(state, started_over)
     return changes
 
 
-def _again(state: RunState, stimulus: TakeOver, changes: Collection[str]) -> tuple[str, ...]:
+def _again(state: RunState, decisions: UserDecisions, changes: Collection[str]) -> tuple[str, ...]:
     """The sinks that are published again for what changed, or is left out, if the user allows it."""
-    if not stimulus.republish:
+    if not decisions.republish:
         return ()
-    return affected(state, {*changes, *stimulus.without} - stimulus.accepted)
+    return affected(state, {*changes, *decisions.without} - decisions.accepted)
 
 
 def _lose_application(draft: Draft) -> None:

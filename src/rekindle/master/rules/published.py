@@ -67,7 +67,7 @@ def may_republish(draft: Draft, differs: Differs) -> bool:
 
 def written_once(state: RunState, differs: Differs) -> tuple[str, ...]:
     """Those of the sinks that cannot be published again."""
-    return tuple(sink for sink in differs.sinks if sink in state.once)
+    return tuple(sink for sink in differs.sinks if sink in state.spec.once)
 
 
 def stop(draft: Draft, differs: Differs) -> None:
@@ -151,13 +151,13 @@ def refuse_once(again: Collection[str], once: Collection[str]) -> None:
 def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:
     """What is published, or may be, stays where it is; and a run has the sinks that it started with. `targets` are
     those of the code as it is now."""
-    if state.sinks and not state.targets:
+    if state.sinks and not state.spec.targets:
         return  # Its journal was written before targets were noted.
     hint = "restore it, or start a new run with --new"
-    for sink in sorted(state.targets.keys() ^ targets.keys()):
-        told = f"{targets[sink]} is new" if sink in targets else f"{state.targets[sink]} is gone"
+    for sink in sorted(state.spec.targets.keys() ^ targets.keys()):
+        told = f"{targets[sink]} is new" if sink in targets else f"{state.spec.targets[sink]} is gone"
         raise Refused(f"run {state.run} was started with other sinks: {told}", hint=hint)
     for sink in sorted(state.settled):
-        if state.targets[sink] != targets[sink]:
+        if state.spec.targets[sink] != targets[sink]:
             is_published = "is published" if sink in state.published else "may be published"
-            raise Refused(f"{state.targets[sink]} {is_published}, and now it is {targets[sink]}", hint=hint)
+            raise Refused(f"{state.spec.targets[sink]} {is_published}, and now it is {targets[sink]}", hint=hint)

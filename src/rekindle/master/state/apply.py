@@ -17,6 +17,7 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import Suspects
 from rekindle.master.facts import events as ev
 from rekindle.master.facts.digests import Digests
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.graph_index import Layout
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
 from rekindle.master.state.shrink import drop, outdated, remove, without
@@ -42,7 +43,8 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             return _epoch_opened(state, event)
         case ev.ChangeAccepted() | ev.CodeReplaced():
             assert event.parts, "a change has a name"
-            changed = replace(state, fingerprints=state.fingerprints | {event.step: event.fingerprint})
+            known = state.spec.fingerprints | {event.step: event.fingerprint}
+            changed = replace(state, spec=replace(state.spec, fingerprints=known))
             return _vouched(changed, event.step) if isinstance(event, ev.ChangeAccepted) else changed
         case ev.GenerationOpened():
             return _generation_opened(state, event)
@@ -109,15 +111,19 @@ def _started(event: ev.RunStarted) -> RunState:
         pipeline=event.pipeline,
         order=event.order,
         layout=layout,
-        sinks=event.sinks,
+        spec=RunSpec(
+            graph=event.graph,
+            sinks=event.sinks,
+            fingerprints=event.fingerprints,
+            targets=event.targets,
+            doubts=event.doubts,
+        ),
         config=event.config,
         run_time_ms=event.run_time_ms,
         seed=event.seed,
         steps=dict.fromkeys(layout.kept, StepState()),
         memory=BackoffState(),
-        fingerprints=event.fingerprints,
         settings=event.settings,
-        targets=event.targets,
     )
 
 
@@ -144,8 +150,12 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         application=event.application,
         owner=event.owner,
         layout=state.layout if event.graph is None else Layout(event.graph),
-        targets=state.targets if event.targets is None else event.targets,
-        once=event.once,
+        spec=replace(
+            state.spec,
+            graph=event.graph or state.spec.graph,
+            targets=state.spec.targets if event.targets is None else event.targets,
+            once=event.once,
+        ),
         attempts=attempts,
         steps=steps,
         phase=Phase.RUNNING if is_resumed else state.phase,

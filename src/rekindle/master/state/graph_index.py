@@ -22,14 +22,20 @@ class Layout:
 
     def __init__(self, spec: GraphSpec) -> None:
         self.spec = spec
-        self.graph: Graph = spec.graph()
-        self.kept: tuple[str, ...] = tuple(self.graph.groups)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self.spec == other.spec
 
     def __hash__(self) -> int:
         return hash(self.spec)
+
+    @cached_property
+    def graph(self) -> Graph:
+        return self.spec.graph()
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        return tuple(self.graph.groups)
 
     @cached_property
     def producers(self) -> dict[str, tuple[str, ...]]:

@@ -17,7 +17,8 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import Suspects
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.digests import Digests
-from rekindle.master.facts.events import Fence, Fingerprint, RunFailing, Why
+from rekindle.master.facts.events import Fence, RunFailing, Why
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.graph_index import Layout, Sets
 from rekindle.model.availability import Availability
 from rekindle.model.failures import Failure
@@ -129,22 +130,21 @@ class AttemptState(msgspec.Struct, frozen=True):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run. `undeleted` are closed attempts whose files were not reported gone; `sizes` are the bytes that
-    attempts reported, as long as their files are there. `offered` are sinks whose target may have taken them:
-    publications were opened, by these fences, and nobody has heard how they ended. `republisher` said in this epoch
-    that what differs may be published again."""
+    """A whole run. `spec` is the pipeline as the code was that last had the run; `undeleted` are closed attempts whose
+    files were not reported gone; `sizes` are the bytes that attempts reported, as long as their files are there.
+    `offered` are sinks whose target may have taken them: publications were opened, by these fences, and nobody has
+    heard how they ended. `republisher` said in this epoch that what differs may be published again."""
 
     run: str
     pipeline: str
     order: int
     layout: Layout
-    sinks: tuple[str, ...]
+    spec: RunSpec
     config: MasterConfig
     run_time_ms: int
     seed: int
     steps: dict[str, StepState]
     memory: BackoffState
-    fingerprints: dict[str, Fingerprint]
     phase: Phase = Phase.RUNNING
     epoch: int = 0
     application: str = ""
@@ -161,8 +161,10 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     sizes: dict[AttemptId, int] = {}
     is_pinned: bool = False
     republisher: str = ""
-    targets: dict[str, str] = {}
-    once: tuple[str, ...] = ()
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        return self.spec.sinks
 
     @property
     def settled(self) -> frozenset[str]:

@@ -31,9 +31,8 @@ from rekindle.engine.spark.prepare import kept_of
 from rekindle.engine.spark.run import blocks, results
 from rekindle.engine.spark.run.engine import read_committed
 from rekindle.errors import Refused
-from rekindle.master.facts.events import Fingerprint
+from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
-from rekindle.model.graph import Graph
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.declared import Role
 from rekindle.publish.targets import Target
@@ -45,7 +44,7 @@ CELL_CHARACTERS_MAX = 60
 def workbench(spark: SparkSession, wanted: Wanted) -> Workbench:
     """The pipeline as its code is now, with the constants and settings of the run."""
     vertices = vertices_of(spark, wanted)
-    return Workbench(vertices.graph, vertices.fingerprints, vertices.open)
+    return Workbench(vertices.spec, vertices.open)
 
 
 def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
@@ -59,11 +58,10 @@ def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
     return Vertices(
         spark=spark,
         root=wanted.root,
-        graph=analysis.graph,
+        spec=RunSpec(graph=analysis.drawn, fingerprints=found),
         groups=groups,
         settings=wanted.settings,
         sources=read,
-        fingerprints=found,
         sinks=compiled.sinks,
     )
 
@@ -75,11 +73,10 @@ class Vertices:
 
     spark: SparkSession
     root: str
-    graph: Graph
+    spec: RunSpec
     groups: Mapping[str, GroupSpec]
     settings: Mapping[str, str]
     sources: Mapping[str, list[str]]
-    fingerprints: Mapping[str, Fingerprint]
     sinks: Mapping[str, Target]
 
     def open(self, asked: Asked) -> Reproduced:
@@ -91,7 +88,7 @@ class Vertices:
         if asked.partition is None:
             rows, where = _map_side(held, files_named(asked.failure))
             said.append(where)
-        elif self.graph.steps[asked.step].restarts_whole:
+        elif self.spec.graph.step(asked.step).restarts_whole:
             rows = held.frame
             said.append(f"{asked.step} restarts whole: all of its partitions are computed")
         else:

@@ -65,8 +65,7 @@ def bench(spark: SparkSession, wanted: Wanted) -> Bench:
     vertices = vertices_of(spark, wanted)
     whole = {name: _level(group) for name, group in vertices.groups.items() if _is_whole(vertices, name)}
     return Bench(
-        vertices.graph,
-        vertices.fingerprints,
+        vertices.spec,
         whole,
         partial(_again, vertices),
         lambda sink, order: _published(spark, vertices.sinks.get(sink), (wanted.place, order), wanted.stores),
@@ -74,7 +73,7 @@ def bench(spark: SparkSession, wanted: Wanted) -> Bench:
 
 
 def _is_whole(vertices: Vertices, step: str) -> bool:
-    return vertices.groups[step].lies.is_bound or vertices.graph.steps[step].restarts_whole
+    return vertices.groups[step].lies.is_bound or vertices.spec.graph.step(step).restarts_whole
 
 
 def _level(group: GroupSpec) -> Determinism:

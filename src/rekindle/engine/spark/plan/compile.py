@@ -46,8 +46,8 @@ Build = Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
 class Compiled:
     """The groups of a pipeline, producers first, by the kept step each ends in. `members` are the steps fused into it,
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
-    they are computed. `sinks` are the kept steps that are published, `targets` says in words which sink each is and
-    where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
+    they are computed. `sinks` are the kept steps that are published, `destinations` say in words which sink each is
+    and where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
     partitions among them."""
 
     groups: dict[str, GroupSpec]
@@ -55,7 +55,7 @@ class Compiled:
     why: dict[str, str]
     repeatable: frozenset[str]
     sinks: dict[str, Target]
-    targets: dict[str, str]
+    destinations: dict[str, str]
     named: dict[str, str]
     settings: dict[str, str]
 
@@ -105,7 +105,7 @@ def compile_pipeline(
         why=why,
         repeatable=frozenset(name for name, look in looks.items() if look.determinism.is_repeatable and look.is_pinned),
         sinks={step: one.target for step, one in published.items() if one.target is not None},
-        targets={step: one.destination for step, one in published.items()},
+        destinations={step: one.destination for step, one in published.items()},
         named={one.name: step for step, one in published.items()},
         settings=pinned,
     )

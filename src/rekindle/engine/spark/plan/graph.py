@@ -18,6 +18,7 @@ from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Held, choose, hold
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.session import attach, group_session
+from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
@@ -34,7 +35,7 @@ class Analysis:
     """The graph of kept steps, the groups with their layouts, and for each group what its plan over stand-ins told, and
     what it observes of the kept steps that it reads."""
 
-    graph: Graph
+    drawn: GraphSpec
     groups: dict[str, GroupSpec]
     held: dict[str, Held]
     observed: dict[str, list[cuts.Observation]]
@@ -92,7 +93,7 @@ def analyse(
         name: replace(group, is_digested=_is_digested(group, held[name], steps[name]))
         for name, group in resolved.items()
     }
-    return Analysis(graph, digested, held, observed)
+    return Analysis(GraphSpec.of(graph), digested, held, observed)
 
 
 def _built(group: GroupSpec, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:

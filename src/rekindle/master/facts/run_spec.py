@@ -1,0 +1,48 @@
+"""What a run is made from, in two values: the pipeline as its code is now, and what the user decided about it.
+
+An adapter makes the first, and both are carried whole from there to the master's first decision. A new fact about a
+pipeline is a field here, and one of `RunStarted` if the next driver must know it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.model.partitions import Partitions
+
+Fingerprint = dict[str, str]
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline, kept steps only.
+
+    graph           its steps and edges
+    sinks           the steps that are published
+    fingerprints    what each step is, in named parts
+    targets         in words, which sink each published step is and where it goes
+    once            those of them whose targets are written once
+    doubts          what makes a step not determinate
+    """
+
+    graph: GraphSpec
+    sinks: tuple[str, ...] = ()
+    fingerprints: dict[str, Fingerprint] = {}
+    targets: dict[str, str] = {}
+    once: tuple[str, ...] = ()
+    doubts: dict[str, tuple[str, ...]] = {}
+
+
+class UserDecisions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says about what changed, or cannot be had.
+
+    accepted     changed steps whose committed results still count
+    replaced     steps whose changed sources are read again
+    without      partitions that failed and are left out
+    republish    what is published may be replaced, where it changed
+    """
+
+    accepted: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+    without: dict[str, Partitions] = {}
+    republish: bool = False
