@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.graph import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.run import digests, results
+from rekindle.engine.spark.run import digests
 from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import TIMESTAMPS, jvm
 from rekindle.master.facts.digests import Digests
@@ -97,7 +98,7 @@ def test_another_driver_finds_them_in_the_markers(
     def never(*_: object) -> None:
         raise AssertionError("no file has to be read")
 
-    monkeypatch.setattr(results, "read", never)
+    monkeypatch.setattr(kept_frames, "read", never)
     assert sealed(made(spark, tmp_path)) == found
     assert sealed(made(spark, tmp_path, is_digested=False)) == found
 
