@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from doubles.adapter import FakeAdapter
 from doubles.stores import IgnoresConditions
 from rekindle.errors import RunClosed, StoreRefused
 from rekindle.gc import background_sweep as net
-from rekindle.runtime.opening import close, peek
+from rekindle.runtime.opening import JournalView, close, peek
 from rekindle.service import running
+from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from support.instant import Broken, InstantEngine
@@ -165,3 +168,34 @@ def test_old_waste_of_the_pipeline_goes_beside_a_run(
     assert old.exists() and young.exists()
     pipeline.run("session", str(tmp_path), day="wednesday")
     assert young.exists() and not old.exists()
+
+
+@pytest.mark.parametrize(("is_followed", "times"), [(True, 1), (False, 2)])
+def test_a_start_reads_each_record_of_the_journal_once(
+    spark: FakeAdapter,
+    pipeline: rk.Pipeline,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_followed: bool,
+    times: int,
+) -> None:
+    """Also where its plan is told. Without what was read before, the master would read all of it again."""
+    spark.make = lambda folder: Broken(open_store(str(folder)))
+    with pytest.raises(rk.RunFailed):
+        pipeline.run("session", str(tmp_path), options=rk.RunOptions(sweep=None))
+    shutil.rmtree(next(tmp_path.glob("daily/*/snapshot")))
+    read: Counter[str] = Counter()
+    ours = LocalDisk.get_many
+
+    def get_many(store: LocalDisk, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        read.update(names if folder.endswith("/journal/") else ())
+        return ours(store, folder, names)
+
+    monkeypatch.setattr(LocalDisk, "get_many", get_many)
+    if not is_followed:
+        monkeypatch.setattr(JournalView, "can_be_followed", False)
+    spark.make = lambda folder: InstantEngine(open_store(str(folder)))
+    told: list[rk.Plan] = []
+    resumed = pipeline.run("session", str(tmp_path), options=rk.RunOptions(on_plan=told.append, sweep=None))
+    assert resumed.was_resumed and told and len(read) > 2
+    assert max(read.values()) == times

@@ -26,7 +26,7 @@ from commands.user import NAME, PARTITIONS, ROWS, User, driver_of, ended, sum_of
 from rekindle.cli.boundary import ExitCode
 from rekindle.journal.lease import Life
 from rekindle.master.facts.events import AttemptOpened, PartitionsLost
-from rekindle.runtime.opening import sign_of
+from rekindle.runtime.opening import look, sign_of
 from support.signals import cont, kill, stop
 
 STALE_SECONDS = 10.0
@@ -121,7 +121,9 @@ def stopped_and_woken(user: User) -> Iterator[Start]:
         stop(one)
     try:
         (run,) = user.runs()
-        wait_until(lambda: sign_of(user.store, NAME, run, STALE_SECONDS).life is Life.STALE, "silence")
+        wait_until(
+            lambda: sign_of(user.store, look(user.store, NAME, run), STALE_SECONDS).life is Life.STALE, "silence"
+        )
         user.takes_gate_away()
         yield Start(words=("--set", f"lease.stale_seconds={STALE_SECONDS}"))
     finally:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rekindle.engine.port import Engine
 from rekindle.errors import JournalRefused, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
-from rekindle.journal.history import History, read
+from rekindle.journal.history import History, Position, confirm, read
 from rekindle.journal.lease import STALE_SECONDS, Lease, Sign, sign_of_life
 from rekindle.journal.owner import this_process
 from rekindle.journal.prune import prune
@@ -71,25 +71,45 @@ class Constants:
         return cls(state.run_time_ms, state.seed, state.settings)
 
 
-def peek(store: Store, pipeline: str, run: str) -> RunState | None:
-    """What the journal of a run says now, without owning it; None where there is none. A run that gc closed has nothing
-    left to say."""
+@dataclass(frozen=True, slots=True)
+class JournalView:
+    """What the journal of a run said when it was read; `state` is None where there was none. `events` are all of them,
+    or None where a snapshot stood for the first. A master that opens the run reads on from here."""
+
+    name: str
+    state: RunState | None
+    position: Position
+    events: tuple[Event, ...] | None
+    keeper: StateKeeper
+
+    @property
+    def can_be_followed(self) -> bool:
+        """What follows a record that was cut off is judged by what stands before it."""
+        return self.state is not None and self.position.kept == self.position.sequence
+
+
+def look(store: Store, pipeline: str, run: str) -> JournalView:
+    """Read the journal of a run without owning it. A run that gc closed has nothing left to say."""
     name = f"{pipeline}/{run}"
-    after, base = StateKeeper(store, name).load()
+    keeper = StateKeeper(store, name)
+    after, base = keeper.load()
     history = read(store, name, codec(), after=after)
     if history.position.is_closed:
         raise RunClosed(f"run {run} is closed", hint="start a new run with --new")
     state = state_of(history, base)
     if state is not None and (state.pipeline, state.run) != (pipeline, run):
         raise JournalRefused(f"the journal of {name} is that of {state.pipeline}/{state.run}: it was copied or forged")
-    return state
+    return JournalView(name, state, history.position, None if after else tuple(history.events), keeper)
 
 
-def sign_of(store: Store, pipeline: str, run: str, stale_seconds: float = STALE_SECONDS) -> Sign:
-    """Whether somebody is the master of a run now."""
-    name = f"{pipeline}/{run}"
-    after, _ = StateKeeper(store, name).load()
-    return sign_of_life(store, name, read(store, name, codec(), after=after).position, stale_seconds)
+def peek(store: Store, pipeline: str, run: str) -> RunState | None:
+    """What the journal of a run says now; None where there is none."""
+    return look(store, pipeline, run).state
+
+
+def sign_of(store: Store, seen: JournalView, stale_seconds: float = STALE_SECONDS) -> Sign:
+    """Whether the master that a run had when it was looked at lives now."""
+    return sign_of_life(store, seen.name, seen.position, stale_seconds)
 
 
 def state_of(history: History[Event], base: RunState | None = None) -> RunState | None:
@@ -121,11 +141,13 @@ def execute(
     intent: Intent,
     engine: Engine,
     *,
+    seen: JournalView | None = None,
     force: bool = False,
     stale_seconds: float = STALE_SECONDS,
     watcher: Watcher = ignore,
 ) -> RunState:
-    """Run or resume until the run is over. Raises `StillOwned` before, and `Fenced` while, another master owns it."""
+    """Run or resume until the run is over. Raises `StillOwned` before, and `Fenced` while, another master owns it. Of a
+    journal that was `seen` only the rest is read."""
     probe(store)
 
     def first(state: RunState | None) -> Stimulus:
@@ -139,6 +161,7 @@ def execute(
         f"{intent.pipeline}/{intent.run}",
         first,
         engine,
+        seen=seen,
         force=force,
         stale_seconds=stale_seconds,
         watcher=watcher,
@@ -179,10 +202,12 @@ def _master(
     force: bool,
     stale_seconds: float,
     watcher: Watcher,
+    seen: JournalView | None = None,
     is_pinned: Callable[[], bool] | None = None,
 ) -> RunState:
-    keeper = StateKeeper(store, run)
-    after, base = keeper.load()
+    is_known = seen is not None and seen.can_be_followed and confirm(store, run, seen.position)
+    keeper = seen.keeper if seen is not None and is_known else StateKeeper(store, run)
+    after, base = (seen.position, seen.state) if seen is not None and is_known else keeper.load()
     folding = _Folding(base)
 
     def opening(history: History[Event], epoch: int) -> Sequence[Event]:

@@ -25,7 +25,7 @@ from rekindle.model.partitions import EMPTY
 from rekindle.observe.script import Found, KeptResult
 from rekindle.observe.summary import Tally
 from rekindle.pipeline.identity.changes import describe_change
-from rekindle.runtime.opening import peek, sign_of
+from rekindle.runtime.opening import look, peek, sign_of
 from rekindle.service.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, order_of, perform, sum_up
 from rekindle.storage.store import Store
 
@@ -87,16 +87,17 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     store, options = wish.store, wish.options
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
     try:
-        known = peek(store, wish.pipeline, run)
+        seen = look(store, wish.pipeline, run)
     except RunClosed:
         return _anew(wish, make, ("what was kept is closed",))
+    known = seen.state
     if known is not None and known.phase is Phase.CLOSING:
         return _anew(wish, make, ("what was kept is being deleted",))
     if known is None:
-        return _Start(make_ready(wish, make, run, None, order_of(store, wish.pipeline, run, None)))
+        return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, None)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
-        refuse_living(run, sign_of(store, wish.pipeline, run, options.stale_seconds), options.stale_seconds)
-    ready = make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known))
+        refuse_living(run, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
+    ready = make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, known))
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
     is_settled = known.phase is Phase.SUCCEEDED or bool(known.settled)
@@ -109,8 +110,8 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
 def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
     store = wish.store
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
-    known = peek(store, wish.pipeline, run)
-    return _Start(make_ready(wish, make, run, known, order_of(store, wish.pipeline, run, known)), changes)
+    seen = look(store, wish.pipeline, run)
+    return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, seen.state)), changes)
 
 
 def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:

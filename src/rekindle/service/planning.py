@@ -29,7 +29,7 @@ from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.results import manifest
 from rekindle.runtime.loop import POLL_MS
-from rekindle.runtime.opening import Intent, codec, opening_of, sign_of
+from rekindle.runtime.opening import Intent, JournalView, codec, opening_of, sign_of
 from rekindle.storage.store import Store
 
 EARLIER_RUNS_MAX = 3
@@ -40,14 +40,14 @@ def foresee(
     store: Store,
     intent: Intent,
     prepared: Prepared,
-    known: RunState | None,
+    seen: JournalView | None,
     told: Told,
     *,
     parameters: Mapping[str, str],
     stale_seconds: float,
 ) -> Plan:
     """What a run with this intent would do now. Raises what it would refuse."""
-    engine = prepared.engine
+    engine, known = prepared.engine, seen.state if seen else None
     counted = {name: step.segments for name, step in known.steps.items()} if known else {}
     ahead = play(
         known,
@@ -57,7 +57,7 @@ def foresee(
         prepared.missing(counted),
         lambda step, count: told.paces[step].size(count) if step in told.paces else None,
     )
-    living = _living(sign_of(store, intent.pipeline, intent.run, stale_seconds)) if known else ""
+    living = _living(sign_of(store, seen, stale_seconds)) if seen and known else ""
     return plan_of(known, ahead, told, living=living, parameters=parameters)
 
 
@@ -81,13 +81,15 @@ def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | Non
     )
 
 
-def paces_of(store: Store, pipeline: str, run: str) -> dict[str, Pace]:
-    """How fast the steps of a pipeline were: in this run, else in the newest before it."""
+def paces_of(store: Store, pipeline: str, run: str, seen: JournalView | None = None) -> dict[str, Pace]:
+    """How fast the steps of a pipeline were: in this run, else in the newest before it. A journal that was `seen` is
+    not read again."""
     found: dict[str, Pace] = {}
     others = [name for name in reversed(listed(store, pipeline).values()) if name != run]
     for name in [*([run] if run else []), *others[:EARLIER_RUNS_MAX]]:
+        known = seen.events if seen is not None and name == run else None
         try:
-            events = read(store, f"{pipeline}/{name}", codec()).events
+            events = known if known is not None else read(store, f"{pipeline}/{name}", codec()).events
         except JournalRefused:
             continue
         found = {**paces(events), **found}

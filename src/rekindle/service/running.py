@@ -36,7 +36,7 @@ from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.targets import store_of
 from rekindle.runtime.loop import Watcher
-from rekindle.runtime.opening import Constants, Intent, execute, peek, sign_of
+from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
 from rekindle.service.done import differences
 from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of
@@ -82,9 +82,13 @@ class Wish:
 class Ready:
     """A run that can be started or planned: what was found of it, and what the engine made of the pipeline."""
 
-    known: RunState | None
+    seen: JournalView | None
     prepared: Prepared
     intent: Intent
+
+    @property
+    def known(self) -> RunState | None:
+        return self.seen.state if self.seen is not None else None
 
 
 def run(wish: Wish, make: MakeAdapter) -> RunSummary:
@@ -92,7 +96,8 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     store, options = wish.store, wish.options
     name = "" if options.new else options.run
     name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
-    known = _known(store, wish, name)
+    seen = _seen(store, wish, name)
+    known = seen.state
     _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         differs = _differences(wish, make, known)
@@ -100,9 +105,8 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
             known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets, differs=differs
         )
     if known is not None and not options.force:
-        sign = sign_of(store, wish.pipeline, name, options.stale_seconds)
-        refuse_living(name, sign, options.stale_seconds)
-    ready = make_ready(wish, make, name, known, order_of(store, wish.pipeline, name, known))
+        refuse_living(name, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
+    ready = make_ready(wish, make, name, seen, order_of(store, wish.pipeline, name, known))
     return sum_up(wish, ready, *perform(wish, ready))
 
 
@@ -117,7 +121,8 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
     `RunFailed` where it stopped before its end."""
     store, options = wish.store, wish.options
     if options.on_plan is not None:
-        options.on_plan(_plan_ready(store, wish, ready, paces_of(store, wish.pipeline, ready.intent.run)))
+        paces = paces_of(store, wish.pipeline, ready.intent.run, ready.seen)
+        options.on_plan(_plan_ready(store, wish, ready, paces))
     _probe_targets(wish, ready.prepared.bases)
     tally = Tally()
     with SafetyNet(lambda: wish.store, wish.pipeline, options.sweep):
@@ -125,6 +130,7 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
             store,
             ready.intent,
             ready.prepared.engine,
+            seen=ready.seen,
             force=options.force,
             stale_seconds=options.stale_seconds,
             watcher=_both(tally, options.watcher),
@@ -142,7 +148,7 @@ def sum_up(wish: Wish, ready: Ready, state: RunState, tally: Tally) -> RunSummar
         tally,
         was_done=state is known,
         was_resumed=known is not None and state is not known,
-        earlier=paces_of(wish.store, wish.pipeline, state.run) if known else {},
+        earlier=paces_of(wish.store, wish.pipeline, state.run, ready.seen) if known else {},
         sizes=sizes,
         cores=ready.prepared.cores,
         results=wish.targets,
@@ -154,14 +160,15 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     store, options = wish.store, wish.options
     held = None if options.new else find_claim(store, wish.pipeline, wish.key)
     name = options.run or (held.run if held else "")
-    known = _known(store, wish, name) if name else None
+    seen = _seen(store, wish, name) if name else None
+    known = seen.state if seen is not None else None
     _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
         return done_plan(known, Told(sizes=sizes), _differences(wish, make, known))
     order = known.order if known else next_order(store, wish.pipeline)
-    ready = make_ready(wish, make, name or fresh_name(), known, order)
+    ready = make_ready(wish, make, name or fresh_name(), seen, order)
     try:
-        return _plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name))
+        return _plan_ready(store, wish, ready, paces_of(store, wish.pipeline, name, seen))
     finally:
         ready.prepared.engine.close()
 
@@ -188,14 +195,14 @@ def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
 def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
     stale = wish.options.stale_seconds
-    return foresee(store, ready.intent, ready.prepared, ready.known, told, parameters=wish.key, stale_seconds=stale)
+    return foresee(store, ready.intent, ready.prepared, ready.seen, told, parameters=wish.key, stale_seconds=stale)
 
 
-def _known(store: Store, wish: Wish, name: str) -> RunState | None:
-    known = peek(store, wish.pipeline, name)
-    if known is None and wish.options.run and not wish.options.new:
+def _seen(store: Store, wish: Wish, name: str) -> JournalView:
+    seen = look(store, wish.pipeline, name)
+    if seen.state is None and wish.options.run and not wish.options.new:
         raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
-    return known
+    return seen
 
 
 def _refuse_done(wish: Wish, known: RunState | None) -> None:
@@ -233,8 +240,8 @@ def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
     return found
 
 
-def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None, order: int) -> Ready:
-    adapter = make()
+def make_ready(wish: Wish, make: MakeAdapter, name: str, seen: JournalView | None, order: int) -> Ready:
+    adapter, known = make(), seen.state if seen is not None else None
     session = wish.session() if callable(wish.session) else wish.session
     constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
     published = frozenset(known.published) if known is not None else frozenset()
@@ -254,7 +261,7 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, known: RunState | None,
         config=wish.options.limits,
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
     )
-    return Ready(known, prepared, intent)
+    return Ready(seen, prepared, intent)
 
 
 def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted:
