@@ -16,7 +16,8 @@ from doubles.adapter import FakeAdapter
 from doubles.stores import IgnoresConditions
 from rekindle.errors import RunClosed, StoreRefused
 from rekindle.gc import background_sweep as net
-from rekindle.runtime.opening import JournalView, close, peek
+from rekindle.journal.frame import name_of
+from rekindle.runtime.opening import JournalView, close, look, peek
 from rekindle.service import running
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
@@ -199,3 +200,22 @@ def test_a_start_reads_each_record_of_the_journal_once(
     resumed = pipeline.run("session", str(tmp_path), options=rk.RunOptions(on_plan=told.append, sweep=None))
     assert resumed.was_resumed and told and len(read) > 2
     assert max(read.values()) == times
+
+
+def test_a_journal_whose_last_record_is_torn_is_read_again_by_the_master(
+    spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path
+) -> None:
+    """Which record may follow one that was cut off depends on what stands before it."""
+    spark.make = lambda folder: Broken(open_store(str(folder)))
+    with pytest.raises(rk.RunFailed):
+        pipeline.run("session", str(tmp_path), options=rk.RunOptions(sweep=None))
+    folder = next(tmp_path.glob("daily/*/journal"))
+    store, run = open_store(str(tmp_path)), folder.parent.name
+    whole = look(store, "daily", run)
+    assert whole.can_be_followed and whole.state is not None
+    (folder / name_of(whole.position.sequence + 1)).write_bytes(b"")
+    torn = look(store, "daily", run)
+    assert not torn.can_be_followed and torn.state == whole.state
+    spark.make = lambda folder: InstantEngine(open_store(str(folder)))
+    resumed = pipeline.run("session", str(tmp_path), options=rk.RunOptions(sweep=None))
+    assert resumed.was_resumed and (resumed.steps["counted"].reused, resumed.steps["counted"].computed) == (1, 3)
