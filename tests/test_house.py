@@ -10,7 +10,7 @@ import pytest
 
 import house
 import house_reach
-from house import BELOW, PURE, SRC, files, imports, room_of
+from house import BELOW, SRC, files, imports, is_pure, room_of
 
 WORLD = {"time", "random", "secrets", "os", "pathlib", "socket", "threading", "asyncio", "subprocess"}
 
@@ -29,13 +29,22 @@ def test_imports_point_down() -> None:
     assert [wrong for path in files() for wrong in house.upward(path)] == []
 
 
+def test_rooms_that_stand_side_by_side_do_not_know_each_other() -> None:
+    assert not {"journal", "observe"} & BELOW[""]["engine"] and not {"journal", "observe"} & BELOW[""]["pipeline"]
+    assert not {"testing", "local_cluster"} & BELOW[""]["__init__"]
+
+
 def test_pyspark_stays_in_its_room() -> None:
     others = [path for path in files() if "engine/spark" not in path.as_posix()]
     assert imported(others, {"pyspark", "py4j"}) == []
 
 
 def test_pure_rooms_touch_no_world() -> None:
-    assert imported([path for path in files() if room_of(path) in PURE], WORLD) == []
+    pure = [path for path in files() if is_pure(path)]
+    assert imported(pure, WORLD) == []
+    rules = {"errors", "failover", "master", "model", "observe"}
+    others = {one.module.split(".")[1] for path in pure for one in imports(path) if one.module.startswith("rekindle.")}
+    assert others <= rules and SRC / "gc" / "policy.py" in pure
 
 
 def test_no_pickle_and_no_leftovers() -> None:

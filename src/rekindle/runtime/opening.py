@@ -205,9 +205,12 @@ def _master(
     seen: JournalView | None = None,
     is_pinned: Callable[[], bool] | None = None,
 ) -> RunState:
-    is_known = seen is not None and seen.can_be_followed and confirm(store, run, seen.position)
-    keeper = seen.keeper if seen is not None and is_known else StateKeeper(store, run)
-    after, base = (seen.position, seen.state) if seen is not None and is_known else keeper.load()
+    after: Position | None
+    if seen is not None and seen.can_be_followed and confirm(store, run, seen.position):
+        keeper, after, base = seen.keeper, seen.position, seen.state
+    else:
+        keeper = StateKeeper(store, run)
+        after, base = keeper.load()
     folding = _Folding(base)
 
     def opening(history: History[Event], epoch: int) -> Sequence[Event]:
