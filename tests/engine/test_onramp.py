@@ -28,6 +28,21 @@ SCORE = "def score(k):\n    return k * 2\n"
 ROWS = 200
 
 
+def last_to_fail(poison: Path, location: str) -> str:
+    """A script whose partition with k=3 fails while `poison` is there, once the three others are committed: Spark ends
+    the tasks that still run when one fails."""
+    return (
+        "import time\nfrom pathlib import Path\n"
+        "def score(k):\n"
+        f"    if k == 3 and Path({str(poison)!r}).exists():\n"
+        f"        for _ in range(1200):\n"
+        f"            if len(list(Path({location!r}).glob('daily.scored/**/_committed/0*'))) >= 3: break\n"
+        "            time.sleep(0.05)\n"
+        "        raise ValueError('cannot score 3')\n"
+        "    return k * 2\n"
+    )
+
+
 class Script:
     """A script that is started again and again: each `start` is one `with` block, with what it told and how many Spark
     jobs it started."""
@@ -131,11 +146,7 @@ def test_a_result_over_a_kept_one_lies_as_that_does_and_moves_no_row(script: Scr
 
 def test_only_the_partition_that_failed_runs_again(script: Script) -> None:
     poison = script.folder / "poison"
-    text = (
-        "from pathlib import Path\n"
-        f"def score(k):\n    if k == 3 and Path({str(poison)!r}).exists(): raise ValueError('cannot score 3')\n"
-        "    return k * 2\n"
-    )
+    text = last_to_fail(poison, script.location)
     poison.touch()
     with pytest.raises(rk.RunFailed, match="cannot score 3") as caught:
         script.start(scored(script, text))
@@ -335,9 +346,9 @@ def test_what_is_there_is_told_before_anything_is_asked(script: Script) -> None:
         return list(run.plan().lines())
 
     assert script.start(plan, day="monday") == ["daily day=monday: nothing is kept yet"]
-    broken = "def score(k):\n    if k == 3: raise ValueError('cannot score 3')\n    return -1\n"
+    (script.folder / "poison").touch()
     with pytest.raises(rk.RunFailed):
-        script.start(scored(script, broken), day="monday")
+        script.start(scored(script, last_to_fail(script.folder / "poison", script.location)), day="monday")
     said = script.start(plan, day="monday")
     assert said == [
         "daily day=monday: from earlier starts",

@@ -95,9 +95,10 @@ def kill_driver(driver: Driver) -> int:
     if not driver.is_alive():
         raise ProcessLookupError(f"the driver ended before it could be killed:\n{driver.text()[-3000:]}")
     moment_ms = time.time_ns() // 1_000_000
-    # Python first: it must not live to see its JVM die and write that down.
-    for process in processes:
-        process.send(signal.SIGKILL)
+    # Both are stopped before the first is killed: neither may live to see the other die and write that down.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            process.send(number)
     when(lambda: not any(process.is_alive() for process in processes), 10.0)
     driver.wait(10.0)
     return moment_ms
