@@ -11,10 +11,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pyspark import cloudpickle
 
+from rekindle.engine.spark.plan.packed import Packed
 from rekindle.master.rules.opening import ADDED, changed_parts, part_kind
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.pipeline.identity.fingerprint import parts
+from rekindle.pipeline.identity.pickle_reader import read
 
 NUMBERS = itertools.count()
 Load = Callable[[str], ModuleType]
@@ -322,3 +325,26 @@ def test_a_look_at_what_is_held_by_many_ends(load: Load, name: str) -> None:
 def test_what_is_held_by_some_is_judged(load: Load) -> None:
     text = "ROW = tuple(range(200))\nALL = [ROW] * 1000\ndef step(df): return ALL\n"
     assert changed(load, text, text.replace("range(200)", "range(201)")) == {"constant:ALL"}
+
+
+IN_ITS_FOLDER = """
+    from pathlib import Path
+    HERE = Path(__file__).parent
+    DATA = HERE / "{}"
+    def row(x): return len(str(DATA))
+"""
+
+
+def test_a_path_that_a_packed_function_holds_counts_by_how_it_lies_to_its_file(load: Load) -> None:
+    """As `rekindle run file.py` sends it: by value, with the objects that it holds in pieces."""
+
+    def packed(folder: str) -> dict[str, str]:
+        module = load(IN_ITS_FOLDER.format(folder))
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            return parts(Packed(read(cloudpickle.dumps(module.row), {})))
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+    assert packed("data") == packed("data"), "the same project in another folder"
+    assert packed("data") != packed("other")

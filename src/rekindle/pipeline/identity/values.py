@@ -17,16 +17,18 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import is_dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from rekindle.pipeline.identity.compiled import compiled_library
+from rekindle.pipeline.identity.pickle_reader import Made
 from rekindle.pipeline.identity.recorded_names import recorded_module
 from rekindle.pipeline.identity.surroundings import is_environment
 
 PLAIN = (NoneType, bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 CODE = (FunctionType, type, ModuleType)
+PATHS = (PurePosixPath, PureWindowsPath, type(Path()))
 CHANGE_NO_ROW = frozenset(
     "logging.Logger logging.RootLogger logging.LoggerAdapter _thread.lock _thread.RLock _thread._local threading.local "
     "_thread._RLock builtins.member_descriptor builtins.getset_descriptor collections._tuplegetter _queue.SimpleQueue "
@@ -122,6 +124,9 @@ class Text:
                 return self._many("ContextVar", (value.name, value.get(None)))
             case PurePath() if (placed := self._placed(str(value))) != str(value):
                 return f"{class_of(value)}({placed!r})"
+            case Made(maker=maker, given=tuple() as pieces) if maker in PATHS:  # As the plan has it: packed in pieces.
+                path = maker(*pieces)
+                return self.of(path) if self._placed(str(path)) != str(path) else self._object(value)
             case BuiltinFunctionType() if value.__self__ is None or isinstance(value.__self__, ModuleType):
                 self._met(str(value.__module__))
                 return f"{value.__module__}.{value.__qualname__}"
