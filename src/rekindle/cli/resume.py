@@ -15,7 +15,7 @@ from rekindle.cli.plan import console, tell
 from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
-from rekindle.errors import NotFound, RekindleError, StoreFailed
+from rekindle.errors import NewerJournal, NotFound, RekindleError, StoreFailed
 from rekindle.journal.keys import parameters_of
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.runtime.opening import peek
@@ -107,8 +107,8 @@ def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]
 def _why(store: Store, named: Named) -> str:
     try:
         state = peek(store, named.pipeline, named.run)
-    except StoreFailed:
-        raise
+    except (StoreFailed, NewerJournal):
+        raise  # A newer release has been here: no run is chosen over one that cannot be read, unless it is named.
     except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError):
         return ""  # Closed, or a journal that cannot be read: `rekindle show` says which. Others can be resumed.
     return "" if state is None else reason(state)
