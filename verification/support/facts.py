@@ -15,7 +15,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     epoch: int
 
 
-class Noted(msgspec.Struct, frozen=True, tag=True):
+class Noted(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     text: str
 
 

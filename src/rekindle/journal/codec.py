@@ -2,10 +2,11 @@
 
 - Each event is written with its type and version. An older version is lifted step by step before it is
   decoded.
-- An unknown type or a newer version is refused with a sentence: skipping a fact would fold to something
-  untrue.
+- An unknown type, a newer version, or a field that an event of its version does not have here is refused with a
+  sentence: skipping a fact, or a part of one, would fold to something untrue.
 - One type of event may close a journal: the record that holds it is the last there can be.
-- A field that is added with a default needs no new version; a change of meaning does.
+- A field that is added with a default needs no new version; a change of meaning does. Defaults are not written, so
+  that an older release reads what does not use the new field.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ E = TypeVar("E")
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
 Hook = Callable[[Any], Any]
 BackHook = Callable[[type, Any], Any]
+# What msgspec says of a field that a struct with `forbid_unknown_fields` does not have.
+UNKNOWN_FIELD = "contains unknown field"
 
 
 class Codec(Generic[E]):
@@ -70,6 +73,12 @@ class Codec(Generic[E]):
                 return event
             return self._lift(name, raw)
         except (msgspec.MsgspecError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+            if UNKNOWN_FIELD in str(error):
+                raise NewerJournal(
+                    f"the journal holds an event {name} with a field that is not known here ({error}): "
+                    "a newer Rekindle wrote it",
+                    "pip install -U rekindle",
+                ) from error
             raise JournalRefused(f"an event {name} is not what its type says: {error}") from error
 
     def _lift(self, name: str, raw: msgspec.Raw) -> E:

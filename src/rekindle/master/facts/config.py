@@ -18,7 +18,7 @@ _BACKOFFS: dict[str, type[NoRestart | FixedDelay | FailureRate | Exponential]] =
 }
 
 
-class BackoffSpec(msgspec.Struct, frozen=True):
+class BackoffSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A restart backoff as it stands in the journal: its kind and its numbers."""
 
     kind: str = "exponential"
@@ -33,7 +33,7 @@ class BackoffSpec(msgspec.Struct, frozen=True):
         return _BACKOFFS[self.kind](**self.values)  # type: ignore[arg-type]
 
 
-class MasterConfig(msgspec.Struct, frozen=True, kw_only=True):
+class MasterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the master may do, and how often. `budget_bytes` is what the results of the run may take; 0 is no limit."""
 
     strategy: Strategy = Strategy.REGION

@@ -37,7 +37,7 @@ class Outcome(Enum):
     SEALED = "sealed"
 
 
-class Fence(msgspec.Struct, frozen=True, order=True):
+class Fence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """What a publication carries into its target: later runs and later epochs win, for ever."""
 
     order: int
@@ -45,7 +45,7 @@ class Fence(msgspec.Struct, frozen=True, order=True):
     number: int
 
 
-class _Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class _Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
     """Base: the tag on the wire is the class name."""
 
 
@@ -243,7 +243,7 @@ class SinkUntouched(_Event, frozen=True, tag=True):
     fence: Fence
 
 
-class Differs(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Differs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """Partitions that published sinks were made from, or are, and that came back as something else, or not known to be
     equal. `was` and `now` are the digests of the lowest of them; None where there is none. Of the
     sinks in `maybe` it is not known that their targets took them."""

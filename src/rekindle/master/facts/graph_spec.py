@@ -17,7 +17,7 @@ from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 _WORDS: dict[str, Mapping] = {"identity": IDENTITY, "interval": INTERVAL, "all": ALL, "broadcast": BROADCAST}
 
 
-class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class StepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One step. The defaults are those of the format, not those of `Step`."""
 
     name: str
@@ -30,7 +30,7 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     restarts_whole: bool = False
 
 
-class EdgeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+class EdgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One edge. `mapping` is identity, offset, interval, all or broadcast; `by` belongs to offset."""
 
     producer: str
@@ -40,7 +40,7 @@ class EdgeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     determinism: Determinism | None = None
 
 
-class GraphSpec(msgspec.Struct, frozen=True):
+class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Steps in topological order, and edges."""
 
     steps: tuple[StepSpec, ...]
