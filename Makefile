@@ -8,6 +8,8 @@ VERIFY := $(PY) -m verification
 export SPARK_LOCAL_IP ?= 127.0.0.1
 # How many processes pytest uses.
 WORKERS ?= 2
+# Another PySpark than the one of development, such as 4.1: `make install PYSPARK=4.1`.
+PYSPARK ?=
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -16,6 +18,7 @@ install: ## make .venv with everything for development, and build the jar
 	@test -x $(PY) || python3 -m venv .venv
 	@$(PY) -m pip install -q --upgrade "pip>=25.1"
 	@$(PY) -m pip install -q --group dev -e .
+	@test -z "$(PYSPARK)" || $(PY) -m pip install -q "pyspark==$(PYSPARK).*"
 	@$(MAKE) --no-print-directory jar
 
 jar: ## build the commit protocol against the jars of the PySpark wheel

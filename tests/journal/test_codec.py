@@ -80,5 +80,5 @@ def test_a_stranger_is_not_written() -> None:
 
 
 def test_an_added_field_of_newer_code_is_refused_and_no_damage() -> None:
-    with pytest.raises(NewerJournal, match="Noted/1 with a field that is not known here .*more.*: a newer Rekindle"):
+    with pytest.raises(NewerJournal, match=r"Noted/1 with a field that is not known here .*more.*: a newer Rekindle"):
         CODEC.decode("Noted/1", msgspec.Raw(b'{"type":"Noted","text":"a","more":1}'))

@@ -1,5 +1,5 @@
-"""A location that a release left is resumed by today's code, from every release there was; one that a newer release wrote
-is refused, and stays as it is."""
+"""A location that a release left is resumed by today's code, for every release there was; one that a newer release
+wrote is refused, and stays as it is."""
 
 from __future__ import annotations
 

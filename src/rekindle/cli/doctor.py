@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import msgspec
 
+import rekindle
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.checks import Check, Verdict
 from rekindle.cli.local_dirs import looked_at
@@ -95,9 +96,11 @@ def _packages() -> Iterator[Check]:
 
 def _rekindle() -> Check:
     try:
-        return Check("Rekindle", Verdict.FINE, importlib.metadata.version("rekindle"))
+        importlib.metadata.version("rekindle")
     except importlib.metadata.PackageNotFoundError:
-        return Check("Rekindle", Verdict.WARNING, "run from its sources, not installed", "pip install rekindle")
+        told = f"{rekindle.__version__}, run from its sources, not installed"
+        return Check("Rekindle", Verdict.WARNING, told, "pip install rekindle")
+    return Check("Rekindle", Verdict.FINE, rekindle.__version__)
 
 
 def _pyspark() -> Check:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+import rekindle
 from rekindle.cli.boundary import guarded
 from rekindle.cli.registry import COMMANDS
 
@@ -40,7 +41,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 2 there is work or a difference, 3 refused, 4 failed but resumable, 1 failed.",
 )
-@click.version_option(package_name="rekindle", prog_name="rekindle")
+@click.version_option(rekindle.__version__, prog_name="rekindle")
 def group() -> None:
     """Fine-grained recovery for PySpark pipelines: re-run only what was lost."""
 
