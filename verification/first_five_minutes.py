@@ -118,21 +118,27 @@ class Shell:
 
 
 def main() -> int:
-    page = read_page((ROOT / "README.md").read_text())
     folder = Path(tempfile.mkdtemp(prefix="first-five-minutes-"))
     try:
         _build(folder / "dist")
-        for name, text in page.files.items():
-            (folder / name).write_text(text)
-        started = time.monotonic()
-        spent = _type_all(page.steps, folder)
-        seconds = time.monotonic() - started
+        page, spent, seconds = walk(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     done = len(spent)
     install = sum(took for command, took in spent.items() if command.startswith("pip "))
     print(f"RESULT seconds={seconds:.0f} install_seconds={install:.0f} steps={len(page.steps)} done={done}")
     return 0 if done == len(page.steps) else 1
+
+
+def walk(folder: Path) -> tuple[Page, dict[str, float], float]:
+    """Do what the page says in a folder that holds nothing but `dist/` with a wheel: the page, the seconds of each
+    command that did what the page says, and of all."""
+    page = read_page((ROOT / "README.md").read_text())
+    for name, text in page.files.items():
+        (folder / name).write_text(text)
+    started = time.monotonic()
+    spent = _type_all(page.steps, folder)
+    return page, spent, time.monotonic() - started
 
 
 def _build(into: Path) -> None:

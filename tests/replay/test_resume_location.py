@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
+from cli.pages import command_lines
 from rekindle.cli.boundary import ExitCode
 from rekindle.engine.spark.plan.identity import versions
 from rekindle.errors import NewerJournal
@@ -36,6 +37,7 @@ from support.recorded_location import (
 )
 
 RELEASES = sorted(path.parent.name for path in HERE.glob(f"*/{ARCHIVE}"))
+PAGE = "upgrading.md"
 COMPUTED = {"priced": Partitions((3,)), "totals": Partitions((0, 1, 2))}
 
 
@@ -63,11 +65,15 @@ def test_a_location_of_a_release_is_resumed(release: str, spark: SparkSession, t
     accepted = [word for step in changed for word in ("--accept-change", step)]
     give_rate(tmp_path, MISSING)
 
-    ended = rekindle(tmp_path, "resume", "shop.py", *accepted)
-    assert ended.code == ExitCode.DONE, ended.text
+    typed = [line.split() for page, line in command_lines() if page.name == PAGE]
+    assert [words[0] for words in typed] == ["runs", "plan", "resume"], "what the page about upgrading tells to type"
+    looked, planned, resumed = (rekindle(tmp_path, *words, *(accepted if words[1:] else ())) for words in typed)
+    assert looked.code == ExitCode.DONE and " failed " in looked.text, looked.text
+    assert planned.code == ExitCode.WORK and "restart set 4 of 9 partitions" in planned.text, planned.text
+    assert resumed.code == ExitCode.DONE, resumed.text
 
     events = events_of(tmp_path)
-    assert started_in(events, epoch=2) == COMPUTED, ended.text
+    assert started_in(events, epoch=2) == COMPUTED, resumed.text
     bare = runpy.run_path(str(tmp_path / "shop.py"))
     orders = spark.read.schema(bare["SCHEMA"]).csv(str(tmp_path / "orders"))
     assert rows(rk.read_newest(spark, str(tmp_path / "totals"))) == rows(bare["totals"](bare["priced"](orders)))

@@ -28,6 +28,7 @@ SCRATCH = "tmp"
 PIPELINE = "shop"
 # The country without a rate: its partition of `priced` failed in the recorded run.
 MISSING = 3
+STARTS_SPARK = ("plan", "run", "resume")
 COMMAND = "from rekindle.cli.main import main; main()"
 FOREIGN = ("REKINDLE_", "SPARK_", "PYSPARK_")
 
@@ -40,7 +41,8 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def rekindle(project: Path, *words: str) -> Ended:
-    """One `rekindle` command, as a process of its own in the folder of the project; what Spark leaves is in `tmp`."""
+    """One `rekindle` command, as a process of its own in the folder of the project; what Spark leaves is in `tmp`.
+    Those that may start Spark are told how."""
     (project / SCRATCH).mkdir(exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",
@@ -51,11 +53,13 @@ def rekindle(project: Path, *words: str) -> Ended:
         "spark.hadoop.fs.viewfs.mounttable.recorded.link./orders": (project / "orders").as_uri(),
     }
     flags = [flag for key, value in settings.items() for flag in ("--conf", f"{key}={value}")]
+    flags = ["--master", "local[2]", *flags] if words[0] in STARTS_SPARK else []
     known = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     mine = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8", "COLUMNS": "140"}
     mine |= {"TMPDIR": str(project / SCRATCH), "REKINDLE_BACKOFF_INITIAL_MS": "10"}
+    mine |= {"REKINDLE_LOCATION": LOCATION}
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *words, "--location", LOCATION, "--master", "local[2]", *flags],
+        [sys.executable, "-c", COMMAND, *words, *flags],
         cwd=project,
         env=known | mine,
         stdin=subprocess.DEVNULL,
