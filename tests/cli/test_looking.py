@@ -99,10 +99,10 @@ def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look, locati
     for text in (
         "gave up: poison: clean[2] failed 3 times in the same way: daily.py:12: ValueError: no such customer",
         "clean[2] exception: daily.py:12: ValueError: no such customer",
-        "clean: 1 partition, attempt 3: 2 failed",
+        "clean: 1 partition, attempt 3: 2: failed",
         "1 poisoned",
         "sink daily: not published",
-        f"7 partitions of 11 kept. next: rekindle resume --location {location} FILE.py daily/1",
+        f"7 of 11 partitions kept. next: rekindle resume --location {location} FILE.py daily/1",
     ):
         assert text in out
 
@@ -129,14 +129,14 @@ def test_explain_tells_a_vertex_and_a_step(look: Look) -> None:
     assert "attempt 3 opened for it, because: failed" in vertex
     assert vertex.rstrip().endswith("clean[2] will run when the run is resumed: failed")
     step = look("explain", "clean", "--run", "daily/1").out
-    assert "clean[0-1,3] (3 partitions) will not run again: the result counts (attempt 2)" in step
+    assert "clean[0-1,3] (3 partitions) will not run again: committed by attempt 2" in step
     told = json.loads(look("explain", "clean", "--run", "daily/1", "--json").out)
     assert told["subject"] == "clean" and len(told["outlook"]) == 2
 
 
 def test_graph_as_text_svg_and_page(look: Look, tmp_path: Path) -> None:
     out = look("graph", "daily/1").out
-    assert "  clean [###############!!!!!] 3/4 blocking · 1 again *  <- orders" in out
+    assert "  clean [###############!!!!!] 3/4 blocking · 1 restarted *  <- orders" in out
     for name, start in (("a.svg", "<svg"), ("a.html", "<!doctype html>")):
         assert look("graph", "daily/1", "-o", str(tmp_path / name)).code == 0
         assert (tmp_path / name).read_text().startswith(start)

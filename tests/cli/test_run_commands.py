@@ -27,7 +27,7 @@ def test_plan_then_run_then_done(user: Typed) -> None:
     assert "daily is in" in user.out
     started = user.spark.started
     assert user.types("run", "-p", "day=monday") == ExitCode.DONE
-    assert "was done before" in user.out
+    assert "is already done" in user.out
     assert user.types("plan", "-p", "day=monday") == ExitCode.DONE
     assert "nothing to do" in user.out
     assert user.spark.started == started, "nothing that is done needs Spark"
@@ -108,7 +108,7 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     assert len(user.adapter.asked) == asked, "nothing is prepared for a run that is alive"
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("plan") == ExitCode.WORK
-    assert "the run is alive" in user.out.replace("\n", " ")
+    assert "The run is alive" in user.out.replace("\n", " ")
     assert user.types("run", "--force") == ExitCode.DONE
 
 

@@ -87,7 +87,7 @@ def test_a_hole_is_published_told_and_filled_by_a_new_run(spark: SparkSession, t
     done = shop.run(f"priced[{hole}]")
     assert {name: step.computed for name, step in done.steps.items() if name != "totals"} == {"priced": 0, "taxed": 1}
     assert done.steps["priced"].reused == PARTS - 1
-    said = f"  published without priced[{hole}]: left out on the user's word, as the target says"
+    said = f"  published without priced[{hole}], which the user left out; the target names it"
     assert said in done.lines()
     assert rows(rk.read_newest(spark, str(tmp_path / "out"))) == shop.expected(hole) != shop.expected(None)
     assert [part["holes"] for part in newest(tmp_path / "out")["parts"]] == [f"priced[{hole}]"]

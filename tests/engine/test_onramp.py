@@ -352,8 +352,8 @@ def test_what_is_there_is_told_before_anything_is_asked(script: Script) -> None:
     said = script.start(plan, day="monday")
     assert said == [
         "daily day=monday: from earlier starts",
-        "  clean   reuse    4/4  if it is unchanged",
-        "  scored  compute  1/4  3 are kept, if it is unchanged",
+        "  clean   reuse    4/4  unless it changed",
+        "  scored  compute  1/4  3 kept, unless it changed",
     ]
     assert script.told[: len(said)] == said and script.jobs == 0
     assert script.start(plan, day="tuesday") == ["daily day=tuesday: nothing is kept yet"]

@@ -54,7 +54,7 @@ def test_a_comparison(
 
 def test_both_digests_and_both_numbers_of_rows_are_told() -> None:
     judged = Compared({3: A}, {3: B}, {}).judge("s", Way.AGAIN, "")
-    assert judged.details == (f"s[3] other rows: 6 rows, digest {B.hex()}, and it had 7 rows, digest {A.hex()}",)
+    assert judged.details == (f"s[3] other rows: now 6 rows, digest {B.hex()}, recorded 7 rows, digest {A.hex()}",)
 
 
 def test_of_many_the_first_are_told_and_how_many_there_are() -> None:

@@ -92,7 +92,7 @@ def test_other_rows_in_a_file_are_seen_and_the_reader_of_them_is_not_blamed(worl
     found = world.verify()
     judged = found.of("keyed", Way.FILES)
     assert judged is not None and judged.different == Partitions((1,))
-    assert judged.details == (f"keyed[1] other rows: {_rows(OTHER)}, and it had {_rows(digest_of('keyed', 1))}",)
+    assert judged.details == (f"keyed[1] other rows: now {_rows(OTHER)}, recorded {_rows(digest_of('keyed', 1))}",)
     again = found.of("scored", Way.AGAIN)
     assert again is not None and again.answer is UNSURE
     assert again.why == "3 partitions; 3 of 4 partitions were made again: it reads keyed[1], which is damaged"
