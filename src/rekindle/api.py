@@ -225,7 +225,7 @@ class Pipeline:
     ) -> None:
         place = place_of(function) if callable(function) else "?"
         if not callable(function):
-            raise GraphRefused(f"{function!r} is no function", hint="@pipeline.step stands above a function")
+            raise GraphRefused(f"{function!r} is not a function", hint="@pipeline.step stands above a function")
         _refuse_unknown_options(place, options)
         keys = options.get("partition_by", ())
         one = Declared(

@@ -66,13 +66,13 @@ def run(
     check_pipeline_name(name, "a run", 'rk.run("daily_orders", spark)', place=_place())
     if options is not None and (options.run or options.without):
         raise Refused(
-            f"{_place()}: run= and without= are for pipelines: a script goes on with what its parameters name, whole",
+            f"{_place()}: run= and without= work only for pipelines; a script resumes the run of its parameters",
             hint="leave them out; new=True starts over",
         )
     config = load_config(spark=engine_module(START).properties(spark))
     if not (location or config.location):
         raise ConfigRefused(
-            "no location is set: where does this script keep its results?",
+            "no location is set: Rekindle does not know where to store results",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
     warn_of_secrets(parameters)
@@ -205,11 +205,12 @@ class ScriptRun:
         """A name is the name of a folder, and is taken once."""
         if not self._is_open:
             raise GraphRefused(
-                f"{place}: {name} is to be kept outside of the run", hint=f'with rk.run("{self.name}", …) as run: …'
+                f"{place}: {name} is kept outside of the `with` block of the run",
+                hint=f'with rk.run("{self.name}", …) as run: …',
             )
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise GraphRefused(
-                f"{place}: {name!r} cannot be the name of a result: letters, digits and _ only, no digit first",
+                f"{place}: {name!r} is not a valid result name: use letters, digits and _, and no digit first",
                 hint='run.keep(df, "enriched")',
             )
         if name in self._places:

@@ -128,7 +128,7 @@ def test_every_later_look_names_the_hole(user: Typed, capsys: pytest.CaptureFixt
     assert (brief["kept"], brief["left_out"]) == (0, 1)
     shown = call(capsys, "show").out
     assert "complete without 1" in shown and "(no longer needed), 1 left out" in shown
-    assert "counted[2] on the word of process " in shown
+    assert "counted[2] by process " in shown
     view = json.loads(call(capsys, "show", "--json").out)
     assert [(one["step"], one["partitions"], one["left"]) for one in view["holes"]] == [("counted", "2", 1)]
     [step] = view["steps"]
@@ -142,8 +142,8 @@ def test_every_later_look_names_the_hole(user: Typed, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("counted[1]", "counted[1] cannot be left out: its result counts"),
-        ("counted", "counted names no partition"),
+        ("counted[1]", "counted[1] cannot be left out: its result is committed"),
+        ("counted", "--without counted has no partition number"),
         ("counted[7]", "counted has partitions 0 to 3"),
         ("cuonted[2]", "has no kept step cuonted"),
     ],

@@ -107,7 +107,7 @@ def test_the_answer_is_the_worst_one() -> None:
         "a  files: equal: 1 partition",
         "b  files: different: b[1] of 2 partitions",
         "  b[1] gone",
-        "b  made again: different: b[0] of 2 partitions",
+        "b  recomputed: different: b[0] of 2 partitions",
         "1 equal, 0 not comparable, 2 different",
     ]
     assert equal.different == EMPTY and "<pre>run r of p" in found._repr_html_()

@@ -103,7 +103,7 @@ TABLE = (
         last=True,
         newer=None,
         verdict=Verdict.CUT,
-        because="torn: its writer never got an answer",
+        because="incomplete: its writer never got an answer",
     ),
     Row(
         complete=False,
@@ -112,7 +112,7 @@ TABLE = (
         last=False,
         newer=None,
         verdict=Verdict.REFUSE,
-        because="it is torn, and later records stand on it",
+        because="it is incomplete, and later records depend on it",
     ),
 )
 

@@ -103,7 +103,7 @@ class _About:
             case ev.RunStarted():
                 return self._started(event)
             case ev.EpochOpened():
-                return f"driver {event.epoch} took over the run: {event.owner}"
+                return f"driver {event.epoch} owns the run: {event.owner}"
             case ev.ChangeAccepted() | ev.CodeReplaced():
                 return self._changed(event)
             case ev.GenerationOpened():
@@ -172,7 +172,7 @@ class _About:
         self._begun = self._begun - event.dropped
         told = [f"generation {event.generation} opened"]
         if self._touches(event.dropped):
-            told.append(f"results no longer valid, because: {self._why(event.because)}")
+            told.append(f"results no longer valid ({self._why(event.because)})")
         if self._touches(event.carried) and event.proof is not None:
             told.append(f"carried over (proof: {event.proof.value}){self._of(event.carried)}")
         return "; ".join(told)
@@ -193,7 +193,8 @@ class _About:
         before, self._begun = self._begun, self._begun | event.partitions
         if not self._touches(event.partitions):
             return ""
-        return f"{name} opened for {self._these(event.partitions)}, because: {self._why(event.because, before)}"
+        subject = "it" if self.wanted is not None else count_text(len(event.partitions), "partition")
+        return f"{name} opened for {subject} ({self._why(event.because, before)})"
 
     def _committed(self, event: ev.PartitionsCommitted, name: str) -> str:
         if not self._touches(event.partitions):

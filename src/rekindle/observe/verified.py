@@ -35,7 +35,7 @@ class Way(Enum):
     """What was compared with what the journal has."""
 
     FILES = "files"
-    AGAIN = "made again"
+    AGAIN = "recomputed"
     PUBLISHED = "published"
 
 

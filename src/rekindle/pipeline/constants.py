@@ -53,7 +53,7 @@ def _ask(name: str) -> Known:
     found = _KNOWN.get()
     if found is None:
         raise Refused(
-            f"rk.{name}() was called outside a run: it is known only while a step is built",
+            f"rk.{name}() was called outside of a step: it works only while a step is built",
             hint=f"call it in the step itself, and give its value to the functions that Spark runs: t = rk.{name}()",
         )
     return found

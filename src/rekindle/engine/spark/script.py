@@ -34,12 +34,12 @@ def given(frame: Any, name: str, place: str) -> Given:
         )
     if frame.isStreaming:
         raise GraphRefused(
-            f"{place}: {name} is a stream, which has no last partition", hint="keep a batch, such as one day of it"
+            f"{place}: {name} is a stream, and only batches can be kept", hint="keep a batch, such as one day of it"
         )
     attach(frame.sparkSession)
     if cuts.names_files_of_kept(frame):
         raise GraphRefused(
-            f"{place}: {name} asks for the names of the files of a kept result: they are Rekindle's own files",
+            f"{place}: {name} reads input_file_name() of a kept result, which gives Rekindle's own files",
             hint="take input_file_name() before the first run.keep, as a column",
         )
     return Given(frame, _functions(frame, name, place))

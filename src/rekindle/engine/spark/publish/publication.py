@@ -38,7 +38,7 @@ class Claimant:
             return
         if top.owner != self.owner:
             raise Refused(
-                f"{base} is published by {top.owner}, and {self.owner} wants to",
+                f"{base} is a target of {top.owner}, and {self.owner} may not publish to it",
                 f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
             )
         if top.place != self.takes:

@@ -132,7 +132,7 @@ class SparkEngine:
                 if running is not None:
                     running.cancel(self._spark)
             case SealAttempt():
-                self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
+                self._apart(f"list what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt(attempt):
                 self._in_time(
                     f"delete {attempt}",
@@ -319,7 +319,7 @@ class SparkEngine:
         sources = source_files(attempt.step, planned.frame, self._enter) if planned is not None else None
         found = sources.changed() if sources is not None else []
         if found:
-            told = f"what an earlier driver finished of {attempt.step} is not taken over: {found[0]}"
+            told = f"partitions of {attempt.step} that an earlier driver finished are not adopted: {found[0]}"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
         return bool(found)
 
