@@ -105,10 +105,8 @@ def test_both_digests_are_told() -> None:
     run.commit("a", "0", digests=b"z")
     assert run.state.failing is not None
     said = run.state.failing.gave_up
-    assert (
-        said
-        == "a[0], which b was published from, and c may have been, was recomputed with other rows: digest 7a, published 78"
-    )
+    which = "a[0], which b was published from, and c may have been"
+    assert said == f"{which}, was recomputed with other rows: digest 7a, published 78"
     assert run.state.failing.is_resumable
     unknown = Differs(step="b", partitions=Partitions((1,)), sinks=("b",), was=None, now=b"z")
     assert sentence(unknown) == ("b[1] is published, and recomputing it gives other rows: digest 7a, published unknown")

@@ -321,7 +321,7 @@ class Plan:
         if not said:
             said.append(f"No committed result is deleted{' before the run succeeds' if after else ''}.")
         if after:
-            said.append(f"After that, the results of {' and '.join(after)} are deleted.")
+            said.append(f"When it succeeds, the results of {' and '.join(after)} are deleted.")
         if forever:
             said.append(f"The results of {' and '.join(forever)} are kept forever.")
         return " ".join(said)
