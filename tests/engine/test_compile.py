@@ -103,7 +103,7 @@ def test_narrow_steps_are_fused_and_an_aggregation_is_kept(spark: SparkSession, 
         "orders": "pipelined into totals",
         "clean": "pipelined into totals",
         "totals": "kept: it contains an exchange",
-        "published": "publishes the result of its input: publishes totals to files /out/totals",
+        "published": "publishes totals to files /out/totals",
     }
     rows = found.groups["totals"].build(group_session(spark, {}), {}).collect()
     assert sum(row.n for row in rows) == 96
