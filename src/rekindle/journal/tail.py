@@ -68,7 +68,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TABLE = (
-    Row(complete=True, checksum=True, chained=True, last=None, newer=False, verdict=Verdict.KEEP, because="a fact"),
+    Row(
+        complete=True,
+        checksum=True,
+        chained=True,
+        last=None,
+        newer=False,
+        verdict=Verdict.KEEP,
+        because="valid",
+    ),
     Row(
         complete=True,
         checksum=True,
