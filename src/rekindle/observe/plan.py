@@ -223,10 +223,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
-    of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it; `released` are
-    the steps whose results go before the run ends, because they were consumed; `differs` is what changed since a run
-    that is done published."""
+    """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` says how the run
+    ended so far; `ends` is why it cannot finish, if it cannot; `living` is the owner if it is alive; `released` are the
+    steps whose results are deleted before the run ends, because they are consumed; `differs` is what changed since a
+    finished run was published."""
 
     pipeline: str
     run: str
@@ -251,7 +251,7 @@ class Plan:
 
     @property
     def vertices(self) -> int:
-        """How many run."""
+        """The number of vertices that run."""
         return sum(len(stage.computed) for stage in self.stages)
 
     @property
@@ -260,17 +260,17 @@ class Plan:
 
     @property
     def tasks(self) -> int | None:
-        """Spark tasks of all Spark stages, where all are known."""
+        """The number of Spark tasks of all Spark stages; None if it is not known."""
         known = [stage.tasks for stage in self.stages if stage.action is Action.COMPUTE]
         return None if None in known else sum(filter(None, known))
 
     @property
     def without(self) -> str:
-        """What is left out, in words; empty if nothing is."""
+        """The partitions that the user left out, as text; empty if there are none."""
         return vertices({stage.step: stage.holes for stage in self.stages if stage.holes})
 
     def computed(self) -> dict[str, Partitions]:
-        """Step to the vertices that run."""
+        """The partitions that run, by step."""
         return {stage.step: stage.computed for stage in self.stages if stage.computed}
 
     @property
@@ -286,7 +286,7 @@ class Plan:
                 return f"run {self.run} of {self.pipeline} is done{without}{end}"
 
     def closing(self) -> Iterator[str]:
-        """What stands below the table."""
+        """The lines below the table."""
         if self.start is Start.DONE:
             yield from differing(self.differs)
             return

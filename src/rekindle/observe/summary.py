@@ -52,10 +52,10 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
-    sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
-    out on the user's word: the targets say so, too. `peak_bytes` is the most that results took at once in this process,
-    `budget_bytes` what they may take; 0 is no limit. `differs` tells what changed since a run that was done before."""
+    """The summary of a run. `was_done` is true if it had succeeded before and nothing was started. `results` maps each
+    sink to its target; `failures` is the number of failures that were handled; `holes` are partitions that the user
+    left out, which the targets record too. `peak_bytes` is the largest size of all results at one time in this process,
+    `budget_bytes` the limit for it; 0 is no limit. `differs` is what changed since a run that was already done."""
 
     pipeline: str
     run: str
@@ -83,7 +83,7 @@ class RunSummary:
         return _sum(step.bytes for step in self.steps.values())
 
     def lines(self) -> Iterator[str]:
-        """The closing summary."""
+        """The lines of the summary."""
         what = "is already done" if self.was_done else "is done (resumed)" if self.was_resumed else "is done"
         took = f"; it took {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
         yield f"run {self.run} of {self.pipeline} {what}{took}"

@@ -40,12 +40,12 @@ def known(constants: Known) -> Iterator[None]:
 
 
 def run_time() -> datetime:
-    """When the run began, in UTC: the same in every attempt and driver of the run."""
+    """Return the start time of the run in UTC. It is the same in every attempt and driver of the run."""
     return EPOCH + timedelta(milliseconds=_ask("run_time").run_time_ms)
 
 
 def seed() -> int:
-    """A number below 2**63, drawn when the run began: the same in every attempt and driver of the run."""
+    """Return a random number below 2**63. It is the same in every attempt and driver of the run."""
     return _ask("seed").seed
 
 
