@@ -138,7 +138,7 @@ class Config:
     reset_after_ms: int = _setting(
         "backoff.reset_after_ms",
         3_600_000,
-        "exponential: time without failures after which the delay starts at the first one again",
+        "exponential: time without failures after which the delay is reset",
         least=0,
     )
     delay_ms: int = _setting("backoff.delay_ms", 1_000, "fixed, rate: the delay before each restart", least=0)
@@ -164,7 +164,7 @@ class Config:
         "gc.parallel", 8, "number of runs that gc reads in parallel from a remote store", least=1
     )
     gc_files_per_second: float = _setting(
-        "gc.files_per_second", 0.0, "the most files that gc deletes in a second; 0 is no limit", least=0
+        "gc.files_per_second", 0.0, "the maximum number of files that gc deletes per second; 0 is no limit", least=0
     )
     is_swept: bool = _setting("gc.sweep", True, "each driver deletes some old waste of its pipeline in the background")
     digest: str = _setting(
@@ -174,7 +174,7 @@ class Config:
         choices=("auto", "always", "never"),
     )
     trace_folder: str = _setting(
-        "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
+        "trace_folder", "", "folder for full traces of unexpected errors; if empty, the system's temporary folder"
     )
     storage: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)

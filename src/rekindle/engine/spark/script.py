@@ -74,7 +74,7 @@ def _function(command: Command, name: str, place: str) -> Any:
         return command.function()
     except Unreadable as error:
         raise GraphRefused(
-            f"{place}: a Python function in the plan of {name} cannot be read ({error}), so that nobody can tell "
-            "whether it is the one that ran before",
+            f"{place}: a Python function in the plan of {name} cannot be read ({error}), so Rekindle cannot tell "
+            "whether it changed",
             hint="keep the result before it and the result after it; or write both as steps of an rk.Pipeline",
         ) from error

@@ -43,8 +43,8 @@ class Claimant:
             )
         if top.place != self.takes:
             raise Refused(
-                f"{base} is published by runs of {top.owner} that another location counts (its newest is run "
-                f"{top.fence.order}): which of two publications is later cannot be told",
+                f"{base} is a target of runs of {top.owner} in another location (its newest is run "
+                f"{top.fence.order}): Rekindle cannot tell which publication is later",
                 f"--take-target {self.sink}, if that location publishes no more; or use it, or another target",
             )
 

@@ -236,7 +236,7 @@ class SparkEngine:
             self._replaced = [(key, held) for key, held in self._replaced if not is_meant(key)]
         for key, held in known:
             if is_meant(key) and held.has_run:
-                self._in_time(f"let go the exchanges of {key[0]}", held.let_go, lambda why: None)
+                self._in_time(f"release the exchanges of {key[0]}", held.let_go, lambda why: None)
 
     def _start(self, command: StartAttempt) -> None:
         self._listen()
