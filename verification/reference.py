@@ -25,7 +25,7 @@ def configuration() -> str:
     return f"""{MADE}
 # Configuration
 
-A setting has one key. Where several places give it a value, the later one in this order wins:
+Each setting has one key. If several places set it, the last one in this order wins:
 
 1. its default
 2. `rekindle.toml`: the file that `--config` or the variable `REKINDLE_CONFIG` names, else the nearest one from the
@@ -34,12 +34,12 @@ A setting has one key. Where several places give it a value, the later one in th
 4. Spark's properties, `{SPARK_PREFIX}<key>`
 5. flags: `--location`, `--storage KEY=VALUE`, and `--set KEY=VALUE` for every setting
 
-A `rekindle.toml` that was found, and not named, must belong to you or to root, and not everybody may be able to write
-it; another one is refused, and `--config FILE` says that you trust it. One above the current folder is named on stderr.
+A `rekindle.toml` that Rekindle found itself must belong to you or to root and must not be world-writable; any other file is
+refused, unless you name it with `--config FILE`. If it is above the current folder, its path is printed to stderr.
 
-`rekindle doctor` prints every setting as resolved, and where its value came from. A key that does not exist, or a value
-without meaning, is refused with its place (RK101). A run records its limits when it starts: a later change does not
-reach it.
+`rekindle doctor` prints every setting as resolved, and where its value came from. An unknown key
+or an invalid value is refused (RK101), and the message names the place. A run records its limits when it starts: later
+changes do not affect it.
 
 ```toml
 # rekindle.toml
@@ -60,10 +60,11 @@ attempts_max = 10
 | key | variable | what it is | default | meaning |
 | --- | --- | --- | --- | --- |
 {rows}
-| `storage.*` | `REKINDLE_STORAGE_*` | text | | how to reach the store, as obstore calls it: `endpoint`, `region`, … |
+| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the storage client, as obstore names them: `endpoint`, `region`, … |
 
-A flag can be seen by everybody on the same machine: give secrets by the environment, or let the store find its own.
-`NO_COLOR` switches colours off, `COLUMNS` fixes the width of tables, `JAVA_HOME` is where `doctor` looks for Java.
+Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage client
+find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks for Java
+in `JAVA_HOME`.
 """
 
 
@@ -77,15 +78,15 @@ def commands() -> str:
 {_plain(group, context)}
 ```
 
-What does not need Spark does not start it: only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` do.
+Only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` start Spark.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done; for `plan`: nothing to do |
-| 1 | failed, and the same command would not help |
+| 1 | failed; repeating the command does not help |
 | 2 | `plan`: there is work; `check`, `verify`: something differs |
-| 3 | refused: nothing was done, and the message says why |
-| 4 | failed, and resumable: what is kept is reused when the same command is typed again |
+| 3 | refused: nothing was changed, and the message says why |
+| 4 | failed but resumable: the same command reuses what is kept |
 | 130 | interrupted |
 
 {parts}
@@ -97,9 +98,9 @@ def failures() -> str:
     return f"""{MADE}
 # Errors
 
-Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: a script may match on
-them for ever. Anything without a code is a fault of Rekindle's, or an exception of your own code outside of a step: it
-is printed as one line, with the full trace in a file whose path is printed. In Python all of them are kinds of
+Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: scripts may
+match on them. An error without a code is a bug in Rekindle, or an exception of your own code outside of a step: it is
+printed as one line, with the path of a file that holds the full trace. In Python, all errors are subclasses of
 `rekindle.RekindleError`, with `code`, `message` and `hint`.
 
 {rows}

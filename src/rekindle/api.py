@@ -64,19 +64,19 @@ Digest = Literal["auto", "always", "never"]
 
 
 class StepOptions(TypedDict, total=False):
-    """What can be said of a source, a step or a sink.
+    """Options of a source, a step or a sink.
 
-    name            under which others read it; the function's own if left out
-    result          `auto` keeps what would be expensive to lose; `blocking` keeps it in files; `caching` in the
-                    memory of executors, then on their disks; `memory` in their memory alone; `pipelined` nowhere
-    replicas        on how many executors a `caching` or `memory` result lies; 1 if left out
-    partitions      how many result partitions; if left out, by `spark.sql.shuffle.partitions` or the sources' bytes
-    partition_by    the column or columns by which rows are put together
-    deterministic   your word that the same inputs give the same rows, or that they do not
-    eager           it starts Spark jobs while it is built
-    keep_until      when a result that nobody reads any more may go
-    digest          whether each partition of its result gets a digest: `auto` where it is not proved that the same
-                    comes back, `always`, `never`; what the run's options say if left out
+    name            the name by which other steps read it; default: the name of the function
+    result          `auto` keeps results that are expensive to lose; `blocking` keeps the result in files; `caching` in
+                    the memory of executors and on their disks; `memory` only in their memory; `pipelined` nowhere
+    replicas        the number of executors that store a `caching` or `memory` result; default: 1
+    partitions      the number of result partitions; default: `spark.sql.shuffle.partitions`, or by the sources' size
+    partition_by    the column or columns by which the rows are partitioned
+    deterministic   True if the same inputs always give the same rows, False if they do not
+    eager           True if the function starts Spark jobs while it is built
+    keep_until      when the result may be deleted: `consumed`, `run end` or `forever`
+    digest          whether each partition gets a digest: `auto` (if the step is not proved to be determinate),
+                    `always` or `never`; default: that of the run
     """
 
     name: str
@@ -91,7 +91,7 @@ class StepOptions(TypedDict, total=False):
 
 
 class Pipeline:
-    """Sources, steps and sinks under one name."""
+    """A named set of sources, steps and sinks, declared by decorators and run by `run`."""
 
     def __init__(self, name: str) -> None:
         check_pipeline_name(name, "a pipeline", 'rk.Pipeline("daily_orders")')
@@ -103,7 +103,7 @@ class Pipeline:
     @overload
     def source(self, /, **options: Unpack[StepOptions]) -> Callable[[Function], Function]: ...
     def source(self, function: Any = None, /, **options: Unpack[StepOptions]) -> Any:
-        """Declare a function that reads from outside: it may ask for `spark` and for parameters of the run."""
+        """Declare a function that reads data from outside. Its parameters are `spark` and parameters of the run."""
         return self._decorator(Role.SOURCE, options, function)
 
     @overload
@@ -111,22 +111,22 @@ class Pipeline:
     @overload
     def step(self, /, **options: Unpack[StepOptions]) -> Callable[[Function], Function]: ...
     def step(self, function: Any = None, /, **options: Unpack[StepOptions]) -> Any:
-        """Declare a function of DataFrames. It describes its result and starts no Spark job."""
+        """Declare a function from DataFrames to a DataFrame. It must not start a Spark job."""
         return self._decorator(Role.STEP, options, function)
 
     def sink(self, target: Target, /, **options: Unpack[StepOptions]) -> Callable[[Function], Function]:
-        """Declare what is published to a target. A function without a body publishes its input as it is."""
+        """Declare a function whose result is published to `target`. Without a body, it publishes its input."""
         check_target(target)
         return cast(Callable[[Function], Function], self._decorator(Role.SINK, options, None, target))
 
     def add_source(self, function: Callable[..., Any], **options: Unpack[StepOptions]) -> None:
-        """As `source`, for loops and generated graphs."""
+        """Declare a source without a decorator, for loops and generated graphs."""
         self._add(Role.SOURCE, function, None, None, options)
 
     def add_step(
         self, function: Callable[..., Any], inputs: Inputs | None = None, **options: Unpack[StepOptions]
     ) -> None:
-        """As `step`. `inputs` names the steps to read, by parameter or in order."""
+        """Declare a step without a decorator. `inputs` names the steps to read, by parameter or in order."""
         self._add(Role.STEP, function, inputs, None, options)
 
     def add_sink(
@@ -136,31 +136,32 @@ class Pipeline:
         inputs: Inputs | None = None,
         **options: Unpack[StepOptions],
     ) -> None:
-        """As `sink`. `inputs` names the steps to read, by parameter or in order."""
+        """Declare a sink without a decorator. `inputs` names the steps to read, by parameter or in order."""
         check_target(target)
         self._add(Role.SINK, function, inputs, target, options)
 
     def check(self, **parameters: Parameter) -> tuple[str, ...]:
-        """The names of all steps, producers first; raises what `run` would refuse before it asks Spark anything."""
+        """Return the names of all steps, producers first. Raises what `run` would refuse before it uses Spark."""
         return tuple(one.name for one in check(self._declared, texts_of(parameters)))
 
     def run(
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> RunSummary:
-        """Run or resume until everything is published. `location` is a path, or a URL that Spark can write to. `spark`
-        is a session, or a function that gives one: it is called only if there is something to do."""
+        """Start or resume the run of these parameters, and return its summary when all sinks are published. `location`
+        is a path, or a URL that Spark can write to. `spark` is a session, or a function that returns one: Rekindle
+        calls it only if there is work."""
         warn_of_secrets(parameters)
         return running.run(self._wish(spark, location, options, parameters), spark_adapter)
 
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
-        """What `run` with the same arguments would do now, without doing it: nothing is written or started."""
+        """Return what `run` with the same arguments would do now. Nothing is written or computed."""
         return running.plan(self._wish(spark, location, options, parameters), spark_adapter)
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> Reproduced:
-        """One partition of a run again, such as `"enriched[173]"`: what it reads and what the step makes of it, as
-        DataFrames of this session. Nothing is written; the run is that of these parameters, or `options.run`."""
+        """Return the inputs and the recomputed rows of one partition, such as `"enriched[173]"`, as DataFrames of this
+        session. Nothing is written. The run is that of these parameters, or `options.run`."""
         return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
 
     def verify(
@@ -173,14 +174,14 @@ class Pipeline:
         options: RunOptions | None = None,
         **parameters: Parameter,
     ) -> Verified:
-        """Look again at what a run keeps and published, of one step or of all: are the files what was written, and is
-        the same made of the same inputs? `sample` makes so many partitions of each step again, or such a share of them,
-        instead of all. Nothing is written; the run is that of these parameters, or `options.run`."""
+        """Compare the kept and published files of a run, and recomputed partitions, with the journal; for one step or
+        for all. `sample` is the number or share of partitions of each step to recompute; the default is all. Nothing is
+        written. The run is that of these parameters, or `options.run`."""
         return verifying.verify(self._wish(spark, location, options, parameters), _verifier, step, sample)
 
     def try_steps(self, spark: Any, *, rows: int = 1000, **parameters: Parameter) -> Iterator[Trial]:
-        """Run each step twice on a sample of so many rows: as they are, and shuffled and cut in another way. Nothing is
-        written. A step that gives other rows the second time is not determinate."""
+        """Run each step twice on a sample of `rows` rows of each source; the second time in another order and other
+        partitions. Nothing is written. A step whose rows differ the second time is not determinate."""
         wish = self._wish(spark, "", None, parameters)
         session = spark() if callable(spark) else spark
         constants = Known(time.time_ns() // 1_000_000, random.getrandbits(63))
@@ -189,8 +190,8 @@ class Pipeline:
         )
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
-        """What became of the run of these parameters, from its journal alone; it needs no session. In a notebook it
-        shows itself, and so does its `graph`."""
+        """Return a view of the run of these parameters, read from its journal without a session. Notebooks display the
+        view and its `graph`."""
         return looking.show(self._wish(None, location, options, parameters))
 
     def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
@@ -225,7 +226,7 @@ class Pipeline:
     ) -> None:
         place = place_of(function) if callable(function) else "?"
         if not callable(function):
-            raise GraphRefused(f"{function!r} is no function", hint="@pipeline.step stands above a function")
+            raise GraphRefused(f"{function!r} is not a function", hint="@pipeline.step stands above a function")
         _refuse_unknown_options(place, options)
         keys = options.get("partition_by", ())
         one = Declared(
@@ -249,12 +250,12 @@ class Pipeline:
 
 
 def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None) -> Any:
-    """The newest version of `rk.files(path)` as a DataFrame, which stays on it whatever is published later."""
+    """Return the newest version of `rk.files(path)` as a DataFrame. Later publications do not change it."""
     return spark_adapter().read_newest(spark, path, stores_of(storage or {}))
 
 
 def verify_files(place: Place, step: str | None = None) -> Verified:
-    """Look at the stored files of a run, without its pipeline: are they what was written?"""
+    """Compare the stored files of a run with its journal, without the code of its pipeline."""
     return verifying.verify_files(place, _verifier, step)
 
 

@@ -95,7 +95,7 @@ class Config:
     the settings file, `is_file_above` if nobody named it and it lies above the current folder."""
 
     location: str = _setting(
-        "location", "", "where runs keep journals and results: a path, or a URL Spark can write to"
+        "location", "", "where runs store journals and results: a path, or a URL that Spark can write to"
     )
     strategy: str = _setting(
         "failover.strategy",
@@ -104,21 +104,24 @@ class Config:
         choices=("region", "individual", "full"),
     )
     poison_tries_max: int = _setting(
-        "failover.poison_tries_max", 3, "equal failures of one partition after which it is poison", least=1
+        "failover.poison_tries_max", 3, "number of equal failures of a partition after which it is poison", least=1
     )
     poison_step_max: int = _setting(
-        "failover.poison_step_max", 20, "equal failures in one step after which the step is wrong as a whole", least=1
+        "failover.poison_step_max",
+        20,
+        "number of equal failures in a step after which the whole step is considered wrong",
+        least=1,
     )
     attempts_per_step_max: int = _setting(
-        "failover.attempts_per_step_max", 100, "attempts at one step after which the run stops", least=1
+        "failover.attempts_per_step_max", 100, "number of attempts of a step after which the run stops", least=1
     )
     is_released_early: bool = _setting(
-        "failover.release_early", True, "results that nobody can need any more go while the run is on"
+        "failover.release_early", True, "delete results that no step needs any more while the run is still running"
     )
     budget_bytes: int = _setting(
         "failover.budget_bytes",
         0,
-        "what the results of a run may take: above it, results that nobody needs go before the run ends; 0 is no limit",
+        "size limit for the results of a run: above it, results that no step needs are deleted early; 0 is no limit",
         least=0,
     )
     backoff: str = _setting(
@@ -129,11 +132,14 @@ class Config:
     )
     attempts_max: int = _setting("backoff.attempts_max", 10, "exponential, fixed: restarts before giving up", least=0)
     initial_ms: int = _setting("backoff.initial_ms", 1_000, "exponential: the first delay", least=0)
-    factor: float = _setting("backoff.factor", 2.0, "exponential: by how much each delay grows", least=1)
+    factor: float = _setting("backoff.factor", 2.0, "exponential: the factor by which each delay grows", least=1)
     delay_ms_max: int = _setting("backoff.delay_ms_max", 300_000, "exponential: the longest delay", least=0)
-    jitter: float = _setting("backoff.jitter", 0.1, "exponential: the share by which a delay is moved", least=0)
+    jitter: float = _setting("backoff.jitter", 0.1, "exponential: the share of a delay that is random", least=0)
     reset_after_ms: int = _setting(
-        "backoff.reset_after_ms", 3_600_000, "exponential: a quiet time after which it begins again", least=0
+        "backoff.reset_after_ms",
+        3_600_000,
+        "exponential: time without failures after which the delay is reset",
+        least=0,
     )
     delay_ms: int = _setting("backoff.delay_ms", 1_000, "fixed, rate: the delay before each restart", least=0)
     failures_max: int = _setting("backoff.failures_max", 10, "rate: failures allowed within the interval", least=0)
@@ -141,33 +147,34 @@ class Config:
         "backoff.interval_ms", 3_600_000, "rate: the interval in which they are counted", least=1
     )
     stale_seconds: float = _setting(
-        "lease.stale_seconds", 30.0, "silence after which the master of a run counts as dead", least=10
+        "lease.stale_seconds",
+        30.0,
+        "time without a heartbeat after which the driver of a run is considered dead",
+        least=10,
     )
-    retention_hours: float = _setting(
-        "gc.retention_hours", 168.0, "how long a run that did not finish keeps what a resume needs", least=0
-    )
+    retention_hours: float = _setting("gc.retention_hours", 168.0, "how long an unfinished run can be resumed", least=0)
     grace_hours: float = _setting(
         "gc.grace_hours",
         24.0,
         "the age below which gc removes no file; added to the retention before a run is closed",
         least=0,
     )
-    gc_batch: int = _setting("gc.batch", 1000, "objects that gc deletes in one request", least=1)
-    gc_parallel: int = _setting("gc.parallel", 8, "runs that gc looks at at once where the store is far away", least=1)
+    gc_batch: int = _setting("gc.batch", 1000, "number of objects that gc deletes in one request", least=1)
+    gc_parallel: int = _setting(
+        "gc.parallel", 8, "number of runs that gc reads in parallel from a remote store", least=1
+    )
     gc_files_per_second: float = _setting(
-        "gc.files_per_second", 0.0, "the most files that gc deletes in a second; 0 is no limit", least=0
+        "gc.files_per_second", 0.0, "the maximum number of files that gc deletes per second; 0 is no limit", least=0
     )
-    is_swept: bool = _setting(
-        "gc.sweep", True, "each driver removes old waste of its pipeline, a little and beside its run"
-    )
+    is_swept: bool = _setting("gc.sweep", True, "each driver deletes some old waste of its pipeline in the background")
     digest: str = _setting(
         "digest",
         "auto",
-        "which results get digests: auto is where it is not proved that the same comes back",
+        "which results get digests: auto is those that are not proved to be determinate",
         choices=("auto", "always", "never"),
     )
     trace_folder: str = _setting(
-        "trace_folder", "", "where the full trace of an unexpected error goes; the system's temporary folder if empty"
+        "trace_folder", "", "folder for full traces of unexpected errors; if empty, the system's temporary folder"
     )
     storage: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -338,7 +345,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
         elif name.startswith(PREFIX) and name != FILE_VARIABLE:
             near = get_close_matches(name, variables, n=1, cutoff=0.85)
             if near:
-                raise ConfigRefused(f"{name} is no setting", f"did you mean {near[0]}?")
+                raise ConfigRefused(f"{name} is not a setting", f"did you mean {near[0]}?")
 
 
 def _from_spark(properties: Mapping[str, str]) -> Iterator[_Given]:
@@ -401,7 +408,7 @@ def _storage_text(given: _Given) -> str:
 
 def _no_meaning(setting: Setting, given: _Given, wanted: str) -> ConfigRefused:
     return ConfigRefused(
-        f"{given.place} = {given.value!r} has no meaning: {setting.meaning}",
+        f"{given.place} = {given.value!r} is not valid: {setting.meaning}",
         f"give {wanted}, such as {_text(setting.default)}",
     )
 

@@ -47,7 +47,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class Notice(UserWarning):
-    """Something that a user should know and that stops nothing. The command line prints it as one line."""
+    """A warning of Rekindle. The command line prints it as one line."""
 
 
 class RekindleError(Exception):
@@ -68,119 +68,119 @@ class RekindleError(Exception):
 
 
 class Refused(RekindleError):
-    """Nothing was done, because doing it could be wrong."""
+    """Rekindle refused to act, because the result could be wrong. Nothing was changed."""
 
     code = "RK100"
     advice = "read what differs, correct it, and type the same command again"
 
 
 class ConfigRefused(Refused):
-    """A setting is not known, or its value has no meaning. The file or variable and the key are named."""
+    """A setting is unknown, or its value is not valid. The message names the file or variable and the key."""
 
     code = "RK101"
     advice = "`rekindle doctor` shows every setting and where its value came from"
 
 
 class NotFound(Refused):
-    """No run, step, pipeline or file is called that, or more than one could be meant."""
+    """There is no run, step, pipeline or file of that name, or there are several."""
 
     code = "RK102"
     advice = "`rekindle runs` lists what there is"
 
 
 class GraphRefused(Refused):
-    """The pipeline cannot run as it is written. Nothing was started."""
+    """The pipeline cannot run as it is written. No Spark job was started."""
 
     code = "RK110"
     advice = "correct the line that is named, then `rekindle plan` again"
 
 
 class StepStartsJob(GraphRefused):
-    """A step describes; one that starts a Spark job while it is built would start it again in every driver."""
+    """A step starts a Spark job while it is built. It must only describe a DataFrame: each driver builds it again."""
 
     code = "RK111"
     advice = "describe the result without collect(), count() or write, or say `eager=True` at the step"
 
 
 class ParameterRefused(Refused):
-    """A parameter of the run is unknown, or of a kind that cannot be part of a run's key."""
+    """A parameter of the run is unknown, or has a type that cannot be part of the key of a run."""
 
     code = "RK112"
     advice = "give exactly the parameters that the steps ask for: `--param day=2026-11-13`"
 
 
 class InputChanged(Refused):
-    """A source changed between the look at it and the moment it is read."""
+    """A source changed after Rekindle recorded it and before, or while, Spark read it."""
 
     code = "RK113"
     advice = "type the same command again: it looks at the source anew"
 
 
 class StoreRefused(Refused):
-    """The storage cannot keep two masters apart, so that nothing is started on it."""
+    """The storage has no working conditional writes, so two drivers could own one run. No run is started on it."""
 
     code = "RK120"
     advice = "use a store with conditional writes; `rekindle doctor` says what was tried"
 
 
 class JournalRefused(Refused):
-    """The journal is not what one master after the other wrote: folding it could be wrong."""
+    """The journal is damaged or incomplete. Its state cannot be trusted, so it is not used."""
 
     code = "RK121"
     advice = "restore the object that is named from a backup, or start over with `rekindle run --new`"
 
 
 class NewerJournal(Refused):
-    """A record has a format, a type or a version that this Rekindle does not know."""
+    """A newer version of Rekindle wrote the journal: this one does not know its format or an event type."""
 
     code = "RK122"
     advice = "pip install -U rekindle"
 
 
 class RunClosed(Refused):
-    """The run ended with a tombstone, and its next sequence number is never free again."""
+    """The run is closed: its results are deleted, and it cannot be resumed."""
 
     code = "RK123"
     advice = "start a new run: `rekindle run --new`"
 
 
 class StillOwned(Refused):
-    """Another master holds the run and showed life a moment ago."""
+    """Another process owns the run, and its last heartbeat is recent."""
 
     code = "RK124"
     advice = "`rekindle runs` shows the owner: wait for it, stop it, or take the run over with `--force`"
 
 
 class Fenced(RekindleError):
-    """Another master owns the run; nothing this process does counts any more."""
+    """Another driver took over the run. This process has no effect on the run any more, and ends."""
 
     code = "RK200"
     advice = "nothing: the run goes on in the process that is named; `rekindle show` tells how far it is"
 
 
 class AppendRejected(RekindleError):
-    """Not written: the sequence number was taken by other bytes."""
+    """A journal record was not written, because another record has its number."""
 
     code = "RK301"
     advice = "type the same command again: it reads what was written meanwhile"
 
 
 class AppendUnknown(RekindleError):
-    """Maybe written: only the same bytes may be tried at that number."""
+    """A journal record may or may not be written: the storage gave no definite answer."""
 
     code = "RK302"
     advice = "type the same command again when the storage answers: it reads before it writes"
 
 
 class StoreFailed(RekindleError):
-    """Certainly not done: the storage refused, was full, or could not be reached before anything was sent."""
+    """The storage failed and wrote nothing: it denied access, was full, or could not be reached."""
 
     code = "RK303"
     advice = "`rekindle doctor` tries the storage; when it answers, type the same command again: what is kept is reused"
 
 
 class RunFailed(RekindleError):
-    """The run stopped and cannot go on by itself; what finished is kept. `is_resumable` if a resume can help."""
+    """The run stopped. Committed results are kept. `is_resumable` is true if a resume can help."""
 
     code = "RK400"
     advice = "`rekindle show` names what failed and what is kept; correct it, then `rekindle resume`"
@@ -191,16 +191,16 @@ class RunFailed(RekindleError):
 
 
 class PublishedDiffers(RunFailed):
-    """What a published sink was made from had to be made again, and is something else now, or not known to be equal. It
-    does not count; nothing was published over it."""
+    """An input of a published sink was recomputed, and its rows differ or may differ. It was not committed, and the
+    published result was not changed."""
 
     code = "RK410"
     advice = "`rekindle resume --republish` makes again what was made from it, and publishes those sinks together"
 
 
 class RowsNotConserved(RunFailed):
-    """Spark wrote rows to other partitions than the layout of a kept result says, or other rows than left the plan.
-    Nothing that was written with that plan counts, and nothing was published from it."""
+    """Spark wrote rows to other partitions than the layout of a kept result requires, or lost or duplicated rows.
+    Nothing that was written with that plan is committed, and nothing was published from it."""
 
     code = "RK411"
     advice = (

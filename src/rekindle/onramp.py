@@ -59,20 +59,20 @@ def run(
     tell: Tell = print,
     **parameters: Parameter,
 ) -> ScriptRun:
-    """A script's run, to be used as `with rk.run(…) as run:`. Its name and parameters say which results are its own.
-    Without `location`, and for how to restart and to reach the store, it is asked what the command line asks too:
-    `rekindle.toml`, the environment, `spark.rekindle.*`. `options` take the place of all of these but the location.
-    `tell` is given what there is to say, line by line."""
+    """Open a run of a script: `with rk.run(…) as run:`. Its name and parameters identify the kept results. Without
+    `location`, Rekindle reads it, the backoff and the storage options from the same places as the command line:
+    `rekindle.toml`, the environment, `spark.rekindle.*`. `options` override all of these except the location. `tell` is
+    called with each line of output."""
     check_pipeline_name(name, "a run", 'rk.run("daily_orders", spark)', place=_place())
     if options is not None and (options.run or options.without):
         raise Refused(
-            f"{_place()}: run= and without= are for pipelines: a script goes on with what its parameters name, whole",
+            f"{_place()}: run= and without= work only for pipelines; a script resumes the run of its parameters",
             hint="leave them out; new=True starts over",
         )
     config = load_config(spark=engine_module(START).properties(spark))
     if not (location or config.location):
         raise ConfigRefused(
-            "no location is set: where does this script keep its results?",
+            "no location is set: Rekindle does not know where to store results",
             f'rk.run("{name}", spark, "s3a://bucket/rekindle"), or `location = …` in rekindle.toml',
         )
     warn_of_secrets(parameters)
@@ -82,7 +82,7 @@ def run(
 
 
 class ScriptRun:
-    """One start of a script. `summary` is what it came to so far."""
+    """One start of a script. `summary` is what it has kept so far."""
 
     def __init__(
         self, name: str, location: str, options: RunOptions, tell: Tell, parameters: Mapping[str, Parameter]
@@ -106,8 +106,8 @@ class ScriptRun:
         partitions: int | None = None,
         deterministic: bool | None = None,
     ) -> Any:
-        """The same rows, in files: those that an earlier start left, if it is proved that they are the same, and only
-        what is missing is computed. `partition_by`, `partitions` and `deterministic` are those of a step."""
+        """Compute `frame`, store it in files, and return a DataFrame over them. Partitions of an earlier start are
+        reused if they are proved to be valid. `partition_by`, `partitions` and `deterministic` are those of a step."""
         place = _place()
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         _script().refuse_hidden_order(frame, name, place, is_keyed=step.has_layout)
@@ -123,8 +123,8 @@ class ScriptRun:
         partitions: int | None = None,
         deterministic: bool | None = None,
     ) -> None:
-        """Put the rows into a target, `rk.table`, `rk.files` or `rk.directory`: whole, once, and again when they
-        changed. The files that are made on the way are let go when it is published."""
+        """Publish the rows to a target: `rk.table`, `rk.files` or `rk.directory`. They are published once, and again if
+        they changed. Intermediate files are deleted after the publication."""
         place = _place()
         check_target(target)
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
@@ -135,8 +135,8 @@ class ScriptRun:
         self._kept(frame, (step, sink), self._key | {PUBLISHED_TO: target.shown})
 
     def plan(self) -> ScriptPlan:
-        """What earlier starts of the same name and parameters left, from their journals: nothing is looked into, and no
-        Spark job is started. Whether it is still the same is found out by `keep`."""
+        """Return what earlier starts with the same name and parameters kept, read from their journals without a Spark
+        job. `keep` decides whether it is still valid."""
         store = open_store(self._location, self._options.storage)
         names = [folder.partition(".") for folder in store.list_folders("")]
         mine = [name for run, dot, name in names if dot and run == self.name]
@@ -205,11 +205,12 @@ class ScriptRun:
         """A name is the name of a folder, and is taken once."""
         if not self._is_open:
             raise GraphRefused(
-                f"{place}: {name} is to be kept outside of the run", hint=f'with rk.run("{self.name}", …) as run: …'
+                f"{place}: {name} is kept outside of the `with` block of the run",
+                hint=f'with rk.run("{self.name}", …) as run: …',
             )
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise GraphRefused(
-                f"{place}: {name!r} cannot be the name of a result: letters, digits and _ only, no digit first",
+                f"{place}: {name!r} is not a valid result name: use letters, digits and _, and no digit first",
                 hint='run.keep(df, "enriched")',
             )
         if name in self._places:

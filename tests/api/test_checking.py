@@ -174,33 +174,33 @@ def no_target(pipeline: rk.Pipeline) -> None:
     [
         (reads_unknown, clean, "clean reads ordres, but there is no such step", "did you mean orders"),
         (reads_misspelt, reads_misspelt, "ordrs of both is neither a step", "did you mean orders"),
-        (reads_nothing, reads_nothing, "step alone reads nothing", "@pipeline.source"),
-        (reads_a_sink, reads_a_sink, "a sink is read by nothing", "read what clean reads: orders"),
-        (source_with_input, source_with_input, "a source reads nothing of the pipeline", "@pipeline.step"),
+        (reads_nothing, reads_nothing, "step alone has no input", "@pipeline.source"),
+        (reads_a_sink, reads_a_sink, "no step can read a sink", "read what clean reads: orders"),
+        (source_with_input, source_with_input, "a source cannot read steps", "@pipeline.step"),
         (same_name, clean, "orders is declared twice, first at test_checking.py:", 'name="orders_2"'),
-        (illegal_name, clean, "'clean-eu' cannot be the name of a step", 'name="clean_eu"'),
-        (no_name, no_name, "this step has no name of its own", 'name="…"'),
-        (name_of_the_session, clean, "spark cannot be the name of a step", 'name="spark_step"'),
-        (circle, circle, "in a circle: ", "rename the parameter"),
-        (itself, itself, "in a circle: again", "rename the parameter"),
-        (caching_for_nothing, clean, "clean has result='caching', but nothing reads it", "result='blocking'"),
-        (memory_for_ever, clean, "clean cannot be kept for ever: result='memory'", "result='blocking'"),
-        (caching_sink, clean, "clean is a sink: what is published is files", "its input may have result='caching'"),
-        (copies_of_files, clean, "replicas of clean has no sense", "result='caching'"),
+        (illegal_name, clean, "'clean-eu' is not a valid name of a step", 'name="clean_eu"'),
+        (no_name, no_name, "this step has no name", 'name="…"'),
+        (name_of_the_session, clean, "spark is not a valid name of a step", 'name="spark_step"'),
+        (circle, circle, "form a cycle: ", "rename the parameter"),
+        (itself, itself, "form a cycle: again", "rename the parameter"),
+        (caching_for_nothing, clean, "clean has result='caching', but no step reads it", "result='blocking'"),
+        (memory_for_ever, clean, "clean cannot be kept forever: result='memory'", "result='blocking'"),
+        (caching_sink, clean, "clean is a sink and needs files", "its input may have result='caching'"),
+        (copies_of_files, clean, "replicas of clean is not allowed", "result='caching'"),
         (no_copy, clean, "replicas=0 of clean", "replicas=2"),
-        (unknown_kind, clean, "result='bloking' of clean is no kind", "did you mean blocking"),
-        (keys_of_nothing, clean, "partition_by of clean has no sense", "result='blocking'"),
+        (unknown_kind, clean, "result='bloking' of clean is not a result kind", "did you mean blocking"),
+        (keys_of_nothing, clean, "partition_by of clean is not allowed", "result='blocking'"),
         (keys_twice, clean, "names a column twice", "partition_by=['id']"),
         (no_partitions, clean, "partitions=0 of clean", "partitions=200"),
-        (pipelined_into_nothing, clean, "clean is pipelined, but nothing reads it", "result='blocking'"),
-        (eager_and_pipelined, clean, "clean is eager, so it is kept", "leave out"),
-        (pipelined_for_ever, clean, "clean is pipelined, so that there is nothing to keep", "result='blocking'"),
+        (pipelined_into_nothing, clean, "clean is pipelined, but no step reads it", "result='blocking'"),
+        (eager_and_pipelined, clean, "clean is eager, so it must be kept", "leave out"),
+        (pipelined_for_ever, clean, "clean is pipelined, so it has no result to keep", "result='blocking'"),
         (one_target_twice, clean, "again publishes to table gold.daily, and so does clean", "another target"),
         (unknown_option, clean, "there is no option partition", "did you mean partition"),
         (unknown_until, clean, "keep_until='tomorrow' is not known", "'run end'"),
-        (names_no_parameter, clean, "inputs= names order, which is no parameter", "did you mean orders"),
+        (names_no_parameter, clean, "inputs= names order, which is not a parameter", "did you mean orders"),
         (more_inputs_than_parameters, clean, "inputs= names 2 steps, but the function takes 1", "*args"),
-        (keywords, keywords, "**rest has no names", "name each input"),
+        (keywords, keywords, "**rest is not allowed", "name each input"),
         (no_target, clean, "a sink needs a target", "rk.table"),
     ],
     ids=lambda value: getattr(value, "__name__", "").replace("_", " ") if callable(value) else "",
@@ -221,7 +221,7 @@ def test_all_faults_are_told_at_once() -> None:
         pipeline.add_step(clean, result="caching", partitions=0)
 
     message = refusal(several)
-    assert message.startswith("2 things are wrong with this pipeline:")
+    assert message.startswith("this pipeline has 2 errors:")
     assert message.count("next: ") == 2
 
 
@@ -254,5 +254,5 @@ def test_parameters_that_do_not_fit_are_refused(given: dict[str, Any], text: str
 
 @pytest.mark.parametrize("name", ["", "a-b", "_keys", "1st", "a/b", "é"])
 def test_a_pipeline_has_a_name_that_a_directory_can_have(name: str) -> None:
-    with pytest.raises(rk.GraphRefused, match="cannot be the name of a pipeline"):
+    with pytest.raises(rk.GraphRefused, match="is not a valid name of a pipeline"):
         rk.Pipeline(name)

@@ -87,13 +87,13 @@ def test_one_function_makes_many_steps() -> None:
 
 
 def test_the_constants_of_a_run_are_known_while_a_step_is_built() -> None:
-    with pytest.raises(rk.Refused, match="outside a run"):
+    with pytest.raises(rk.Refused, match="outside of a step"):
         rk.run_time()
     with known(Known(1_785_400_000_123, 7)):
         assert rk.run_time() == datetime(2026, 7, 30, 8, 26, 40, 123_000, tzinfo=UTC)
         assert rk.run_time().tzinfo is UTC
         assert rk.seed() == 7
-    with pytest.raises(rk.Refused, match=r"rk\.seed\(\) was called outside a run"):
+    with pytest.raises(rk.Refused, match=r"rk\.seed\(\) was called outside of a step"):
         rk.seed()
 
 

@@ -72,7 +72,7 @@ def test_a_run_that_is_done_says_what_changed_since(
     assert again.differs == plan.differs == ("counted: the constant RATE of clean is new", "counted: the input changed")
     for told in (str(again), str(plan)):
         assert "the constant RATE of clean is new" in told and "--new" in told
-    assert "differs from what there is now" in plan.headline and not plan.has_work
+    assert "is done, but something changed since" in plan.headline and not plan.has_work
     with monkeypatch.context() as patched:
         patched.setattr(spark, "prepare", lambda session, wanted: 1 / 0)
         broken = pipeline.run("session", str(tmp_path))
@@ -92,7 +92,7 @@ def test_a_target_whose_store_ignores_conditions_is_refused_before_anything_runs
     spark.bases = ("s3a://lake/out",)
     pipeline.plan("session", str(tmp_path))
     assert "s3a://lake/out" not in asked, "a plan writes nothing"
-    with pytest.raises(StoreRefused, match="let a second writer replace"):
+    with pytest.raises(StoreRefused, match="let a second writer overwrite"):
         pipeline.run("session", str(tmp_path))
     assert peek(open_store(str(tmp_path)), "daily", spark.asked[-1].root.rsplit("/", 1)[-1]) is None
 
@@ -120,7 +120,7 @@ def test_a_run_that_fails_says_what_failed_what_is_kept_and_what_to_do(
     with pytest.raises(rk.RunFailed) as caught:
         pipeline.run("session", str(tmp_path))
     assert "of daily stopped: " in str(caught.value)
-    assert "  counted[1-3] no such column\n  counted: 1 of 4 are kept" in str(caught.value)
+    assert "  counted[1-3] no such column\n  counted: 1 of 4 partitions kept" in str(caught.value)
     assert "run the same again" in caught.value.hint
     spark.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert pipeline.run("session", str(tmp_path)).steps["counted"].computed == 3

@@ -71,7 +71,7 @@ def test_the_store_is_asked_for_the_time_once_and_may_have_none() -> None:
 
     store.now = refuse  # type: ignore[method-assign]
     brief = Briefs(store, 30.0).of(runs_of(store, "daily")[0], None)
-    assert (brief.phase, brief.driver) == ("running", "not known: the store has no clock for us")
+    assert (brief.phase, brief.driver) == ("running", "unknown: the store does not tell the time")
 
 
 class Mute(Instant):
@@ -107,7 +107,7 @@ def test_a_snapshot_is_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
     ("sign", "text"),
     [
         (Sign(Life.LIVING, 3.0, Owner("host", 7)), "process 7 on host, alive 3 s ago"),
-        (Sign(Life.LEFT, None, Owner("host", 7)), "process 7 on host left"),
+        (Sign(Life.LEFT, None, Owner("host", 7)), "process 7 on host has ended"),
         (Sign(Life.DEAD, None, Owner("host", 7)), "process 7 on host is dead"),
         (Sign(Life.STALE, 600.0, None), "its driver, last seen 10 min ago"),
         (Sign(Life.STALE, None, None), "its driver, last seen long ago"),

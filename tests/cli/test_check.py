@@ -29,10 +29,10 @@ FAILED = Trial(step="reader", place="daily.py:20", level=Determinism.UNKNOWN, fa
 @pytest.mark.parametrize(
     ("trial", "said"),
     [
-        (SAME, "the same: 1,200 rows, determinate"),
-        (OTHER, "2 of 7 rows did not come again, unknown (First at daily.py:9), such as [1, 2]"),
-        (BROKEN, "7 of 7 rows did not come again, declared, such as [1, 9]"),
-        (EMPTY, "nothing to compare: no row of the sample reaches its end, determinate"),
+        (SAME, "equal: 1,200 rows, determinate"),
+        (OTHER, "2 of 7 rows differ the second time, unknown (First at daily.py:9), such as [1, 2]"),
+        (BROKEN, "7 of 7 rows differ the second time, declared, such as [1, 9]"),
+        (EMPTY, "nothing to compare: the sample gives no rows, determinate"),
         (FAILED, "could not be tried: it reads broken, which failed"),
     ],
 )
@@ -45,9 +45,9 @@ def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
     assert tell([SAME, OTHER, BROKEN]) == ExitCode.WORK
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "daily.py:12: drawn is declared deterministic and is not: remove deterministic=True"
+    assert said[0] == "daily.py:12: drawn is declared deterministic but is not: remove deterministic=True"
     assert said[1].startswith("not determinate: first, drawn.")
     assert tell([OTHER, FAILED]) == ExitCode.FAILED
     capsys.readouterr()
     assert tell([SAME, EMPTY], 50) == ExitCode.DONE and not EMPTY.is_same
-    assert capsys.readouterr().out == "not tried: joined. With more rows of each source it may be: --rows 500\n"
+    assert capsys.readouterr().out == "not tried: joined. A larger sample may help: --rows 500\n"

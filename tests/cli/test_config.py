@@ -94,7 +94,7 @@ def test_options_of_the_store_are_joined_and_secrets_hidden(tmp_path: Path) -> N
         ("[lease]\nstale_seconds = 1", {}, {}, {}, ("lease.stale_seconds = 1", "at least 10")),
         ("[storage]\nendpoint = [1]", {}, {}, {}, ("storage.endpoint must be text", "endpoint =")),
         ("location = ", {}, {}, {}, ("rekindle.toml cannot be read", "correct")),
-        ("", {"REKINDLE_LOCATON": "x"}, {}, {}, ("REKINDLE_LOCATON is no setting", "REKINDLE_LOCATION")),
+        ("", {"REKINDLE_LOCATON": "x"}, {}, {}, ("REKINDLE_LOCATON is not a setting", "REKINDLE_LOCATION")),
         ("", {"REKINDLE_FAILOVER_RELEASE_EARLY": "yes"}, {}, {}, ("FAILOVER_RELEASE_EARLY = 'yes'", "true or false")),
         ("", {"REKINDLE_CONFIG": "nowhere.toml"}, {}, {}, ("no file nowhere.toml", "REKINDLE_CONFIG")),
         ("", {}, {"spark.rekindle.strategy": "x"}, {}, ("spark.rekindle.strategy", "failover.strategy")),

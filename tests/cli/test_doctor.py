@@ -36,7 +36,7 @@ def lines(out: str, name: str) -> list[str]:
 def test_all_is_well_on_a_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rekindle.toml").write_text('location = "runs"\n[storage]\nsecret_access_key = "hush"\n')
     said = call(capsys, "doctor")
-    assert lines(said.out, "location") == [f"ok   location: {tmp_path}/runs: reachable, and keeps two writers apart"]
+    assert lines(said.out, "location") == [f"ok   location: {tmp_path}/runs: reachable, and conditional writes work"]
     assert f"location                        {tmp_path}/runs" in said.out
     assert "(hidden)" in said.out and "hush" not in said.out
     assert list((tmp_path / "runs" / "_probe").iterdir()) == []
@@ -87,9 +87,9 @@ def test_a_machine_without_anything(
     monkeypatch.setattr(importlib.util, "find_spec", _find_nothing(tmp_path))
     said = call(capsys, "doctor")
     assert said.code == 3
-    assert lines(said.out, "PySpark")[0] == "bad  PySpark: not installed: nothing can be run from here"
+    assert lines(said.out, "PySpark")[0] == "bad  PySpark: not installed: pipelines cannot run here"
     assert "pip install 'rekindle[spark]'" in lines(said.out, "PySpark")[1]
-    assert lines(said.out, "Java")[0] == f"bad  Java: JAVA_HOME is {tmp_path}, where none is"
+    assert lines(said.out, "Java")[0] == f"bad  Java: JAVA_HOME is {tmp_path}, which has no Java"
     assert lines(said.out, "jar")[0].startswith("bad  jar: rekindle-spark.jar is missing")
 
 
@@ -116,7 +116,7 @@ def test_versions_of_pyspark(
         ('openjdk version "17.0.9" 2023-10-17', "ok  ", '"17.0.9"'),
         ('openjdk version "21-ea" 2023-09-19', "ok  ", '"21-ea"'),
         ('java version "1.8.0_292"', "bad ", "too old for Spark 4"),
-        ("what?", "warn", "names no version"),
+        ("what?", "warn", "has no version"),
     ],
 )
 def test_versions_of_java(
@@ -158,7 +158,10 @@ def test_local_folders_what_is_in_use_and_what_the_dead_left(
     assert re.search(f"ok   local folder: {root}: 2.\\d+ kB in use by app-live, ", said.out)
     assert re.search(f"warn local folder: {root}: 1 folder, 3.\\d+ kB of app-1: its process is gone", said.out)
     assert f"next: rekindle doctor --local-dir {root} --remove-dead" in said.out
-    assert "1 folder, 10 bytes: nobody marked it" in said.out and "nowhere is no folder here" in said.out
+    assert (
+        "1 folder, 10 bytes: it has no marker of Rekindle" in said.out
+        and "nowhere is not a folder on this host" in said.out
+    )
     assert (root / "blockmgr-2").exists()
     said = call(capsys, "doctor", "--local-dir", str(root), "--remove-dead")
     assert re.search("removed 1 folder, 3.\\d+ kB of dead processes", said.out)

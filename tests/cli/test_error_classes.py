@@ -157,14 +157,14 @@ class Mute(MemoryStore):
         return Put.UNKNOWN
 
 
-@leads_to(errors.StoreRefused, "let a second writer replace an object", "use a store with conditional writes")
+@leads_to(errors.StoreRefused, "let a second writer overwrite an object", "use a store with conditional writes")
 def a_store_that_ignores_conditions(scene: Scene) -> int:
     store = IgnoresConditions()
     scene.patch.setattr(running, "open_store", lambda url, storage=None: store)
     return scene.user.types("run")
 
 
-@leads_to(errors.AppendUnknown, "gave no certain answer for the key of run", "try again", ExitCode.RESUMABLE)
+@leads_to(errors.AppendUnknown, "gave no definite answer for the key of run", "try again", ExitCode.RESUMABLE)
 def a_store_that_gives_no_answer(scene: Scene) -> int:
     scene.patch.setattr(running, "open_store", lambda url, storage=None: Mute())
     scene.patch.setattr(keys, "PAUSES_SECONDS", (0.0,))
@@ -314,7 +314,7 @@ class HalfPublished(InstantEngine):
 
 @leads_to(
     errors.PublishedDiffers,
-    "counted[1], which daily was published from, and weekly may have been, came back as something else: digest 04, "
+    "counted[1], which daily was published from, and weekly may have been, was recomputed with other rows: digest 04, "
     "published 01",
     "rekindle resume --location",
     ExitCode.RESUMABLE,
@@ -336,7 +336,7 @@ def a_lost_input_of_a_published_sink(scene: Scene) -> int:
     return ended
 
 
-@leads_to(SparkDied, "Spark's driver process died; what is committed is kept", "rekindle resume", ExitCode.RESUMABLE)
+@leads_to(SparkDied, "the driver JVM of Spark died; committed results are kept", "rekindle resume", ExitCode.RESUMABLE)
 def a_spark_that_died(scene: Scene) -> int:
     scene.user.adapter.make = lambda folder: Deaf(open_store(str(folder)))
     scene.user.spark.has_died = True

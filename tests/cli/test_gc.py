@@ -60,19 +60,19 @@ def test_a_dry_run_says_what_would_go_and_deletes_nothing(typed: Type, folder: P
     assert (said.code, said.err) == (0, "")
     lines = [line.split() for line in said.out.splitlines()]
     assert lines[0] == ["RUN", "WHAT", "FILES", "SIZE", "SINCE", "WHY"]
-    assert " ".join(lines[1][:7]) == "daily/1 the run, closed for good 17"
-    assert said.out.splitlines()[1].endswith("nobody resumed it")
+    assert " ".join(lines[1][:5]) == "daily/1 the whole run 17"
+    assert said.out.splitlines()[1].endswith("it was not resumed in time")
     assert " ".join(lines[2][:6]) == "daily/2 1 directory 1 1 kB"
-    assert said.out.splitlines()[2].endswith("no journal knows it")
-    assert lines[3][:6] == ["would", "go:", "18", "files,", "1.23", "kB;"]
-    assert said.out.splitlines()[4] == "runs that stay: 1 (it succeeded)"
+    assert said.out.splitlines()[2].endswith("no journal refers to it")
+    assert lines[3][:6] == ["would", "delete:", "18", "files,", "1.23", "kB;"]
+    assert said.out.splitlines()[4] == "runs kept: 1 (it succeeded)"
     assert everything(folder) == before
 
 
 def test_by_default_nothing_goes_that_is_younger_than_a_day(typed: Type, folder: Path) -> None:
     before = everything(folder)
     said = typed("gc")
-    assert "nothing to delete" in said.out and "too young to go (gc.grace_hours): 2 files" in said.out
+    assert "nothing to delete" in said.out and "waste younger than gc.grace_hours, kept for now: 2 files" in said.out
     assert "1 (it can be resumed) · 1 (it succeeded)" in said.out
     assert everything(folder) == before
 
@@ -83,7 +83,7 @@ def test_gc_deletes_what_the_dry_run_named(typed: Type, folder: Path) -> None:
     assert [(one["act"], one["findings"]) for one in would] == [(one["act"], one["findings"]) for one in did]
     assert not any("/results/" in name for name in everything(folder))
     said = typed("gc", *NOW)
-    assert said.out.splitlines() == ["nothing to delete", "runs that stay: 1 (it is closed) · 1 (it succeeded)"]
+    assert said.out.splitlines() == ["nothing to delete", "runs kept: 1 (it is closed) · 1 (it succeeded)"]
     assert typed("runs").out.splitlines()[1].split()[:2] == ["daily/2", "succeeded"]
     assert typed("runs").out.splitlines()[2].split()[:2] == ["daily/1", "closed"]
 
@@ -120,7 +120,7 @@ def test_a_pin_is_seen_holds_and_is_taken_away(typed: Type, folder: Path) -> Non
     assert "1 (it is pinned)" in typed("gc", *NOW).out
     refused = typed("results", "release", "daily/1")
     assert refused.code == 3 and f"rekindle results unpin --location {folder} daily/1" in refused.err
-    assert typed("results", "unpin", "daily/1").out == "run daily/1 is pinned no more\n"
+    assert typed("results", "unpin", "daily/1").out == "run daily/1 is no longer pinned\n"
     assert typed("results", "unpin", "daily/1").out == "run daily/1 was not pinned\n"
     assert "1 run closed" in typed("gc", *NOW).out
     late = typed("results", "pin", "daily/1")
@@ -170,7 +170,7 @@ def test_who_is_refused_takes_no_other_pin_away(typed: Type, folder: Path) -> No
     assert typed("results", "pin", "daily/1", "--why", "audit").code == 0
     pins.begin_closing(store, "daily", "run-1")
     again = typed("results", "pin", "daily/1")
-    assert again.code == ExitCode.REFUSED and "a gc is about to close run run-1" in again.err
+    assert again.code == ExitCode.REFUSED and "gc is closing run run-1" in again.err
     held = pins.find_pin(store, "daily", "run-1")
     assert held is not None and held.why == "audit"
 
@@ -188,19 +188,19 @@ def test_a_pin_comes_too_late_for_a_run_that_a_living_gc_deletes(
     monkeypatch.setattr(Broom, "send", pinned_meanwhile)
     said = typed("gc", *NOW)
     assert "1 run closed" in said.out
-    assert set(codes) == {ExitCode.REFUSED} and "keeps nothing: a gc began to close it" in said.err
+    assert set(codes) == {ExitCode.REFUSED} and "has no results: gc is closing it" in said.err
     assert not (folder / "daily" / "_pins" / "run-1").exists()
 
 
 def test_a_run_is_released_by_name_before_its_time(typed: Type, folder: Path) -> None:
     before = everything(folder)
-    assert "would go: the run, closed for good daily/1, 17 files" in typed("results", "release", "1", "--dry-run").out
+    assert "would delete: the whole run daily/1, 17 files" in typed("results", "release", "1", "--dry-run").out
     assert everything(folder) == before
     said = typed("results", "release", "daily/1")
-    assert said.code == 0 and said.out.startswith("deleted: the run, closed for good daily/1, 17 files")
+    assert said.code == 0 and said.out.startswith("deleted: the whole run daily/1, 17 files")
     assert not any(name.startswith("daily/run-1/results") for name in everything(folder))
     again = typed("results", "release", "daily/1")
-    assert again.code == 3 and "keeps nothing: it is closed" in again.err
+    assert again.code == 3 and "has no results: it is closed" in again.err
 
 
 def test_a_living_run_is_not_released(typed: Type, folder: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_parameter_that_looks_like_a_secret_is_warned_of_and_accepted(user: Ty
     assert user.types("run", "-p", "day=monday") == ExitCode.DONE
     assert user.err == ""
     assert user.types("run", "-p", "day=monday", "-p", "password=hunter2") == ExitCode.REFUSED, "no step asks for it"
-    assert user.err.startswith("warning: parameter password looks like a secret: parameters are stored in plain text")
+    assert user.err.startswith("warning: parameter password looks like a secret. Parameters are stored in plain text")
     assert "hunter2" not in user.err
 
 

@@ -100,12 +100,12 @@ def test_a_hole_is_a_fact_of_the_journal_and_of_the_publication(
     user: Typed, adapter: Remembering, tmp_path: Path
 ) -> None:
     assert user.types("plan", "--without", "counted[2]") == ExitCode.WORK
-    assert "2 left out" in user.out
-    assert "Published without counted[2]: left out on the user's word, and the target will say so." in user.out
+    assert "2: left out" in user.out
+    assert "Published without counted[2], which the user left out. The target will name what is missing." in user.out
     assert events(tmp_path) == []
     assert user.types("resume", "--without", "counted[2]") == ExitCode.DONE
     assert "computed 0 partitions, reused 3" in user.out
-    assert "published without counted[2]: left out on the user's word, as the target says" in user.out
+    assert "published without counted[2], which the user left out; the target names it" in user.out
     [hole] = events(tmp_path)
     assert (hole.step, hole.partitions, hole.changed) == ("counted", Partitions((2,)), Partitions())
     assert hole.who.startswith("process ") and hole.at_ms > 0
@@ -116,7 +116,7 @@ def test_a_hole_is_a_fact_of_the_journal_and_of_the_publication(
 def test_every_later_look_names_the_hole(user: Typed, capsys: pytest.CaptureFixture[str]) -> None:
     assert user.types("resume", "--without", "counted[2]") == ExitCode.DONE
     assert user.types("run") == ExitCode.DONE
-    assert "was done before" in user.out and "published without counted[2]" in user.out
+    assert "is already done" in user.out and "published without counted[2]" in user.out
     assert user.types("plan") == ExitCode.DONE
     assert "is done, published without counted[2]: nothing to do" in user.out
     assert user.types("plan", "--json") == ExitCode.DONE
@@ -127,23 +127,23 @@ def test_every_later_look_names_the_hole(user: Typed, capsys: pytest.CaptureFixt
     [brief] = json.loads(call(capsys, "runs", "--json").out)
     assert (brief["kept"], brief["left_out"]) == (0, 1)
     shown = call(capsys, "show").out
-    assert "complete without 1" in shown and "nobody needs them any more, 1 left out" in shown
-    assert "counted[2] on the word of process " in shown
+    assert "complete without 1" in shown and "(no longer needed), 1 left out" in shown
+    assert "counted[2] by process " in shown
     view = json.loads(call(capsys, "show", "--json").out)
     assert [(one["step"], one["partitions"], one["left"]) for one in view["holes"]] == [("counted", "2", 1)]
     [step] = view["steps"]
     assert (step["left_out"], step["missing"], step["failed"]) == (1, 0, 0)
     story = call(capsys, "explain", "counted[2]").out
-    assert "left out on the word of process " in story
-    assert "counted[2] will not run again: left out on the user's word; a new run tries it again" in story
+    assert "left out by process " in story
+    assert "counted[2] will not run again: left out by the user; a new run tries it again" in story
     assert "o left out" in call(capsys, "graph").out
 
 
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("counted[1]", "counted[1] cannot be left out: its result counts"),
-        ("counted", "counted names no partition"),
+        ("counted[1]", "counted[1] cannot be left out: its result is committed"),
+        ("counted", "--without counted has no partition number"),
         ("counted[7]", "counted has partitions 0 to 3"),
         ("cuonted[2]", "has no kept step cuonted"),
     ],
@@ -161,7 +161,7 @@ def test_a_published_run_is_refused_and_the_same_word_again_is_not(user: Typed) 
     assert user.types("run", "--without", "counted[1]") == ExitCode.REFUSED
     assert "counted[1] cannot be left out: run " in user.err and "has published it" in user.err
     assert user.types("run", "--without", "counted[2]") == ExitCode.DONE
-    assert "was done before" in user.out
+    assert "is already done" in user.out
 
 
 def test_a_new_run_has_no_hole(user: Typed, adapter: Remembering) -> None:

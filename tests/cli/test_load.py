@@ -66,8 +66,8 @@ def test_a_module_and_one_of_several(folder: Path) -> None:
         (ONE, "elsewhere:pipeline", NotFound, "there is no module elsewhere", "give a file (daily.py)"),
         ("x = 1\n", "some_flow.py", NotFound, "there is no pipeline in some_flow.py", "rk.Pipeline("),
         (ONE + 'b = rk.Pipeline("b")\n', "some_flow.py", NotFound, "several pipelines: same, b", "some_flow.py:same"),
-        (ONE, "some_flow.py:pipelin", NotFound, "pipelin is no pipeline of", "did you mean pipeline?"),
-        ("x = 1\n", "some_flow.py:a", NotFound, "a is no pipeline of", "there is none in it"),
+        (ONE, "some_flow.py:pipelin", NotFound, "has no pipeline pipelin", "did you mean pipeline?"),
+        ("x = 1\n", "some_flow.py:a", NotFound, "has no pipeline a", "there is none in it"),
         (
             "x = 1\ny = x / 0\n",
             "some_flow.py",
@@ -79,8 +79,8 @@ def test_a_module_and_one_of_several(folder: Path) -> None:
         ("import no_such_thing\n", "some_flow.py", GraphRefused, "ModuleNotFoundError", "python some_flow.py"),
         ("import no_such_thing\n", "some_flow:a", GraphRefused, "No module named 'no_such_thing'", "install it"),
         ("x = 1 / 0\n", "some_flow:a", GraphRefused, "some_flow: ZeroDivisionError", "import some_flow"),
-        ("import rekindle as rk\nrk.Pipeline('no name')\n", "some_flow.py", GraphRefused, "cannot be the name", ""),
-        (ONE, "json.py", GraphRefused, "json.py has the name of the module json", "my_json.py"),
+        ("import rekindle as rk\nrk.Pipeline('no name')\n", "some_flow.py", GraphRefused, "is not a valid name", ""),
+        (ONE, "json.py", GraphRefused, "json.py has the same name as the Python module json", "my_json.py"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused(

@@ -64,7 +64,7 @@ def test_runs_lists_every_run_newest_first(look: Look) -> None:
         ["weekly/1", "succeeded"],
     ]
     assert lines[4][2] == "7/11"
-    assert "day=1" in said.out and FAILED in said.out and "left" in said.out
+    assert "day=1" in said.out and FAILED in said.out and "has ended" in said.out
 
 
 def test_runs_of_one_pipeline_as_json(look: Look) -> None:
@@ -83,7 +83,7 @@ def test_a_run_is_found_by_any_of_its_names(look: Look, word: str) -> None:
     if word == "1":
         said = look("show", word)
         assert said.code == 3
-        assert said.err == "error RK102: 1 could be any of 2 runs\nnext: name one: daily/1, weekly/1\n"
+        assert said.err == "error RK102: 1 matches 2 runs\nnext: name one: daily/1, weekly/1\n"
         return
     assert look("show", word).out.startswith("run 1 of daily  failed")
 
@@ -99,10 +99,10 @@ def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look, locati
     for text in (
         "gave up: poison: clean[2] failed 3 times in the same way: daily.py:12: ValueError: no such customer",
         "clean[2] exception: daily.py:12: ValueError: no such customer",
-        "clean: 1 partition, attempt 3: 2 failed",
+        "clean: 1 partition, attempt 3 (2: failed)",
         "1 poisoned",
         "sink daily: not published",
-        f"7 partitions of 11 kept. next: rekindle resume --location {location} FILE.py daily/1",
+        f"7 of 11 partitions kept. next: rekindle resume --location {location} FILE.py daily/1",
     ):
         assert text in out
 
@@ -126,17 +126,17 @@ def test_show_as_json_and_as_a_page(look: Look, tmp_path: Path) -> None:
 
 def test_explain_tells_a_vertex_and_a_step(look: Look) -> None:
     vertex = look("explain", "clean[2]", "--run", "daily/1").out
-    assert "attempt 3 opened for it, because: failed" in vertex
+    assert "attempt 3 opened for it (failed)" in vertex
     assert vertex.rstrip().endswith("clean[2] will run when the run is resumed: failed")
     step = look("explain", "clean", "--run", "daily/1").out
-    assert "clean[0-1,3] (3 partitions) will not run again: the result counts (attempt 2)" in step
+    assert "clean[0-1,3] (3 partitions) will not run again: committed by attempt 2" in step
     told = json.loads(look("explain", "clean", "--run", "daily/1", "--json").out)
     assert told["subject"] == "clean" and len(told["outlook"]) == 2
 
 
 def test_graph_as_text_svg_and_page(look: Look, tmp_path: Path) -> None:
     out = look("graph", "daily/1").out
-    assert "  clean [###############!!!!!] 3/4 blocking · 1 again *  <- orders" in out
+    assert "  clean [###############!!!!!] 3/4 blocking · 1 restarted *  <- orders" in out
     for name, start in (("a.svg", "<svg"), ("a.html", "<!doctype html>")):
         assert look("graph", "daily/1", "-o", str(tmp_path / name)).code == 0
         assert (tmp_path / name).read_text().startswith(start)
@@ -147,7 +147,7 @@ def test_graph_as_text_svg_and_page(look: Look, tmp_path: Path) -> None:
     ("arguments", "code", "message", "hint"),
     [
         (("runs", "dayly"), "RK102", "there is no pipeline dayly", "did you mean daily?"),
-        (("show", "nothing"), "RK102", "no run is called nothing", "the newest are daily/4, daily/3"),
+        (("show", "nothing"), "RK102", "there is no run nothing", "the newest are daily/4, daily/3"),
         (("show", "hourly/1"), "RK102", "there is no pipeline hourly", "the pipelines are daily, weekly"),
         (("explain", "claen", "--run", "daily/1"), "RK102", "has no kept step claen", "did you mean clean?"),
         (("explain", "clean[9]", "--run", "daily/1"), "RK102", "clean has partitions 0 to 3", "'clean[3]'"),

@@ -68,8 +68,8 @@ def test_on_a_terminal_each_step_has_a_line_and_news_stand_above(width: int) -> 
     drawn(Console(file=out, force_terminal=True, width=width, highlight=False))
     text = " ".join(ESCAPES.sub("", out.getvalue()).split())
     assert "enriched[3] failed: ValueError: [bad] row, at daily.py:7" in text
-    assert "enriched: 1 partition run: 3 failed" in text
-    assert "4/4" in text and "1 again" in text
+    assert "enriched: starts 1 partition (3: failed)" in text
+    assert "4/4" in text and "1 restarted" in text
 
 
 def test_without_a_terminal_there_are_plain_lines() -> None:
@@ -78,7 +78,7 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
     lines = [line.split(" ", 1)[1] for line in out.getvalue().splitlines()]
     assert "\x1b" not in out.getvalue()
     assert "orders: 4/4 done" in lines
-    assert lines[-1] == "enriched: 4/4 done (1 again)"
+    assert lines[-1] == "enriched: 4/4 done (1 restarted)"
 
 
 @pytest.mark.parametrize("width", [40, 120])
@@ -96,7 +96,7 @@ def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
         tell(to, line)
     words = " ".join(out.getvalue().split())
     assert "orders reuse 4/4" in words and "enriched compute 4/4" in words
-    assert "not yet run" in words and "restart set 4 of 8 partitions" in words
+    assert "not yet run" in words and "Restart set: 4 of 8 partitions" in words
     assert max(map(len, out.getvalue().splitlines()[1:3])) <= width
 
 

@@ -84,9 +84,9 @@ def test_it_shows_the_input_and_the_rows_of_the_newest_run(user: Typed, bench: F
         "  failed in the run: daily.py:12: ValueError: no such customer",
         "  since the run started, the code changed: 1 -> 2",
         "  a note",
-        "input orders, the first 3 rows at most:",
+        "input orders, first 3 rows:",
         "frame 3",
-        "counted[2] does not fail here: 7 rows, the first 3 at most:",
+        "counted[2] does not fail here. It has 7 rows; the first 3:",
         "+-+",
         "|1|",
     ]
@@ -125,7 +125,7 @@ def test_a_run_is_named_by_its_number_and_its_journal_stays_as_it_is(user: Typed
     ("words", "said"),
     [
         (["counted[9]"], "counted has partitions 0 to 3\nnext: rekindle reproduce PIPELINE 'counted[3]'"),
-        (["clean[1]"], "clean has no partitions of its own"),
+        (["clean[1]"], "clean has no result partitions"),
         (["cuonted"], "has no kept step cuonted\nnext: did you mean counted"),
         (["counted", "--run", "9"], "next: "),
     ],

@@ -27,7 +27,7 @@ def test_plan_then_run_then_done(user: Typed) -> None:
     assert "daily is in" in user.out
     started = user.spark.started
     assert user.types("run", "-p", "day=monday") == ExitCode.DONE
-    assert "was done before" in user.out
+    assert "is already done" in user.out
     assert user.types("plan", "-p", "day=monday") == ExitCode.DONE
     assert "nothing to do" in user.out
     assert user.spark.started == started, "nothing that is done needs Spark"
@@ -43,7 +43,7 @@ def test_a_failure_names_what_failed_what_is_kept_and_the_next_command(user: Typ
     user.adapter.make = lambda folder: Broken(open_store(str(folder)))
     assert user.types("run", "-p", "day=monday") == ExitCode.RESUMABLE
     assert "counted[1-3] no such column" in user.err
-    assert "counted: 1 of 4 are kept" in user.err
+    assert "counted: 1 of 4 partitions kept" in user.err
     assert f"next: correct it, then: rekindle resume --location {tmp_path}" in user.err
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("plan", "--json", "-p", "day=monday") == ExitCode.WORK
@@ -64,9 +64,9 @@ def test_resume_takes_the_newest_and_says_what_else_could_be(user: Typed) -> Non
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("resume") == ExitCode.DONE
     assert "resuming run daily/2 (day=tuesday)" in user.out
-    assert "it is the newest; 1 more can be resumed by name: daily/1" in user.out
+    assert "it is the newest of 2 that can be resumed, the others are daily/1" in user.out
     assert user.types("resume", "1") == ExitCode.DONE
-    assert "resuming run daily/1 (day=monday): you named it" in user.out
+    assert "resuming run daily/1 (day=monday): named on the command line" in user.out
 
 
 def test_new_starts_another_run_of_the_same_key(user: Typed) -> None:
@@ -108,7 +108,7 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     assert len(user.adapter.asked) == asked, "nothing is prepared for a run that is alive"
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("plan") == ExitCode.WORK
-    assert "the run is alive" in user.out.replace("\n", " ")
+    assert "The run is alive" in user.out.replace("\n", " ")
     assert user.types("run", "--force") == ExitCode.DONE
 
 
@@ -126,7 +126,7 @@ def test_a_run_keeps_its_strategy_and_another_one_is_refused(user: Typed) -> Non
 
 def test_a_plan_says_why_a_step_is_kept(user: Typed) -> None:
     assert user.types("plan") == ExitCode.WORK
-    assert "  counted is kept: because\n" in user.out and "  clean is kept" not in user.out
+    assert "  counted: because\n" in user.out and "  clean is kept" not in user.out
     assert user.types("plan", "-v") == ExitCode.WORK
     assert "  counted: because" in user.out and "  clean: because" in user.out
 
@@ -144,7 +144,7 @@ def test_spark_that_died_is_told_apart_from_a_fault_of_ours(user: Typed) -> None
     assert "ConnectionError: nobody answers" in user.err
     user.spark.has_died = True
     assert user.types("run") == ExitCode.RESUMABLE
-    assert "Spark's driver process died; what is committed is kept" in user.err
+    assert "the driver JVM of Spark died; committed results are kept" in user.err
     assert "next: rekindle resume --location" in user.err
     assert user.types("run", "--supervised") == DIED_CODE
 

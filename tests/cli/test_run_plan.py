@@ -139,5 +139,5 @@ def test_after_files_were_lost(spark: SparkSession, folder: Path) -> None:
     plan, ran, summary = planned_and_ran(spark, shop(folder), folder)
     assert plan.computed() == ran.opened
     assert str(plan.computed()["priced"]) == "0-2"
-    assert "0-2 result lost" in str(plan) or "0-2 read by totals" in str(plan)
+    assert "0-2: result lost" in str(plan) or "0-2: needed by totals" in str(plan)
     assert summary.steps["priced"].reused == 1

@@ -42,7 +42,7 @@ def test_a_driver_that_was_killed_is_restarted() -> None:
 
 
 def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
-    with pytest.raises(RunFailed, match=r"signal SIGKILL.*3 restarts were tried") as caught:
+    with pytest.raises(RunFailed, match=r"signal SIGKILL.*the limit of restarts is reached \(3\)") as caught:
         going([-9] * 5)
     assert caught.value.is_resumable and caught.value.hint == "rekindle run --supervise daily.py"
 

@@ -94,9 +94,9 @@ def test_a_failure_and_its_resume_in_a_terminal(columns: int, tmp_path: Path) ->
         assert done.code == ExitCode.DONE, done.lines
         assert broken_by_the_terminal(done, columns) == []
         said = " ".join(" ".join(done.lines).split())
-        assert "resuming run shop/1: you named it" in said
-        assert "of shop done, resumed in" in said and "computed 4 partitions, reused 0" in said
-        assert said.endswith(f" on the way daily is in files {tmp_path}/gold")
+        assert "resuming run shop/1: named on the command line" in said
+        assert "of shop is done (resumed); it took" in said and "computed 4 partitions, reused 0" in said
+        assert said.endswith(f" daily is in files {tmp_path}/gold")
         _drawn_once(done)
 
         for looked in ("rekindle runs", "rekindle show", "rekindle explain 'priced[0]'", "rekindle graph"):

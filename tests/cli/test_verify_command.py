@@ -84,7 +84,7 @@ def test_files_alone_without_the_pipeline(user: User) -> None:
 def test_with_the_pipeline_partitions_are_made_again(user: User) -> None:
     user.run()
     assert user.types("verify", "1", "keyed", "--pipeline", str(user.file), "--sample", "50%") == ExitCode.DONE
-    assert "keyed  made again: equal: 2 partitions; 2 of 4 partitions were made again" in user.out
+    assert "keyed  recomputed: equal: 2 partitions; 2 of 4 partitions recomputed" in user.out
     assert FILES_ALONE not in user.out
 
 
@@ -120,11 +120,11 @@ def test_what_comes_back_different_can_be_looked_at(user: User) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["9"], "no run is called 9"),
+        (["9"], "there is no run 9"),
         (["1", "kyed"], "did you mean keyed"),
-        (["1", "--sample", "2"], "--sample is about partitions that are made again"),
-        (["1", "--pipeline", "FILE", "--sample", "many"], "--sample many is no number"),
-        (["1", "--pipeline", "FILE", "--sample", "0"], "a sample of 0 has no meaning"),
+        (["1", "--sample", "2"], "--sample works only with --pipeline, which recomputes partitions"),
+        (["1", "--pipeline", "FILE", "--sample", "many"], "--sample many is not a number"),
+        (["1", "--pipeline", "FILE", "--sample", "0"], "a sample of 0 is not valid"),
     ],
 )
 def test_what_cannot_be_verified_is_refused_before_spark_is_started(user: User, words: list[str], said: str) -> None:
@@ -141,7 +141,7 @@ def test_the_file_of_another_pipeline_is_refused(user: User) -> None:
     other = user.file.with_stem(f"other_{user.file.stem}")
     other.write_text(PIPELINE.replace('"daily"', '"weekly"'))
     assert user.types("verify", "1", "--pipeline", str(other)) == ExitCode.REFUSED
-    assert "run daily/1 is none of weekly" in user.err
+    assert "run daily/1 is not a run of weekly" in user.err
 
 
 def test_how_a_sample_is_said() -> None:

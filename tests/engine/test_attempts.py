@@ -527,7 +527,7 @@ def test_what_the_storage_refuses_ends_the_wait_for_it(
     monkeypatch.setattr(made, "_bridge", refuse)
     made.send(SealAttempt(ATTEMPT))
     deadline = time.monotonic() + 60
-    with pytest.raises(RunFailed, match="could not look for what totals/g0/e1-a1 committed: OSError: no answer"):
+    with pytest.raises(RunFailed, match="could not list what totals/g0/e1-a1 committed: OSError: no answer"):
         while time.monotonic() < deadline:
             assert made.poll(200) == []
     made.close()

@@ -100,10 +100,10 @@ def test_narrow_steps_are_fused_and_an_aggregation_is_kept(spark: SparkSession, 
     assert found.groups["totals"].functions[1:] == (clean, totals)
     assert found.sinks == {"totals": rk.files("/out/totals")}
     assert found.why == {
-        "orders": "pipelined: pipelined into totals",
-        "clean": "pipelined: pipelined into totals",
-        "totals": "kept: it ends an exchange",
-        "published": "publishes the result of its input: publishes totals to files /out/totals",
+        "orders": "pipelined into totals",
+        "clean": "pipelined into totals",
+        "totals": "kept: it contains an exchange",
+        "published": "publishes totals to files /out/totals",
     }
     rows = found.groups["totals"].build(group_session(spark, {}), {}).collect()
     assert sum(row.n for row in rows) == 96
@@ -125,7 +125,7 @@ def test_a_join_counts_as_one_that_moves_rows_whatever_the_sizes(spark: SparkSes
         return paired.select("k").union(hinted.select("k"))
 
     found = compiled(spark, pipeline)
-    assert found.why["paired"] == "kept: it ends an exchange"
+    assert found.why["paired"] == "kept: it contains an exchange"
     assert found.members["end"] == ("orders", "hinted", "end")
     assert found.groups["end"].inputs == ("paired",)
 
@@ -157,7 +157,7 @@ def test_a_python_step_is_kept(spark: SparkSession, pipeline: rk.Pipeline) -> No
     pipeline.add_step(lambda scored: scored.mapInArrow(same, scored.schema), name="mapped")
     pipeline.add_step(lambda mapped: mapped.where("id > 1"), name="end")
     why = compiled(spark, pipeline).why
-    assert why["scored"] == why["mapped"] == "kept: it runs Python"
+    assert why["scored"] == why["mapped"] == "kept: it runs Python functions"
 
 
 def test_a_step_read_twice_is_computed_twice_only_if_that_cannot_be_seen(
@@ -168,9 +168,9 @@ def test_a_step_read_twice_is_computed_twice_only_if_that_cannot_be_seen(
     for name in ("left", "right"):
         pipeline.add_step(lambda plain, diced: plain.union(diced.select("id", "k")), name=name)
     found = compiled(spark, pipeline)
-    assert found.why["plain"] == "pipelined: pipelined into left and right, computed in each: determinate and narrow"
+    assert found.why["plain"] == "pipelined into left and right, computed in each of them: it is determinate and narrow"
     assert found.why["diced"] == (
-        "kept: promoted: left and right read it and it is not determinate: Rand; they must see one version"
+        "kept: left and right read it and must see one version, and it is not determinate: Rand"
     )
     assert found.members["right"] == ("orders", "plain", "right")
     assert list(found.groups) == ["diced", "left", "right"]
@@ -182,7 +182,7 @@ def test_a_source_that_cannot_be_pinned_is_kept_on_first_read(spark: SparkSessio
     pipeline.add_source(lambda spark: spark.range(3), name="counted")
     pipeline.add_step(lambda found, counted: found.union(counted), name="end")
     found = compiled(spark, pipeline)
-    assert found.why["found"] == "kept: its input cannot be pinned, so it is kept on first read"
+    assert found.why["found"] == "kept: its input cannot be pinned to one version"
     assert found.members == {"found": ("found",), "end": ("counted", "end")}
 
 

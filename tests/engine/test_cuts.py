@@ -288,22 +288,22 @@ def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
     spark: SparkSession, lake: str, tmp_path: Path
 ) -> None:
     counted = why(spark, lake, tmp_path, [ranked, lambda rows: rows.groupBy("k").count()])
-    assert "it ends an exchange" in counted["step0"]
+    assert "it contains an exchange" in counted["step0"]
     given_up = why(spark, lake, tmp_path, [ranked_by_hidden, top])
-    assert "not kept: step1 observes the order of its rows" in given_up["step0"]
+    assert "not kept: step1 depends on the order of its input rows" in given_up["step0"]
     assert "amount, a column that it does not return" in given_up["step0"]
     spared = why(spark, lake, tmp_path, [ranked_by_hidden, lambda rows: rows.groupBy("k").count()])
-    assert "it ends an exchange" in spared["step0"]
+    assert "it contains an exchange" in spared["step0"]
 
 
 @pytest.mark.parametrize(
     ("steps", "options", "said"),
     [
-        ([called_python, named_files], {"keep_until": "forever"}, "asks for the names of the files"),
+        ([called_python, named_files], {"keep_until": "forever"}, "reads the file names"),
         (
             [lambda orders: called_python(ranked_by_hidden(orders)), top],
             {"keep_until": "forever"},
-            "observes the order of",
+            "depends on the order of",
         ),
         ([with_interval, uses_interval], {"keep_until": "forever"}, "no file can hold a calendar interval: column i"),
         ([joined], {}, "several columns of one name (k, k)"),
@@ -321,8 +321,8 @@ def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([lambda orders: orders.where("k < 25"), named_files], "step1 asks for the names of the files"),
-        ([ranked_by_hidden, top], "step1 observes the order of its rows"),
+        ([lambda orders: orders.where("k < 25"), named_files], "step1 reads the file names"),
+        ([ranked_by_hidden, top], "step1 depends on the order of its input rows"),
         (
             [lambda orders: orders.where("k < 25"), lambda rows: rows.select("*"), named_files],
             "step2 asks for the names",
@@ -334,7 +334,7 @@ def test_what_was_asked_to_be_kept_is_kept_and_computed_once_more_in_a_reader_th
     spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], said: str
 ) -> None:
     told = why(spark, lake, tmp_path, steps, result="blocking")
-    assert told["step0"].startswith("kept: result='blocking'; step1 computes it once more: ")
+    assert told["step0"].startswith("kept: result='blocking'; step1 recomputes it: ")
     assert said in told["step0"]
     for _ in range(2):
         assert sorted(ours(spark, lake, tmp_path, steps, result="blocking")) == sorted(bare(spark, lake, steps))
@@ -353,8 +353,8 @@ def test_what_may_give_other_rows_is_pipelined_into_its_only_reader_and_the_plan
     spark: SparkSession, lake: str, tmp_path: Path, steps: list[Function], options: dict[str, Any]
 ) -> None:
     told = why(spark, lake, tmp_path, steps, **options)
-    assert told["step0"].startswith("pipelined: pipelined into step1, not kept: ")
-    assert told["step0"].endswith(", although it was to be kept")
+    assert told["step0"].startswith("pipelined into step1, not kept: ")
+    assert told["step0"].endswith(", although you asked to keep it")
     assert sorted(ours(spark, lake, tmp_path, steps, **options)) == sorted(bare(spark, lake, steps))
 
 
@@ -413,7 +413,7 @@ def test_one_sorted_file_of_a_limit_by_a_hidden_order_is_read_in_its_order(
     steps = [lambda orders: ranked(orders).limit(50).select("id", "k"), lambda rows: called_python(rows).limit(5)]
     assert ours(spark, lake, tmp_path, steps, result="blocking") == bare(spark, lake, steps)
     told = why(spark, lake, tmp_path / "keyed", steps, partition_by="k")["step0"]
-    assert "in a way that its columns do not tell, although it was to be kept" in told
+    assert "in a way that its columns do not tell, although you asked to keep it" in told
     assert ours(spark, lake, tmp_path / "keyed", steps, partition_by="k") == bare(spark, lake, steps)
 
 
@@ -466,7 +466,7 @@ def test_rows_of_a_step_that_come_through_a_variable_are_refused(
     def uses(rows: DataFrame) -> DataFrame:
         return seen[-1].crossJoin(rows.withColumnRenamed("count", "n"))
 
-    with pytest.raises(GraphRefused, match="gets rows of step0 through a view or a variable"):
+    with pytest.raises(GraphRefused, match="reads step0 through a view or a variable"):
         ours(spark, lake, tmp_path, [counted, remembers, uses])
 
 
@@ -549,7 +549,7 @@ def test_a_script_gets_back_the_frame_that_it_gave(spark: SparkSession, lake: st
         assert kept.first() == frame.first()
         assert kept.tail(3) == frame.tail(3)
         assert kept.select("x.k", "y.id").limit(4).collect() == frame.select("x.k", "y.id").limit(4).collect()
-        with pytest.raises(GraphRefused, match="they are Rekindle's own files"):
+        with pytest.raises(GraphRefused, match="which gives Rekindle's own files"):
             run.keep(kept.select(F.input_file_name()), "named")
 
 

@@ -46,7 +46,7 @@ def test_what_changed_since_is_said_and_a_new_run_publishes_it(spark: SparkSessi
     assert any("the input changed" in one for one in changed.differs)
     assert "next: --new" in str(changed) and "the input changed" in str(priced(tmp_path, 1).plan(spark, location))
     assert rk.read_newest(spark, str(tmp_path / "out")).count() == 200, "it is said, nothing is done"
-    with pytest.raises(Refused, match="published something else"):
+    with pytest.raises(Refused, match="is done with other sinks"):
         priced(tmp_path, 1, "elsewhere").run(spark, location)
     without = priced(tmp_path, 5).run(no_session, location)
     assert without.differs == ("totals: the closed-over rate of totals changed: 1 -> 5",), "code needs no session"

@@ -41,12 +41,12 @@ def fates(decisions: Mapping[str, Decision]) -> dict[str, Fate]:
     ("middle", "look", "fate", "why"),
     [
         ({}, PLAIN, Fate.FUSED, "pipelined into end"),
-        ({}, WIDE, Fate.KEPT, "it ends an exchange"),
-        ({}, PYTHON, Fate.KEPT, "it runs Python"),
+        ({}, WIDE, Fate.KEPT, "it contains an exchange"),
+        ({}, PYTHON, Fate.KEPT, "it runs Python functions"),
         ({}, RANDOM, Fate.FUSED, "pipelined into end"),
         ({}, BROADCAST, Fate.FUSED, "pipelined into end"),
-        ({"keys": ("id",)}, PLAIN, Fate.KEPT, "it was given a layout"),
-        ({"partitions": 8}, PLAIN, Fate.KEPT, "it was given a layout"),
+        ({"keys": ("id",)}, PLAIN, Fate.KEPT, "partition_by or partitions is set"),
+        ({"partitions": 8}, PLAIN, Fate.KEPT, "partition_by or partitions is set"),
         ({"keep": KeepUntil.FOREVER}, PLAIN, Fate.KEPT, "keep_until='forever'"),
         ({"is_eager": True}, PLAIN, Fate.KEPT, "it starts Spark jobs while it is built"),
         ({"result": "blocking"}, PLAIN, Fate.KEPT, "result='blocking'"),
@@ -64,10 +64,20 @@ def test_a_step_with_one_reader(middle: dict[str, Any], look: Look, fate: Fate, 
 @pytest.mark.parametrize(
     ("middle", "look", "fate", "why"),
     [
-        ({}, PLAIN, Fate.FUSED, "pipelined into left and right, computed in each: determinate and narrow"),
-        ({}, RANDOM, Fate.KEPT, "promoted: left and right read it and it is not determinate: Rand"),
-        ({}, BROADCAST, Fate.KEPT, "promoted: left and right read it and it is not narrow"),
-        ({"result": "pipelined"}, PYTHON, Fate.KEPT, "promoted: left and right read it and it is not determinate"),
+        (
+            {},
+            PLAIN,
+            Fate.FUSED,
+            "pipelined into left and right, computed in each of them: it is determinate and narrow",
+        ),
+        ({}, RANDOM, Fate.KEPT, "left and right read it and must see one version, and it is not determinate: Rand"),
+        ({}, BROADCAST, Fate.KEPT, "left and right read it and it is not narrow"),
+        (
+            {"result": "pipelined"},
+            PYTHON,
+            Fate.KEPT,
+            "left and right read it and must see one version, and it is not determinate",
+        ),
         ({"result": "pipelined"}, WIDE, Fate.FUSED, "pipelined into left and right, computed in each"),
     ],
 )
@@ -92,7 +102,7 @@ def test_a_random_step_below_one_with_two_readers_is_computed_once_with_it() -> 
         step("right", "shown"),
     )
     found = decided(*steps, dice=RANDOM, shown=RANDOM)
-    assert found["shown"].why.startswith("promoted")
+    assert found["shown"].why.startswith("left and right read it and must see one version")
     assert found["dice"] == Decision(Fate.FUSED, "pipelined into shown")
     assert members_of("shown", steps, found) == ("source", "dice", "shown")
     assert members_of("left", steps, found) == ("left",)
@@ -112,20 +122,22 @@ def test_a_kept_step_that_a_reader_computes_once_more_brings_what_is_below_it() 
     copies = {("names", "middle"): "it asks for the names of files"}
     found = decide(check(steps), looks, copies)
     assert found["middle"] == Decision(Fate.KEPT, "result='blocking'")
-    assert found["source"].why == "pipelined into middle and end, computed in each: determinate and pinned"
+    assert (
+        found["source"].why == "pipelined into middle and end, computed in each of them: it is determinate and pinned"
+    )
     assert members_of("middle", steps, found, copies) == ("source", "middle")
     assert members_of("end", steps, found, copies) == ("source", "middle", "names", "end")
     assert members_of("end", steps, found) == ("names", "end")
     found = decide(check(steps), looks | {"source": BROADCAST}, copies)
-    assert found["source"].why == "promoted: middle and end read it and it is not narrow; it is computed once"
+    assert found["source"].why == "middle and end read it and it is not narrow, so it is computed once"
 
 
 @pytest.mark.parametrize(
     ("look", "fate", "why"),
     [
-        (PLAIN, Fate.FUSED, "pipelined into left and right, computed in each: determinate and pinned"),
-        (UNPINNED, Fate.KEPT, "its input cannot be pinned, so it is kept on first read"),
-        (WIDE, Fate.KEPT, "it ends an exchange"),
+        (PLAIN, Fate.FUSED, "pipelined into left and right, computed in each of them: it is determinate and pinned"),
+        (UNPINNED, Fate.KEPT, "its input cannot be pinned to one version"),
+        (WIDE, Fate.KEPT, "it contains an exchange"),
     ],
 )
 def test_a_source(look: Look, fate: Fate, why: str) -> None:
@@ -135,15 +147,15 @@ def test_a_source(look: Look, fate: Fate, why: str) -> None:
 
 def test_what_nothing_reads() -> None:
     found = decided(step("source"), step("unread"), step("end", "source"), unread=UNPINNED)
-    assert found["unread"] == Decision(Fate.LEFT_OUT, "nothing reads it")
-    assert found["end"] == Decision(Fate.KEPT, "nothing reads it: it is a result of the run")
+    assert found["unread"] == Decision(Fate.LEFT_OUT, "no step reads it")
+    assert found["end"] == Decision(Fate.KEPT, "no step reads it, so it is a result of the run")
 
 
 def test_a_sink_that_hands_on_its_input_publishes_the_kept_result_without_a_copy() -> None:
     found = decided(
         step("source"), step("clean", "source"), step("daily", "clean", target=files("/out/daily")), daily=ITSELF
     )
-    assert found["clean"] == Decision(Fate.KEPT, "it goes to sink daily")
+    assert found["clean"] == Decision(Fate.KEPT, "sink daily publishes it")
     assert found["daily"] == Decision(Fate.PUBLISHES, "publishes clean to files /out/daily", "clean")
 
 

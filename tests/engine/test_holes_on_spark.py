@@ -87,7 +87,7 @@ def test_a_hole_is_published_told_and_filled_by_a_new_run(spark: SparkSession, t
     done = shop.run(f"priced[{hole}]")
     assert {name: step.computed for name, step in done.steps.items() if name != "totals"} == {"priced": 0, "taxed": 1}
     assert done.steps["priced"].reused == PARTS - 1
-    said = f"  published without priced[{hole}]: left out on the user's word, as the target says"
+    said = f"  published without priced[{hole}], which the user left out; the target names it"
     assert said in done.lines()
     assert rows(rk.read_newest(spark, str(tmp_path / "out"))) == shop.expected(hole) != shop.expected(None)
     assert [part["holes"] for part in newest(tmp_path / "out")["parts"]] == [f"priced[{hole}]"]
@@ -161,7 +161,7 @@ def test_a_table_and_a_directory_say_what_is_missing(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize(
     ("without", "said"),
     [
-        ("priced", "priced names no partition"),
+        ("priced", "--without priced has no partition number"),
         ("priced[9]", "priced has partitions 0 to 3"),
         ("price[1]", "has no kept step price\n  next: did you mean priced"),
         ("totals[0]", r"totals\[0\] cannot be left out: it has not failed"),
@@ -176,5 +176,5 @@ def test_what_cannot_be_left_out_is_refused(spark: SparkSession, tmp_path: Path,
 
 def test_a_run_that_never_began_has_nothing_to_leave_out(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(spark, tmp_path, rk.files(str(tmp_path / "out")))
-    with pytest.raises(rk.Refused, match=r"priced\[1\] cannot be left out: nothing has run yet"):
+    with pytest.raises(rk.Refused, match=r"priced\[1\] cannot be left out: the run has not started"):
         shop.run("priced[1]")

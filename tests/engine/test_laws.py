@@ -114,7 +114,7 @@ def test_each_law_ends_the_run_before_anything_counts(
 ) -> None:
     trust_as_it_was(monkeypatch)
     monkeypatch.setattr(results, "LAWS", (law,))
-    with pytest.raises(RowsNotConserved, match="balanced: 0 of 2 are kept") as caught:
+    with pytest.raises(RowsNotConserved, match="balanced: 0 of 2 partitions kept") as caught:
         ran(spark, source, tmp_path)
     assert "spark.sql.adaptive.enabled=false" in str(caught.value)
     assert not (tmp_path / "out").exists()

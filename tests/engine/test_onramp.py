@@ -150,7 +150,7 @@ def test_only_the_partition_that_failed_runs_again(script: Script) -> None:
     poison.touch()
     with pytest.raises(rk.RunFailed, match="cannot score 3") as caught:
         script.start(scored(script, text))
-    assert "scored: 3 of 4 are kept" in str(caught.value) and "run the same again" in caught.value.hint
+    assert "scored: 3 of 4 partitions kept" in str(caught.value) and "run the same again" in caught.value.hint
     assert script.told[-1] != "" and "stopped" in "\n".join(script.told)
     first = script.committed("scored")
     poison.unlink()
@@ -181,7 +181,7 @@ def test_a_changed_plan_is_named_and_made_anew_with_all_that_reads_it(script: Sc
 
     found = script.start(other)
     assert script.changes("clean") == ("the plan changed",)
-    assert "clean: computed anew: the plan changed" in script.told
+    assert "clean: recomputed: the plan changed" in script.told
     [change] = script.changes("scored")
     assert change.startswith("the input changed: 3 files")
     assert script.counts() == {"clean": (4, 0), "scored": (4, 0)}
@@ -265,7 +265,7 @@ def test_lost_files_are_noticed_before_anybody_reads_them(script: Script) -> Non
     [run] = (script.folder / "runs" / "daily.clean").glob("2*")
     next((run / "results").rglob("*.parquet")).unlink()
     found = script.start(act)
-    assert script.changes("clean") == ("1 of its files are gone",)
+    assert script.changes("clean") == ("1 file of it is missing",)
     assert script.counts() == {"clean": (2, 0)} and len(rows(found)) == ROWS
 
 
@@ -277,7 +277,7 @@ def test_rows_from_a_place_that_cannot_be_pinned_need_your_word(script: Script, 
     script.start(act(None))
     script.start(act(None))
     [change] = script.changes("names")
-    assert "nothing tells whether its input changed (an RDD" in change and "deterministic=True" in change
+    assert "its input may have changed (an RDD" in change and "deterministic=True" in change
     assert script.counts() == {"names": (2, 0)}
     script.start(act(True))
     assert script.counts() == {"names": (0, 2)}
@@ -323,7 +323,7 @@ def test_what_is_published_is_published_once_and_again_when_it_changed(script: S
     script.start(publishing(script, 0))
     assert (versions(), script.jobs) == (1, 0)
     script.start(publishing(script, 100))
-    assert versions() == 2 and "totals: computed anew: the plan changed" in script.told
+    assert versions() == 2 and "totals: recomputed: the plan changed" in script.told
     assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
     script.start(publishing(script, 100, "other"))
     assert versions("other") == 1, "another target has not seen it yet"
@@ -337,7 +337,7 @@ def test_what_may_be_published_and_changed_is_published_anew(script: Script, spa
         patch.setattr(sinks, "publish", unheard)
         script.start(publishing(script, 0))
     script.start(publishing(script, 100))
-    assert "totals: computed anew: the plan changed" in script.told
+    assert "totals: recomputed: the plan changed" in script.told
     assert sum(row["count"] for row in rk.read_newest(spark, str(script.folder / "gold")).collect()) == 100
 
 
@@ -352,8 +352,8 @@ def test_what_is_there_is_told_before_anything_is_asked(script: Script) -> None:
     said = script.start(plan, day="monday")
     assert said == [
         "daily day=monday: from earlier starts",
-        "  clean   reuse    4/4  if it is unchanged",
-        "  scored  compute  1/4  3 are kept, if it is unchanged",
+        "  clean   reuse    4/4  unless it changed",
+        "  scored  compute  1/4  3 kept, unless it changed",
     ]
     assert script.told[: len(said)] == said and script.jobs == 0
     assert script.start(plan, day="tuesday") == ["daily day=tuesday: nothing is kept yet"]
@@ -362,7 +362,7 @@ def test_what_is_there_is_told_before_anything_is_asked(script: Script) -> None:
 def test_a_name_that_is_none_is_refused(script: Script) -> None:
     names: list[Any] = ["", "two words", "1st", "a-b", "../up", 7]
     for name in names:
-        with pytest.raises(rk.GraphRefused, match="cannot be the name of a result") as caught:
+        with pytest.raises(rk.GraphRefused, match="is not a valid result name") as caught:
             script.start(lambda run, name=name: run.keep(script.orders(), name))  # type: ignore[misc]
         assert caught.value.message.startswith("test_onramp.py:") and 'run.keep(df, "enriched")' in caught.value.hint
     assert not list(script.folder.glob("runs/daily*"))
@@ -392,7 +392,7 @@ def test_what_cannot_be_kept_is_refused(script: Script, spark: SparkSession) -> 
         script.start(lambda run: run.keep(script.orders(), "clean", partition_by="customer"))
     with pytest.raises(rk.GraphRefused, match="partitions=0 of clean"):
         script.start(lambda run: run.keep(script.orders(), "clean", partitions=0))
-    with pytest.raises(rk.GraphRefused, match="clean is to be kept outside of the run"):
+    with pytest.raises(rk.GraphRefused, match="clean is kept outside of the `with` block of the run"):
         script.run.keep(script.orders(), "clean")
     nowhere: Any = "gold"
     with pytest.raises(rk.GraphRefused, match="a sink needs a target"):
@@ -401,13 +401,13 @@ def test_what_cannot_be_kept_is_refused(script: Script, spark: SparkSession) -> 
 
 def test_the_name_of_a_run_is_a_name(spark: SparkSession) -> None:
     for name in ("", "two words", "_own", "1st", "daily.clean"):
-        with pytest.raises(rk.GraphRefused, match=r"test_onramp.py:\d+: .* cannot be the name of a run"):
+        with pytest.raises(rk.GraphRefused, match=r"test_onramp.py:\d+: .* is not a valid run name"):
             rk.run(name, spark, "/nowhere")
 
 
 def test_what_only_a_pipeline_can_do_is_refused(spark: SparkSession) -> None:
     for options in (rk.RunOptions(run="20261113T000000Z-0a1b2c3d"), rk.RunOptions(without=["clean[3]"])):
-        with pytest.raises(rk.Refused, match="run= and without= are for pipelines"):
+        with pytest.raises(rk.Refused, match="run= and without= work only for pipelines"):
             rk.run("daily", spark, "/nowhere", options=options)
 
 

@@ -37,7 +37,7 @@ def test_a_session_of_spark_connect_is_refused(tmp_path: Path) -> None:
 def test_the_address_of_a_connect_server_is_no_master() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
-        with pytest.raises(rk.Refused, match="sc://host:15002 is the address of a Spark Connect server") as refused:
+        with pytest.raises(rk.Refused, match="sc://host:15002 is a Spark Connect server") as refused:
             start("shop", "sc://host:15002", {}, False)
     assert "--master local[4]" in refused.value.hint
 

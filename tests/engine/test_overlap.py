@@ -106,8 +106,8 @@ def refused(spark: SparkSession, made: rk.Pipeline, location: str, *words: str) 
 
 def test_every_overlap_is_refused_before_anything_runs(spark: SparkSession, lake: Path) -> None:
     out, kept, orders = rk.replace(f"{lake}/out", atomic=False), str(lake / "kept"), lake / "orders"
-    refused(spark, pipeline(orders, out=out), f"{lake}/out/kept", "the location of the runs", "lies inside of", "out")
-    refused(spark, pipeline(orders, out=rk.files(f"{kept}/out")), kept, "the target of out", "lies inside of")
+    refused(spark, pipeline(orders, out=out), f"{lake}/out/kept", "the location of the runs", "is inside", "out")
+    refused(spark, pipeline(orders, out=rk.files(f"{kept}/out")), kept, "the target of out", "is inside")
     two = pipeline(orders, out=rk.files(f"{lake}/out"), more=rk.directory(f"{lake}/out/more"))
     refused(spark, two, kept, "the target of more", "the target of out")
     refused(spark, pipeline(orders, out=rk.replace(str(lake), atomic=False)), "/nowhere/kept", "reads", "target of out")

@@ -118,7 +118,7 @@ def test_only_the_files_of_the_partition_are_read(made: Scored, tmp_path: Path) 
 def test_a_partition_behind_an_exchange_has_what_the_exchange_brings(made: Scored) -> None:
     made.fail()
     opened = made.pipeline.reproduce(made.spark, made.location, "keyed[1]")
-    assert "it is behind an exchange: every map task below it runs first" in opened.said
+    assert "an exchange feeds it, so all map tasks of the exchange run first" in opened.said
     assert rows(opened.rows) == rows(opened.inputs["exchange"]) == made.rows_of(1)
 
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_opened_is_refused_with_the_next_command(made: Scored, tm
 
     assert "scored has partitions 0 to 3\n  next: rekindle reproduce PIPELINE 'scored[3]'" in refused("scored[4]")
     assert "has no kept step score\n  next: did you mean scored" in refused("score[1]")
-    assert "orders has no partitions of its own" in refused("orders[1]")
+    assert "orders has no result partitions" in refused("orders[1]")
     made.poison.unlink()
     made.pipeline.run(made.spark, made.location, options=ONE_TRY)
     assert "scored reads keyed[1], which is released\n  next: `rekindle run --new`" in refused("scored[1]")

@@ -84,7 +84,7 @@ def test_a_run_that_failed_goes_on_where_it_stopped(spark: SparkSession, made: r
     (tmp_path / "poison").touch()
     with pytest.raises(rk.RunFailed, match="cannot score 3") as caught:
         made.run(spark, str(tmp_path / "runs"), options=ONE_TRY)
-    assert "counted: 3 of 3 are kept" in str(caught.value)
+    assert "counted: 3 of 3 partitions kept" in str(caught.value)
     (tmp_path / "poison").unlink()
     resumed = made.run(spark, str(tmp_path / "runs"), options=ONE_TRY)
     assert resumed.was_resumed

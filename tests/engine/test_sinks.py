@@ -367,7 +367,7 @@ def test_what_is_not_ours_is_refused_before_anything_runs(
     spark: SparkSession, results: Results, gold: Table, tmp_path: Path
 ) -> None:
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
-    with pytest.raises(Refused, match="is published by daily/out, and weekly/out wants to"):
+    with pytest.raises(Refused, match="is a target of daily/out, and weekly/out may not publish to it"):
         sinks.check(spark, Claimant(owner="weekly/out", place="", sink="out"), gold, 1, open_store)
     sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), gold, 8, open_store)
     with pytest.raises(Refused, match=r"what a later run published \(run 7; this is run 6\)"):

@@ -207,8 +207,8 @@ def test_everything_is_as_it_was(shop: Shop) -> None:
         found.of("tagged", Way.AGAIN),
         found.of("ordered", Way.AGAIN),
     )
-    assert bare is not None and bare.why.startswith("no digest is kept; ")
-    assert tagged is not None and tagged.why == "it is indeterminate: other rows may come of the same input"
+    assert bare is not None and bare.why.startswith("no digest was recorded; ")
+    assert tagged is not None and tagged.why == "it is indeterminate: the same input may give other rows"
     assert ordered is not None and ordered.why.startswith("all rows of 3 partitions, whose numbers hold in one ")
 
 
@@ -219,7 +219,7 @@ def test_the_control_without_a_digest_other_rows_are_seen_only_by_making_them_ag
     again = found.of("bare", Way.AGAIN)
     assert again is not None and (again.answer, again.different) == (DIFFERENT, Partitions((1,)))
     with changed(shop.file("bare", 1), flipped):
-        assert shop.files("bare").answer is DIFFERENT, "Parquet's own checksums"
+        assert shop.files("bare").answer is DIFFERENT, "Parquet checksums"
 
 
 def test_python_that_gives_something_else_now(shop: Shop) -> None:
@@ -232,7 +232,7 @@ def test_python_that_gives_something_else_now(shop: Shop) -> None:
     files, again = found.of("priced", Way.FILES), found.of("priced", Way.AGAIN)
     assert files is not None and files.answer is EQUAL
     assert again is not None and (again.answer, again.different) == (DIFFERENT, Partitions.first(PARTS))
-    assert ", unknown; 4 of 4 partitions were made again" in again.why
+    assert ", unknown; 4 of 4 partitions recomputed" in again.why
 
 
 def test_what_was_published_is_read_too(shop: Shop) -> None:

@@ -150,12 +150,14 @@ def test_an_accepted_restart_has_its_time_and_number() -> None:
 
 def test_a_suppressed_restart_names_who_gave_up_and_why() -> None:
     state = BackoffState(attempts=3, failed_at_ms=0, restart_at_ms=0)
-    assert on_failure(FixedDelay(3, 50), state, BROKEN, 1)[1] == GiveUp("fixed delay", "3 restarts were tried")
+    assert on_failure(FixedDelay(3, 50), state, BROKEN, 1)[1] == GiveUp(
+        "fixed delay", "the limit of restarts is reached (3)"
+    )
     assert on_failure(FailureRate(0, 9, 1), BackoffState(), BROKEN, 1)[1] == GiveUp(
         "failure rate", "more than 0 failures within 9 ms"
     )
     assert on_failure(Exponential(attempts_max=3), state, BROKEN, 1)[1] == GiveUp(
-        "exponential delay", "3 restarts without a quiet time"
+        "exponential delay", "the limit of restarts is reached (3)"
     )
     assert on_failure(NoRestart(), state, BROKEN, 1)[1] == GiveUp("no restart", "restarts are switched off")
 

@@ -423,9 +423,9 @@ def test_hundreds_of_losses_found_in_one_pass() -> None:
 def test_the_set_prints_and_holds() -> None:
     graph = draw("a[4]? =blocking=> b[4]")
     answer = restart_set(graph, finished(graph), sets("b:0-1"), parts("a:1"))
-    assert list(answer.lines()) == ["a  1  1 read by b, not available", "b  2  0-1 failed"]
+    assert list(answer.lines()) == ["a  1  1: needed by b and not available", "b  2  0-1: failed"]
     both = restart_set(graph, finished(graph), sets("b:0-1"), parts("b:3"))
-    assert list(both.lines()) == ["b  3  0-1 failed · 3 result lost"]
+    assert list(both.lines()) == ["b  3  0-1: failed · 3: result lost"]
     assert Vertex("b", 0) in answer and Vertex("a", 0) not in answer and Vertex("x", 0) not in answer
     assert len(answer) == 3
 

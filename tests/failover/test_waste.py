@@ -33,25 +33,27 @@ LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE
 @pytest.mark.parametrize(
     ("facts", "act", "because"),
     [
-        pytest.param(Facts(Found.LIVING, 10**9), LEAVE, "its driver lives", id="a living master keeps its run"),
-        pytest.param(Facts(Found.LIVING, 0, is_asked=True), LEAVE, "its driver lives", id="also against the user"),
+        pytest.param(Facts(Found.LIVING, 10**9), LEAVE, "its driver is alive", id="a living master keeps its run"),
+        pytest.param(Facts(Found.LIVING, 0, is_asked=True), LEAVE, "its driver is alive", id="also against the user"),
         pytest.param(Facts(Found.UNREADABLE, 10**9), LEAVE, "its journal cannot be read", id="a damaged journal"),
-        pytest.param(Facts(Found.NEVER_BEGAN, 10**9), LEAVE, "it never began", id="a run without a journal"),
+        pytest.param(Facts(Found.NEVER_BEGAN, 10**9), LEAVE, "it never started", id="a run without a journal"),
         pytest.param(Facts(Found.UNFINISHED, 0), SWEEP, "it can be resumed", id="failed now"),
         pytest.param(Facts(Found.UNFINISHED, 109), SWEEP, "it can be resumed", id="in the last moment"),
-        pytest.param(Facts(Found.UNFINISHED, 110), CLOSE, "nobody resumed it", id="grace and retention are over"),
+        pytest.param(
+            Facts(Found.UNFINISHED, 110), CLOSE, "it was not resumed in time", id="grace and retention are over"
+        ),
         pytest.param(Facts(Found.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"),
         pytest.param(Facts(Found.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"),
         pytest.param(Facts(Found.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"),
         pytest.param(
-            Facts(Found.UNFINISHED, 10**9, is_kept_forever=True), SWEEP, "a step of it is kept for ever", id="for ever"
+            Facts(Found.UNFINISHED, 10**9, is_kept_forever=True), SWEEP, "a step of it is kept forever", id="for ever"
         ),
         pytest.param(
             Facts(Found.UNFINISHED, 0, is_asked=True, is_kept_forever=True), CLOSE, "you released it", id="until asked"
         ),
         pytest.param(Facts(Found.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
         pytest.param(Facts(Found.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"),
-        pytest.param(Facts(Found.CLOSING, 0, is_pinned=True), CLOSE, "a gc began to close it", id="goes on"),
+        pytest.param(Facts(Found.CLOSING, 0, is_pinned=True), CLOSE, "gc is closing it", id="goes on"),
         pytest.param(Facts(Found.CLOSED, 10**9), SWEEP, "it is closed", id="late files of a closed run"),
     ],
 )

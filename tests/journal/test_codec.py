@@ -75,7 +75,7 @@ def test_an_event_that_is_not_its_type_is_refused() -> None:
 
 
 def test_a_stranger_is_not_written() -> None:
-    with pytest.raises(TypeError, match="Noted is no event of this journal"):
+    with pytest.raises(TypeError, match="Noted is not an event of this journal"):
         NOW.encode(Noted("x"))  # type: ignore[arg-type]
 
 

@@ -84,7 +84,7 @@ def test_the_same_epoch_never_goes_on_behind_a_cut() -> None:
 
 @pytest.mark.parametrize(
     ("sequence", "says"),
-    [(1, "record 1 .* torn"), (2, "record 2 .* torn"), (3, "record 3 .* torn")],
+    [(1, "record 1 .* incomplete"), (2, "record 2 .* incomplete"), (3, "record 3 .* incomplete")],
 )
 def test_a_torn_record_in_the_middle_is_refused(sequence: int, says: str) -> None:
     store, _ = journal_of("a", "b", "c")

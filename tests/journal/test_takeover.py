@@ -40,7 +40,7 @@ def life(store: MemoryStore) -> Life:
 def test_a_fresh_heartbeat_keeps_others_out_and_says_what_to_do() -> None:
     store, _ = owned()
     store.clock = 129.0
-    with pytest.raises(StillOwned, match=r"process 7 on elsewhere, which showed life 29 s ago\n.*--force"):
+    with pytest.raises(StillOwned, match=r"process 7 on elsewhere, whose last heartbeat was 29 s ago\n.*--force"):
         open_run(store, force=False)
 
 
@@ -121,7 +121,7 @@ def test_a_journal_shorter_than_its_heartbeat_says_is_refused() -> None:
     lease.beat()
     store.delete(folder_of(RUN) + name_of(2))
     store.clock = 500.0
-    with pytest.raises(JournalRefused, match="had 2 records and now has 1: the storage lost facts"):
+    with pytest.raises(JournalRefused, match="had 2 records and now has 1: the storage lost records"):
         open_run(store)
 
 
@@ -133,7 +133,7 @@ def test_a_journal_that_lost_a_whole_epoch_is_refused() -> None:
     Lease(second).beat()
     store.delete(folder_of(RUN) + name_of(second.position.sequence))
     store.clock = 1000.0
-    with pytest.raises(JournalRefused, match="the storage lost facts"):
+    with pytest.raises(JournalRefused, match="the storage lost records"):
         open_run(store)
 
 
@@ -142,7 +142,7 @@ def test_a_cut_record_that_was_acknowledged_is_refused() -> None:
     lease._journal.append(Noted("acknowledged"))
     lease.beat()
     store.put(folder_of(RUN) + name_of(2), b"RK1 ")
-    with pytest.raises(JournalRefused, match="the storage lost facts"):
+    with pytest.raises(JournalRefused, match="the storage lost records"):
         open_run(store)
 
 

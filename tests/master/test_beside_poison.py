@@ -100,7 +100,7 @@ def test_a_signature_seen_too_often_stops_the_whole_step() -> None:
     run.fail("a", "0-3")
     assert run.open() == {"b": "5"}
     run.finish("b")
-    assert given_up(run).startswith("poison: a[0-3] failed 1 times")
+    assert given_up(run).startswith("poison: a[0-3] failed once")
 
 
 def test_a_failure_that_names_no_partition_stops_the_step_when_it_comes_again() -> None:
@@ -140,16 +140,14 @@ def test_what_cannot_finish_are_the_poisoned_and_all_their_readers() -> None:
     run.fail("a", "1", signature="one")
     run.fail("x", "2", signature="two")
     assert blocked(run.state) == sets("a:1 b:1 c:1-2 x:2 d:0")
-    assert sentence(run.state) == (
-        "poison: a[1] failed 1 times in the same way: exception; x[2] failed 1 times in the same way: exception"
-    )
+    assert sentence(run.state) == ("poison: a[1] failed once: exception; x[2] failed once: exception")
 
 
 def test_poison_is_named_by_its_signature_where_its_failure_is_not_known() -> None:
     run = Driven("a[1]\nb[1]", config=MasterConfig(backoff=AT_ONCE.backoff, poison_tries_max=1))
     run.fail("a", "0", signature="division by zero")
     bare = replace(run.state, steps=run.state.steps | {"a": replace(run.state.steps["a"], blamed={})})
-    assert sentence(bare) == "poison: a[0] failed 1 times in the same way: division by zero"
+    assert sentence(bare) == "poison: a[0] failed once: division by zero"
     assert failures(bare) == ()
 
 

@@ -54,7 +54,7 @@ def test_a_suppressed_restart_names_who_gave_up() -> None:
     run = Driven("a[2]", config=delayed(attempts_max=1, delay_ms=0))
     run.fail("a", "1", signature="one")
     run.fail("a", "0", signature="two")
-    assert given_up(run) == "fixed delay: 1 restarts were tried"
+    assert given_up(run) == "fixed delay: the limit of restarts is reached (1)"
     assert run.is_now(Phase.FAILED)
     assert run.out[-1] == Stop()
 
@@ -126,7 +126,7 @@ def test_attempts_of_a_step_are_bounded() -> None:
     run = Driven("a[1]", config=config)
     run.fail("a", "0", FailureKind.NO_SPACE)
     run.fail("a", "0", FailureKind.NO_SPACE)
-    assert given_up(run) == "a was attempted 2 times"
+    assert given_up(run) == "a reached the limit of attempts (2)"
 
 
 def test_running_attempts_are_cancelled_and_what_they_still_commit_is_kept() -> None:

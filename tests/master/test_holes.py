@@ -117,10 +117,10 @@ def test_a_resume_without_the_word_keeps_the_hole() -> None:
 
 
 REFUSED = [
-    ("its result counts", "a:0", "a[0] cannot be left out: its result counts"),
+    ("its result is committed", "a:0", "a[0] cannot be left out: its result is committed"),
     ("it waits for the poison, and did not fail", "b:1", "b[1] cannot be left out: it has not failed"),
-    ("it never began", "c:0-1", "c[0-1] cannot be left out: it has not failed"),
-    ("one of them failed, the other counts", "a:1-2", "a[2] cannot be left out: its result counts"),
+    ("it never started", "c:0-1", "c[0-1] cannot be left out: it has not failed"),
+    ("one of them failed, the other counts", "a:1-2", "a[2] cannot be left out: its result is committed"),
 ]
 
 
@@ -139,7 +139,7 @@ def test_what_the_last_driver_may_have_finished_cannot_be_left_out() -> None:
     run.fail("a", "1")
     run.finish("a")
     assert run.open() == {"a": "1"}, "it is tried again when its driver dies"
-    with pytest.raises(Refused, match=r"a\[1\] cannot be left out: the last driver may have finished it"):
+    with pytest.raises(Refused, match=r"a\[1\] cannot be left out: the previous driver may have finished it"):
         run.take_over(without="a:1")
 
 
@@ -167,7 +167,7 @@ def test_a_step_that_restarts_whole_and_all_of_a_step_cannot_be_left_out() -> No
     with pytest.raises(Refused, match=r"a\[1\] cannot be left out: a is computed as a whole"):
         run.take_over(without="a:1")
     run = failed("a[2]\nb[1]", at="0-1")
-    with pytest.raises(Refused, match=r"a\[0-1\] cannot be left out: nothing of a would be left"):
+    with pytest.raises(Refused, match=r"a\[0-1\] cannot be left out: no partition of a would be left"):
         run.take_over(without="a:0-1")
 
 

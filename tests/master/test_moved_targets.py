@@ -40,7 +40,7 @@ def resume(run: Driven, targets: dict[str, str]) -> EpochOpened:
 
 def test_what_is_published_stays_where_it_is() -> None:
     run = published(HERE)
-    with pytest.raises(Refused, match="b to files /b is published, and now it is b to table gold"):
+    with pytest.raises(Refused, match="b to files /b is published, but in the code it is now b to table gold"):
         resume(run, HERE | {"b": "b to table gold"})
 
 

@@ -105,15 +105,11 @@ def test_both_digests_are_told() -> None:
     run.commit("a", "0", digests=b"z")
     assert run.state.failing is not None
     said = run.state.failing.gave_up
-    assert (
-        said
-        == "a[0], which b was published from, and c may have been, came back as something else: digest 7a, published 78"
-    )
+    which = "a[0], which b was published from, and c may have been"
+    assert said == f"{which}, was recomputed with other rows: digest 7a, published 78"
     assert run.state.failing.is_resumable
     unknown = Differs(step="b", partitions=Partitions((1,)), sinks=("b",), was=None, now=b"z")
-    assert sentence(unknown) == (
-        "b[1] is published, and would be made again as something else: digest 7a, published unknown"
-    )
+    assert sentence(unknown) == ("b[1] is published, and recomputing it gives other rows: digest 7a, published unknown")
 
 
 def test_the_digest_is_that_of_the_partition_that_differs() -> None:
@@ -275,7 +271,9 @@ def test_what_may_be_published_is_settled_too() -> None:
         step="a", partitions=Partitions((0,)), sinks=("b", "c"), was=b"x", now=b"z", maybe=("b", "c")
     )
     assert run.state.failing is not None
-    assert run.state.failing.gave_up.startswith("a[0], which b and c may have been published from, came back")
+    assert run.state.failing.gave_up.startswith(
+        "a[0], which b and c may have been published from, was recomputed with other rows"
+    )
     run.end_cancelled()
     run.take_over(republish=True)
     run.commit("a", "0", digests=b"z")
@@ -435,6 +433,6 @@ def test_what_is_written_once_is_never_published_again_with_others() -> None:
 def test_the_word_is_refused_where_it_cannot_be_carried_out() -> None:
     run = half_published(TWO.format(mark="?"), "abc", ("b", "c"))
     changed = dict(run.state.spec.fingerprints) | {"a": {"code": "2"}}
-    with pytest.raises(Refused, match="b would have to be published again, and its target is written once"):
+    with pytest.raises(Refused, match="b would have to be published again, but its target can be published only once"):
         run.take_over(fingerprints=changed, republish=True, once=("b",))
     run.take_over(fingerprints=changed, republish=True)

@@ -11,7 +11,7 @@ from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
 
 BOTH = Partitions.first(2)
-AGAIN = "would be made again as something else: digest unknown, published unknown"
+AGAIN = "recomputing it gives other rows: digest unknown, published unknown"
 
 
 def published(checksum: str | None = None) -> Driven:

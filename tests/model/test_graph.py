@@ -41,13 +41,13 @@ from rekindle.testing.drawing import draw
         pytest.param(
             [Step(name="a", partitions=1), Step(name="b", partitions=1), Step(name="c", partitions=1)],
             [Edge("a", "b"), Edge("b", "c"), Edge("c", "b")],
-            "in a circle: b, c",
+            "form a cycle: b, c",
             id="a circle",
         ),
         pytest.param(
             [Step(name="a", partitions=1, kind=ResultKind.PIPELINED)],
             [],
-            "a is pipelined, but nothing reads it",
+            "a is pipelined, but no step reads it",
             id="a pipelined result that nobody reads",
         ),
         pytest.param(
@@ -57,7 +57,7 @@ from rekindle.testing.drawing import draw
                 Step(name="c", partitions=1),
             ],
             [Edge("a", "b"), Edge("a", "c")],
-            "a is pipelined into several readers (a -> b, a -> c) and not repeatable",
+            "a is pipelined into several consumers (a -> b, a -> c) and is not determinate",
             id="a pipelined step read by two kept groups",
         ),
         pytest.param(
@@ -66,7 +66,7 @@ from rekindle.testing.drawing import draw
                 Step(name="b", partitions=1),
             ],
             [Edge("a", "b")],
-            "a is pipelined, so that there is nothing to keep for ever",
+            "a is pipelined, so it has no result to keep forever",
             id="a pipelined step that is kept for ever",
         ),
     ],
@@ -94,9 +94,9 @@ def test_but_not_if_an_exchange_into_it_is_not_repeatable() -> None:
 
 
 def test_nor_if_a_step_fused_below_it_is_not() -> None:
-    with pytest.raises(Refused, match="b is pipelined into several readers"):
+    with pytest.raises(Refused, match="b is pipelined into several consumers"):
         draw("a! ~> b ~> c\nb ~> d")
-    with pytest.raises(Refused, match="c is pipelined into several readers"):
+    with pytest.raises(Refused, match="c is pipelined into several consumers"):
         draw("a! ~> b ~> c ~> d\na2 ~> b\nb2 =blocking=> c ~> e")
     assert not draw("a! =blocking=> b ~> c\nb ~> d").two_versions
 

@@ -44,7 +44,7 @@ ROWS = [
     pytest.param(
         "a[2] ~> d[2] =blocking=> x[2] =blocking=> e[2]\na ~> e",
         "a0 d0 e0 x0 | a1 d1 e1 x1",
-        id="regions that depend on each other in a circle: merged",
+        id="regions that depend on each other form a cycle: merged",
     ),
     pytest.param(
         "a[2] ~+0~> u[3] =caching=> v[3]\nb ~+2~> u",

@@ -30,13 +30,13 @@ REASONS: list[tuple[Reason, str]] = [
     (Failed(), "failed"),
     (ResultLost(), "result lost"),
     (NotYetRun(), "not yet run"),
-    (NeededBy("c"), "read by c, not available"),
+    (NeededBy("c"), "needed by c and not available"),
     (FusedInto("c"), "pipelined into c"),
-    (InputChanged("a"), "read a, which is recomputed and not proved equal"),
-    (ExchangeChanged(ExchangeId("c", "a")), "read the exchange a=>c, which is recomputed and not proved equal"),
-    (WholeStep(), "the step restarts whole"),
+    (InputChanged("a"), "its input a is recomputed and may differ"),
+    (ExchangeChanged(ExchangeId("c", "a")), "its exchange a=>c is recomputed and may differ"),
+    (WholeStep(), "its step restarts as a whole"),
     (CodeChanged(), "its code changed"),
-    (EverythingRestarts(), "strategy full"),
+    (EverythingRestarts(), "the failover strategy is full"),
 ]
 
 

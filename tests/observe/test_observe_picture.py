@@ -100,7 +100,7 @@ def test_a_page_of_a_failed_run_says_what_and_why() -> None:
     made = page(view)
     assert "gave up: poison: clean[2] failed 3 times" in made
     assert "ValueError: no such customer" in made
-    assert "2 failed" in made and "started more than once" in made
+    assert "2: failed" in made and "started more than once" in made
     assert made.count('<g class="rk-node"') == 3
     assert "<svg" in graph_page(view) and "Timeline" not in graph_page(view)
 

@@ -53,7 +53,7 @@ def test_what_ran_what_was_reused_and_what_ran_again() -> None:
     assert told["b"].again == 2
     assert next((one.step, one.what, one.count) for one in view(run).restarts) == ("a", "lost", 1)
     reasons = [reason.sentence for one in view(run).restarts for reason in one.because]
-    assert "gone with storage" in reasons
+    assert "storage failure" in reasons
 
 
 def test_what_was_reused_is_still_told_when_everything_is_released() -> None:
@@ -83,7 +83,7 @@ def test_a_run_without_its_driver_was_interrupted() -> None:
 def test_notebooks_show_the_graph() -> None:
     run = Driven("a[2] =blocking all=> b[3]", sinks=("b",))
     html = view(run)._repr_html_()
-    assert "<svg" in html and "0 partitions of 5 kept" in html and "<script" not in html
+    assert "<svg" in html and "0 of 5 partitions kept" in html and "<script" not in html
 
 
 @pytest.mark.parametrize(

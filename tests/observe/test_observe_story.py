@@ -52,11 +52,11 @@ def test_a_failed_partition_and_its_neighbour() -> None:
     run.fail("a", "1")
     failed, healthy = story(run, "a", 1), story(run, "a", 0)
     assert "it failed (exception)" in " | ".join(texts(failed))
-    assert "attempt 2 opened for it, because: failed" in texts(failed)
+    assert "attempt 2 opened for it (failed)" in texts(failed)
     assert "committed by attempt 1" in texts(healthy)
     assert not any("failed" in text for text in texts(healthy))
-    assert healthy.outlook == ("a[0] will not run again: the result counts (attempt 1)",)
-    assert failed.outlook == ("a[1] will come from attempt 2, which is running",)
+    assert healthy.outlook == ("a[0] will not run again: committed by attempt 1",)
+    assert failed.outlook == ("a[1] in progress: attempt 2 is running",)
 
 
 def test_why_a_step_is_not_determinate_is_in_its_first_line() -> None:
@@ -70,19 +70,19 @@ def test_why_a_step_is_not_determinate_is_in_its_first_line() -> None:
 def test_what_was_started_and_has_no_result_was_not_finished() -> None:
     run = Driven("a[2]", sinks=("a",))
     run.fail("a", "")
-    assert "attempt 2 opened for it, because: not finished" in texts(story(run, "a", 0))
-    assert "attempt 2 opened for 2 partitions (0-1), because: 0-1 not finished" in texts(story(run, "a"))
-    assert any("a Spark task below its partitions failed" in text for text in texts(story(run, "a")))
+    assert "attempt 2 opened for it (not finished)" in texts(story(run, "a", 0))
+    assert "attempt 2 opened for 2 partitions (0-1: not finished)" in texts(story(run, "a"))
+    assert any("a Spark task that feeds its partitions failed" in text for text in texts(story(run, "a")))
 
 
 def test_a_whole_step_is_told_by_sets() -> None:
     run = Driven("a[3] =blocking all=> b[2]", sinks=("b",))
     run.finish("a")
     told = story(run, "a")
-    assert "attempt 1 opened for 3 partitions (0-2), because: 0-2 not yet run" in texts(told)
+    assert "attempt 1 opened for 3 partitions (0-2: not yet run)" in texts(told)
     assert "committed by attempt 1: 3 partitions (0-2)" in texts(told)
     assert "<table>" in told._repr_html_()
-    assert told.outlook == ("a[0-2] (3 partitions) will not run again: the result counts (attempt 1)",)
+    assert told.outlook == ("a[0-2] (3 partitions) will not run again: committed by attempt 1",)
 
 
 def test_an_input_that_is_lost_belongs_to_the_story_of_its_reader() -> None:
@@ -90,7 +90,7 @@ def test_an_input_that_is_lost_belongs_to_the_story_of_its_reader() -> None:
     run.finish("a")
     run.lose("a", "0")
     assert "its input a lost 1 partition" in texts(story(run, "b"))
-    assert "can no longer be read, gone with storage" in texts(story(run, "a", 0))
+    assert "result lost (storage failure)" in texts(story(run, "a", 0))
 
 
 def test_changed_code_is_named() -> None:
@@ -98,7 +98,7 @@ def test_changed_code_is_named() -> None:
     run.finish("a")
     run.take_over(fingerprints={"a": {"code": "2"}, "b": {"code": "1"}})
     assert "changed since its results were written: code" in texts(story(run, "a", 1))
-    assert any("counts no more, because: its code changed" in text for text in texts(story(run, "a", 1)))
+    assert any("results no longer valid (its code changed)" in text for text in texts(story(run, "a", 1)))
 
 
 def test_a_run_that_succeeded_runs_nothing_again() -> None:
@@ -106,5 +106,5 @@ def test_a_run_that_succeeded_runs_nothing_again() -> None:
     run.finish("a")
     run.finish("b")
     run.publish()
-    assert story(run, "a").outlook[-1].endswith("released, nobody can need it any more")
+    assert story(run, "a").outlook[-1].endswith("released, no longer needed")
     assert "published" in texts(story(run, "b"))

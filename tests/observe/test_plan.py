@@ -69,7 +69,7 @@ def test_a_new_run_computes_everything() -> None:
     assert (plan.start, plan.vertices, plan.total, plan.has_work) == (Start.NEW, 11, 11, True)
     assert plan.publishes == ("daily",) and plan.run == ""
     assert [stage.reason for stage in plan.stages] == ["not yet run"] * 3
-    assert "Nothing that counts will be deleted" in str(plan)
+    assert "No committed result is deleted" in str(plan)
 
 
 def test_what_is_committed_is_reused_and_what_failed_is_named() -> None:
@@ -81,7 +81,7 @@ def test_what_is_committed_is_reused_and_what_failed_is_named() -> None:
     assert shown(plan) == "clean:3 daily:0-2"
     orders, clean, daily = plan.stages
     assert (orders.action, orders.numbers, orders.reason) == (Action.REUSE, "4/4", "unchanged")
-    assert (clean.numbers, clean.reason, str(clean.kept)) == ("1/4", "3 failed", "0-2")
+    assert (clean.numbers, clean.reason, str(clean.kept)) == ("1/4", "3: failed", "0-2")
     assert daily.reason == "not yet run"
     assert plan.headline.startswith("resume of run run")
 
@@ -95,7 +95,7 @@ def test_a_run_that_gave_up_still_tells_what_failed() -> None:
         run.give(st.Tick())
     assert run.is_now(Phase.FAILED)
     plan = planned(run)
-    assert plan.stages[1].reason == "3 failed"
+    assert plan.stages[1].reason == "3: failed"
     assert "failed 3 times in the same way" in plan.before
 
 
@@ -109,7 +109,7 @@ def test_a_changed_step_starts_over_and_the_plan_says_what_is_deleted() -> None:
     assert plan.stages[1].reason == "the code of clean changed · its code changed"
     gone = [(one.step, str(one.partitions)) for one in plan.deletions if not one.is_after]
     assert gone == [("clean", "0-3"), ("daily", "")], "of daily only what its dead driver left unfinished"
-    assert "Deleted once they are replaced: 4 partitions of clean." in str(plan)
+    assert "Deleted after being replaced: 4 partitions of clean." in str(plan)
 
 
 def test_what_a_dead_driver_finished_unrecorded_is_looked_at() -> None:
@@ -124,8 +124,8 @@ def test_what_a_dead_driver_finished_unrecorded_is_looked_at() -> None:
     assert shown(plan) == "clean:3 daily:0-2"
     assert str(plan.stages[1].kept) == "0-2"
     assert plan.uncertain == (
-        "clean: 2 partitions that the last driver finished unrecorded are adopted; "
-        "up to 1 fewer run if its Spark tasks still write",
+        "clean: adopts 2 partitions that the previous driver finished, "
+        "and up to 1 more if its Spark tasks still write.",
     )
 
 
@@ -138,8 +138,8 @@ def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> 
     plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), Told())
     assert shown(plan) == "orders:3 clean:2-3 daily:0-2"
     assert str(plan.stages[0].kept) == "0,2", "1 is lost, and nobody needs it"
-    assert plan.stages[0].reason == "3 read by clean, not available"
-    assert "2 read by daily, not available" in plan.stages[1].reason
+    assert plan.stages[0].reason == "3: needed by clean and not available"
+    assert "2: needed by daily and not available" in plan.stages[1].reason
 
 
 def test_a_fused_step_says_into_what_and_how_often() -> None:
@@ -176,7 +176,7 @@ def test_declared_steps_that_are_not_in_the_graph_have_a_stage() -> None:
 def test_the_worst_loss_is_what_a_new_driver_would_make_again(drawing: str, lost: int) -> None:
     loss = planned(begun(drawing)).loss
     assert loss is not None and len(loss) == lost
-    assert ("at the end of b), 2 of b run again" in str(loss)) == bool(lost)
+    assert ("at the end of b), 2 partitions of b are recomputed" in str(loss)) == bool(lost)
 
 
 def test_times_come_from_paces_and_unknown_stays_unknown() -> None:
@@ -191,12 +191,12 @@ def test_times_come_from_paces_and_unknown_stays_unknown() -> None:
     assert [stage.saved_ms for stage in plan.stages] == [8_000, 90_000, 0]
     assert "3 kept, about 90 s saved" in plan.stages[1].stands.replace("2 min", "90 s")
     assert planned(run, Told(paces={"clean": Pace(1, 1)})).span is None
-    assert "time ?" in str(planned(run))
+    assert "estimated time ?" in str(planned(run))
 
 
 def test_spark_tasks_are_counted_where_they_are_known() -> None:
     plan = planned(begun())
-    assert plan.tasks is None and "11 + ? Spark tasks" in str(plan)
+    assert plan.tasks is None and "at least 11 Spark tasks" in str(plan)
     told = Told(tasks=lambda command: len(command.partitions) + (7 if command.attempt.step == "daily" else 0))
     plan = planned(begun(), told)
     assert [stage.tasks for stage in plan.stages] == [4, 4, 10]
@@ -224,7 +224,7 @@ def test_a_run_that_must_make_again_what_is_published_says_what_it_hangs_on() ->
     run.lose("c", "0")
     plan = planned(run)
     assert shown(plan) == "a:0"
-    assert plan.ends == "a[0] must come back as it was, since b and c may have been read, or say --republish"
+    assert plan.ends == "a[0] must be recomputed as it was, because b and c may have been read, or pass --republish"
 
 
 def test_done_has_no_work() -> None:

@@ -47,7 +47,11 @@ def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) ->
 def test_the_plan_says_how_long_results_are_kept() -> None:
     plan = fresh("a[1] =blocking=> b[1]@forever =blocking=> c[1]@run_end")
     assert plan.released == ("a",)
-    assert "The results of a go as soon as they are consumed. Then the results of c go. b stays for ever." in str(plan)
+    said = (
+        "The results of a are deleted as soon as they are consumed. When it succeeds, the results of c are deleted. "
+        "The results of b are kept forever."
+    )
+    assert said in str(plan)
     told = json.loads(plan.to_json())
     assert [stage["keep_until"] for stage in told["stages"]] == ["consumed", "forever", "run end"]
     assert told["released"] == ["a"] and told["budget"] is None
@@ -59,7 +63,7 @@ def test_a_result_that_is_there_goes_when_it_is_consumed() -> None:
     take_over = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     plan = plan_of(run.state, play(run.state, take_over, run.now, nothing_left), Told())
     assert Deletion("a", Partitions((0,)), is_after=False, is_released=True) in plan.deletions
-    assert "Deleted once they are replaced" not in str(plan)
+    assert "Deleted after being replaced" not in str(plan)
 
 
 def test_without_a_budget_nothing_is_said_of_one() -> None:
@@ -69,26 +73,26 @@ def test_without_a_budget_nothing_is_said_of_one() -> None:
 
 def test_a_budget_that_is_large_enough() -> None:
     plan = fresh(CHAIN, 100)
-    assert plan.budget == Budget(100, 30) and "Budget 100 bytes: the results take 30 bytes at the most." in str(plan)
+    assert plan.budget == Budget(100, 30) and "Budget 100 bytes: the results take at most 30 bytes." in str(plan)
 
 
 def test_what_goes_for_the_budget_is_named() -> None:
     plan = fresh(CHAIN, 20)
     assert plan.budget == Budget(20, 20, 0, ("a",))
-    assert "The results of a go for it as soon as nobody needs them." in str(plan)
+    assert "To stay within it, the results of a are deleted once no step needs them." in str(plan)
 
 
 def test_a_budget_that_cannot_be_kept_is_said_and_nothing_needed_goes() -> None:
     plan = fresh(CHAIN, 15)
     assert plan.budget == Budget(15, 20, 5, ("a", "b"))
-    assert "5 bytes more are needed at once: nothing that is needed is deleted." in str(plan)
+    assert "It is exceeded by 5 bytes, because results that are needed are never deleted." in str(plan)
     assert json.loads(plan.to_json())["budget"]["short_bytes"] == 5
 
 
 def test_sizes_that_nobody_knows_are_not_guessed() -> None:
     plan = fresh(CHAIN, 15, unknown)
     assert plan.budget == Budget(15, None)
-    assert "Budget 15 bytes: how large the results will be is not known yet." in str(plan)
+    assert "Budget 15 bytes: the size of the results is not known yet." in str(plan)
 
 
 def test_the_summary_says_what_was_stored_at_the_most() -> None:
@@ -101,4 +105,4 @@ def test_the_summary_says_what_was_stored_at_the_most() -> None:
         run.end(step)
         tally.take(run.last, run.state)
     told = str(summary_of(run.state, tally, was_done=False, was_resumed=False))
-    assert "stored 30 bytes at the most, of a budget of 15 bytes: more was needed at once" in told
+    assert "stored at most 30 bytes of a budget of 15 bytes, which was exceeded because all of it was needed" in told

@@ -32,8 +32,8 @@ def test_rows_tell_what_counts_what_was_there_and_what_runs() -> None:
         Row(step="orders", total=4, done=4, kept=4, running=0, again=0),
         Row(step="clean", total=4, done=3, kept=3, running=1, again=0),
     ]
-    assert news[0] == "driver number 2 of this run takes over"
-    assert "clean: 1 partition that the last driver finished are adopted" in news
+    assert news[0] == "driver 2 of this run takes over"
+    assert "clean: adopted 1 partition that the previous driver finished" in news
 
 
 def test_restarts_are_told_with_their_reason_as_they_happen() -> None:
@@ -53,7 +53,7 @@ def test_restarts_are_told_with_their_reason_as_they_happen() -> None:
     if len(news) == 1:
         run.give(st.Tick(), after_ms=10_000)
         news = progress.take(run.last, run.state)
-    assert news[-1] == "clean: 1 partition run: 3 failed"
+    assert news[-1] == "clean: starts 1 partition (3: failed)"
 
 
 def test_what_is_left_is_estimated_by_the_pace_of_this_run_and_those_before() -> None:
@@ -91,9 +91,9 @@ def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> Non
     assert summary.steps["clean"] == StepSummary(partitions=4, computed=2, generation=0)
     assert (summary.steps["clean"].reused, summary.saved_ms) == (2, 300_000)
     text = str(summary)
-    assert "done, resumed in " in text
+    assert "is done (resumed); it took " in text
     assert "  computed 2 partitions, reused 6" in text
-    assert "  saved about 5 min, 10 min of cores against a start from nothing" in text
+    assert "  saved about 5 min (10 min of core time) compared with a start from scratch" in text
     assert "  daily is in table gold.daily" in text
 
 
@@ -105,4 +105,4 @@ def test_a_run_that_was_done_says_so() -> None:
         was_resumed=False,
         steps={"clean": StepSummary(partitions=4, computed=0, generation=0, bytes=5)},
     )
-    assert list(summary.lines()) == ["run 41 of daily was done before", "  kept 5 bytes"]
+    assert list(summary.lines()) == ["run 41 of daily is already done", "  kept results: 5 bytes"]

@@ -54,7 +54,7 @@ def test_a_comparison(
 
 def test_both_digests_and_both_numbers_of_rows_are_told() -> None:
     judged = Compared({3: A}, {3: B}, {}).judge("s", Way.AGAIN, "")
-    assert judged.details == (f"s[3] other rows: 6 rows, digest {B.hex()}, and it had 7 rows, digest {A.hex()}",)
+    assert judged.details == (f"s[3] other rows: now 6 rows, digest {B.hex()}, recorded 7 rows, digest {A.hex()}",)
 
 
 def test_of_many_the_first_are_told_and_how_many_there_are() -> None:
@@ -107,7 +107,7 @@ def test_the_answer_is_the_worst_one() -> None:
         "a  files: equal: 1 partition",
         "b  files: different: b[1] of 2 partitions",
         "  b[1] gone",
-        "b  made again: different: b[0] of 2 partitions",
+        "b  recomputed: different: b[0] of 2 partitions",
         "1 equal, 0 not comparable, 2 different",
     ]
     assert equal.different == EMPTY and "<pre>run r of p" in found._repr_html_()

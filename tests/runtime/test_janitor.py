@@ -103,7 +103,7 @@ def test_a_failed_run_keeps_what_a_resume_needs_and_loses_only_waste(store: Memo
     store.clock = HOUR
     assert gc(store, is_dry=True).findings[0].files == 1 and results(store) == before
     (finding,) = gc(store).findings
-    assert (finding.files, finding.folders, finding.why) == (1, 1, "nothing in it counts any more")
+    assert (finding.files, finding.folders, finding.why) == (1, 1, "it holds no valid partition")
     assert results(store) == NEEDED
     store.clock = 11 * HOUR - 1
     assert gc(store).findings == () and results(store) == NEEDED
@@ -115,7 +115,7 @@ def test_after_grace_and_retention_it_is_closed_and_nothing_is_left(store: Memor
     before = results(store)
     store.clock = 11 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.CLOSE, "nobody resumed it")
+    assert (report.act, report.because) == (Act.CLOSE, "it was not resumed in time")
     assert [(one.what, one.files) for one in report.findings] == [("run", len(before))]
     assert results(store) == set()
     with pytest.raises(RunClosed):
@@ -150,7 +150,7 @@ def test_a_run_that_succeeded_is_swept_and_never_closed(store: MemoryStore) -> N
     assert gc(store).young == 1 and results(store) == {late}
     store.clock = 10**6 * HOUR
     (finding,) = gc(store).findings
-    assert finding.why == "no journal knows it" and results(store) == set()
+    assert finding.why == "no journal refers to it" and results(store) == set()
     assert make(store, application="app-2") is Phase.SUCCEEDED
 
 
@@ -168,7 +168,7 @@ def test_what_a_step_keeps_for_ever_is_not_touched_either_if_the_run_failed(stor
     assert failed is not None and failed.phase is Phase.FAILED
     store.clock = 10**6 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.SWEEP, "a step of it is kept for ever")
+    assert (report.act, report.because) == (Act.SWEEP, "a step of it is kept forever")
     assert files(ORDERS, 0, 1) <= results(store)
     asked = Janitor(store, "daily", Rules(terms=TERMS)).tend(RUN, 1, is_asked=True)
     assert asked.act is Act.CLOSE and results(store) == set(), "unless the user asks for it"
@@ -189,7 +189,7 @@ def test_a_journal_that_lost_its_end_is_left_alone_until_it_is_restored(store: M
     lost = drop_records(store, 1)
     store.clock = 5 * HOUR
     report = gc(store)
-    assert report.act is Act.LEAVE and "the storage lost facts" in report.trouble
+    assert report.act is Act.LEAVE and "the storage lost records" in report.trouble
     assert results(store) >= NEEDED
     store.objects.update(lost)
     assert make(store, application="app-2") is Phase.SUCCEEDED
@@ -253,11 +253,11 @@ def test_losers_late_commits_half_written_files_and_strays_go_and_nothing_else(s
     store.clock = 2 * HOUR
     found = {finding.why: finding.files for finding in gc(store).findings}
     assert found == {
-        "no record names it": 5,
+        "no journal record refers to it": 5,
         "it belongs to no attempt": 2,
-        "no journal knows it": 2,
-        "nothing in it counts any more": 1,
-        "its writer died before it was whole": 1,
+        "no journal refers to it": 2,
+        "it holds no valid partition": 1,
+        "its writer died before it was complete": 1,
     }
     assert results(store) == NEEDED | {crc}
     assert store.get(f"{FOLDER}/journal/.put-dead") is None and store.get(f"{FOLDER}/notes.txt") == b"not ours"
@@ -395,7 +395,7 @@ def test_gc_takes_only_the_run_that_it_judged(monkeypatch: pytest.MonkeyPatch, s
     store.clock = 11 * HOUR
     arm(monkeypatch, lambda: void(make(store, application="app-2", breaks=always("clean", 2))))
     report = gc(store)
-    assert report.act is Act.LEAVE and "after gc looked at it" in report.trouble
+    assert report.act is Act.LEAVE and "after gc read its journal" in report.trouble
     assert results(store) >= NEEDED
     assert make(store, application="app-3") is Phase.SUCCEEDED
 
@@ -581,13 +581,13 @@ def test_many_runs_are_tended_at_once_and_told_in_order(s3: S3Server) -> None:
     pins.put_pin(store, "daily", "run-5", Pin("ann", 0))
     reports = list(tend_all(store, runs, Rules(terms=AT_ONCE, limits=Limits(parallel=3))))
     assert [(one.number, one.because) for one in reports] == [
-        (1, "nobody resumed it"),
+        (1, "it was not resumed in time"),
         (2, "it succeeded"),
         (3, "its journal cannot be read"),
         (4, "it succeeded"),
         (5, "it is pinned"),
         (6, "it succeeded"),
-        (7, "nobody resumed it"),
+        (7, "it was not resumed in time"),
     ]
     left = {entry.name.split("/")[0] for page in store.walk("daily/") for entry in page if "/results/" in entry.name}
     assert left == {"run-3", "run-5"}

@@ -49,7 +49,7 @@ def by_name(found: list[Folder]) -> dict[str, Whose]:
 @pytest.mark.parametrize(
     ("name", "marked", "expected"),
     [
-        pytest.param("blockmgr-1", marker(), Whose.LIVING, id="its process lives"),
+        pytest.param("blockmgr-1", marker(), Whose.LIVING, id="its process is alive"),
         pytest.param("blockmgr-1", marker(**GONE), Whose.DEAD, id="its process is gone"),
         pytest.param("blockmgr-1", marker(started=1), Whose.DEAD, id="its number is another process now"),
         pytest.param("blockmgr-1", marker(**GONE, host="elsewhere"), Whose.UNSEEN, id="of another host"),
@@ -58,7 +58,7 @@ def by_name(found: list[Folder]) -> dict[str, Whose]:
         pytest.param("blockmgr-1", marker(**GONE, boot="older"), Whose.UNSEEN, id="this host was restarted"),
         pytest.param("blockmgr-1", marker(**GONE, is_served=True), Whose.SERVED, id="a shuffle service may serve it"),
         pytest.param("spark-1", marker(**GONE, is_served=True), Whose.DEAD, id="temporary files are never served"),
-        pytest.param("blockmgr-1", None, Whose.UNKNOWN, id="nobody marked it"),
+        pytest.param("blockmgr-1", None, Whose.UNKNOWN, id="it has no marker of Rekindle"),
     ],
 )
 def test_whose_it_is_and_whether_it_goes(tmp_path: Path, name: str, marked: Marker | None, expected: Whose) -> None:

@@ -75,9 +75,9 @@ def test_everything_as_it_was_is_equal(world: World) -> None:
     kept = world.run(target=published(100, 101, 102))
     assert world.answers() == {
         ("keyed", Way.FILES): (EQUAL, "3 partitions"),
-        ("keyed", Way.AGAIN): (EQUAL, "4 partitions; 4 of 4 partitions were made again"),
+        ("keyed", Way.AGAIN): (EQUAL, "4 partitions; 4 of 4 partitions recomputed"),
         ("scored", Way.FILES): (EQUAL, "3 partitions"),
-        ("scored", Way.AGAIN): (EQUAL, "4 partitions; 4 of 4 partitions were made again"),
+        ("scored", Way.AGAIN): (EQUAL, "4 partitions; 4 of 4 partitions recomputed"),
         ("scored", Way.PUBLISHED): (EQUAL, "3 partitions"),
     }
     keyed, _, target = kept.looked
@@ -92,10 +92,10 @@ def test_other_rows_in_a_file_are_seen_and_the_reader_of_them_is_not_blamed(worl
     found = world.verify()
     judged = found.of("keyed", Way.FILES)
     assert judged is not None and judged.different == Partitions((1,))
-    assert judged.details == (f"keyed[1] other rows: {_rows(OTHER)}, and it had {_rows(digest_of('keyed', 1))}",)
+    assert judged.details == (f"keyed[1] other rows: now {_rows(OTHER)}, recorded {_rows(digest_of('keyed', 1))}",)
     again = found.of("scored", Way.AGAIN)
     assert again is not None and again.answer is UNSURE
-    assert again.why == "3 partitions; 3 of 4 partitions were made again: it reads keyed[1], which is damaged"
+    assert again.why == "3 partitions; 3 of 4 partitions recomputed: it reads keyed[1], which is damaged"
     assert [(step, wanted) for step, wanted, _ in kept.asked] == [
         ("keyed", Partitions.first(4)),
         ("scored", Partitions((0, 2, 3))),
@@ -130,7 +130,7 @@ def test_without_digests_the_files_tell_little_and_what_is_made_again_all(world:
     assert answers["keyed", Way.AGAIN][0] is DIFFERENT
     assert answers["scored", Way.AGAIN] == (
         UNSURE,
-        "3 partitions; 3 of 4 partitions were made again: it reads keyed[1], which is damaged",
+        "3 partitions; 3 of 4 partitions recomputed: it reads keyed[1], which is damaged",
     )
 
 
@@ -150,10 +150,10 @@ def test_how_far_a_step_is_trusted_is_said(world: World, level: Determinism) -> 
     answer, why = world.answers()["scored", Way.AGAIN]
     match level:
         case Determinism.INDETERMINATE:
-            assert (answer, why) == (UNSURE, "it is indeterminate: other rows may come of the same input")
+            assert (answer, why) == (UNSURE, "it is indeterminate: the same input may give other rows")
             assert kept.asked == [], "nothing would follow from it"
         case Determinism.DETERMINATE:
-            assert (answer, why) == (DIFFERENT, "scored[0] of 4 partitions; 4 of 4 partitions were made again")
+            assert (answer, why) == (DIFFERENT, "scored[0] of 4 partitions; 4 of 4 partitions recomputed")
         case _:
             assert answer is DIFFERENT and f", {level.value}; " in why
 
@@ -172,7 +172,7 @@ def test_code_that_changed_and_inputs_that_are_gone_are_not_compared(world: Worl
 def test_what_was_released_without_a_digest_cannot_be_compared(world: World) -> None:
     world.run(keep=KeepUntil.RUN_END, digested=frozenset())
     answer, why = world.answers()["keyed", Way.AGAIN]
-    assert (answer, why) == (EQUAL, "1 partition; 1 of 1 partitions were made again"), "the one without rows"
+    assert (answer, why) == (EQUAL, "1 partition; 1 of 1 partitions recomputed"), "the one without rows"
     assert world.answers()["scored", Way.PUBLISHED][0] is UNSURE
 
 
@@ -180,16 +180,16 @@ def test_a_run_that_did_not_finish_is_verified_as_far_as_it_came(world: World) -
     world.run(broken={"scored": 2})
     answers = world.answers()
     assert answers["scored", Way.FILES] == (EQUAL, "2 partitions")
-    assert answers["scored", Way.AGAIN] == (EQUAL, "3 partitions; 3 of 3 partitions were made again")
+    assert answers["scored", Way.AGAIN] == (EQUAL, "3 partitions; 3 of 3 partitions recomputed")
     assert ("scored", Way.PUBLISHED) not in answers and not world.verify().is_over
 
 
 def test_what_lies_on_executors_has_no_files_and_nothing_is_made_from_it(world: World) -> None:
     world.run(kind=ResultKind.CACHING)
     answers = world.answers()
-    assert answers["keyed", Way.FILES] == (UNSURE, "it is kept on executors, and has no files")
+    assert answers["keyed", Way.FILES] == (UNSURE, "it is kept on executors, not in files")
     assert answers["keyed", Way.AGAIN][0] is EQUAL, "it reads a source, and its digests are in the journal"
-    assert answers["scored", Way.AGAIN] == (UNSURE, "it reads keyed[0-3], which is kept on executors, and has no files")
+    assert answers["scored", Way.AGAIN] == (UNSURE, "it reads keyed[0-3], which is kept on executors, not in files")
     assert answers["scored", Way.FILES][0] is EQUAL
 
 
@@ -215,10 +215,10 @@ def test_a_target_that_holds_another_run_or_nothing(world: World) -> None:
     kept = world.run(target=Published("files /out", "file:/out", None, 7))
     assert world.answers()["scored", Way.PUBLISHED] == (UNSURE, "files /out holds what run 7 published")
     kept.target = Published("files /out", "file:/out", None, None)
-    assert world.answers()["scored", Way.PUBLISHED] == (DIFFERENT, "nothing is published in files /out any more")
+    assert world.answers()["scored", Way.PUBLISHED] == (DIFFERENT, "files /out no longer holds a publication")
     kept.target = published(100, 101)
     answer, why = world.answers()["scored", Way.PUBLISHED]
-    assert answer is DIFFERENT and why == "files /out names 2 files of other lengths than were committed"
+    assert answer is DIFFERENT and why == "files /out names 2 files with other lengths than those committed"
     kept.target = None
     assert world.answers()["scored", Way.PUBLISHED][0] is UNSURE
 
@@ -236,7 +236,7 @@ def test_a_sample_is_made_again_and_no_more(world: World) -> None:
     kept = world.run()
     assert world.answers("keyed", sample=2)["keyed", Way.AGAIN] == (
         EQUAL,
-        "2 partitions; 2 of 4 partitions were made again",
+        "2 partitions; 2 of 4 partitions recomputed",
     )
     assert len(kept.asked[-1][1]) == 2
     world.verify("keyed", sample=0.3)
@@ -248,7 +248,7 @@ def test_a_sample_is_made_again_and_no_more(world: World) -> None:
 @pytest.mark.parametrize("sample", [0, -1, 0.0, 1.5])
 def test_a_sample_without_meaning_is_refused(world: World, sample: Sample) -> None:
     world.run()
-    with pytest.raises(rk.Refused, match="has no meaning"):
+    with pytest.raises(rk.Refused, match="is not valid"):
         world.verify(sample=sample)
 
 
@@ -296,7 +296,7 @@ def test_what_a_living_run_released_while_something_was_made_again_is_no_differe
     gone = replace(began, steps=began.steps | {"keyed": replace(began.steps["keyed"], segments=())})
     looks = iter([began])
     monkeypatch.setattr(Place, "state", lambda place: next(looks, gone))
-    assert world.answers()["scored", Way.AGAIN] == (UNSURE, "it reads keyed[0-3], which went meanwhile")
+    assert world.answers()["scored", Way.AGAIN] == (UNSURE, "it reads keyed[0-3], which was deleted meanwhile")
 
 
 def test_what_other_code_made_and_the_user_kept_is_not_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_what_other_code_made_and_the_user_kept_is_not_compared(world: World, mo
     began = Place.state(place_of(world))
     kept = replace(began.steps["scored"], vouched=Partitions.first(4))
     monkeypatch.setattr(Place, "state", lambda place: replace(began, steps=began.steps | {"scored": kept}))
-    why = "other code made it, and it is kept on the user's word"
+    why = "other code computed it, and the user accepted the change"
     assert world.answers()["scored", Way.AGAIN] == (UNSURE, why)
 
 
@@ -314,7 +314,7 @@ def test_a_partition_or_an_unknown_step_is_refused(world: World) -> None:
         world.verify("keyed[1]")
     with pytest.raises(rk.Refused, match="did you mean keyed"):
         world.verify("kyed")
-    with pytest.raises(rk.Refused, match="orders has no partitions of its own"):
+    with pytest.raises(rk.Refused, match="orders has no result partitions"):
         world.verify("orders")
 
 

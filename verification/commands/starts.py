@@ -69,7 +69,7 @@ def while_it_lives(user: User) -> dict[str, int | float]:
     assert "totals: 4/4 done" in watching.out, watching.out
     assert ended(first).code == ExitCode.DONE
     late = user.types("run")
-    assert late.code == ExitCode.DONE and "was done before" in late.out, late
+    assert late.code == ExitCode.DONE and "is already done" in late.out, late
     _published_once(user)
     return {"retry_seconds": round(again.seconds, 1), "done_seconds": round(late.seconds, 1)}
 

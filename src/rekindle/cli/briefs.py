@@ -102,6 +102,6 @@ class Briefs:
         try:
             sign = sign_of_life(self._clock, named.folder, position, self._stale_seconds)
         except StoreFailed:
-            return phase, "not known: the store has no clock for us"
+            return phase, "unknown: the store does not tell the time"
         is_alone = sign.life is not Life.LIVING and phase == "running"
         return (INTERRUPTED if is_alone else phase), life_text(sign)

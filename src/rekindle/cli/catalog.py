@@ -89,14 +89,14 @@ def _pick(store: Store, among: Sequence[str], word: str | None, given: str) -> N
     matches = [one for one in every if one.run == word] or [one for one in every if one.run.startswith(word)]
     if not matches:
         newest_first = sorted(every, key=lambda one: one.run, reverse=True)
-        raise NotFound(f"no run is called {given}", f"the newest are {_few(map(str, newest_first))}; rekindle runs")
+        raise NotFound(f"there is no run {given}", f"the newest are {_few(map(str, newest_first))}; rekindle runs")
     return _only(matches, given)
 
 
 def _only(matches: Sequence[Named], given: str) -> Named:
     if len(matches) == 1:
         return matches[0]
-    raise NotFound(f"{given} could be any of {len(matches)} runs", f"name one: {_few(map(str, matches))}")
+    raise NotFound(f"{given} matches {len(matches)} runs", f"name one: {_few(map(str, matches))}")
 
 
 def _numbered(store: Store, pipeline: str, number: int) -> Named | None:

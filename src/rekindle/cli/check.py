@@ -18,13 +18,15 @@ ROWS = 1000
 @click.command("check")
 @with_parameters
 @with_spark
-@click.option("--rows", metavar="N", type=click.IntRange(1), default=ROWS, help=f"Rows of each source to try; {ROWS}.")
+@click.option(
+    "--rows", metavar="N", type=click.IntRange(1), default=ROWS, help=f"Rows to read of each source; default: {ROWS}."
+)
 @pipeline_argument
 def command(pipeline: str, parameters: dict[str, str], choices: Choices, rows: int) -> int:
-    """Run each step twice on a sample, and name those that do not give the same again; exit 2 if there are any.
+    """Run each step twice on a sample and list the steps whose rows differ; exit 2 if there are any.
 
-    The second time its input comes in another order and in other partitions. Nothing is written. A step that gives the
-    same may still differ on other rows: what is proved, `rekindle plan -v` tells.
+    The second time the input has another order and other partitions. Nothing is written. A step with equal rows may
+    still differ on other input; `rekindle plan -v` shows what is proved.
     """
     with session_here(pipeline, choices) as session:
         loaded = session.load()
@@ -40,10 +42,10 @@ def said_of(trial: Trial) -> str:
     if trial.failure:
         return styled(f"could not be tried: {trial.failure}", "red")
     if trial.is_empty:
-        return f"{styled('nothing to compare', 'yellow')}: no row of the sample reaches its end, {trial.trust}"
+        return f"{styled('nothing to compare', 'yellow')}: the sample gives no rows, {trial.trust}"
     if trial.is_same:
-        return f"{styled('the same', 'green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
-    what = f"{trial.different:,} of {count_text(trial.rows, 'row')} did not come again"
+        return f"{styled('equal', 'green')}: {count_text(trial.rows, 'row')}, {trial.trust}"
+    what = f"{trial.different:,} of {count_text(trial.rows, 'row')} differ the second time"
     return f"{styled(what, 'yellow')}, {trial.trust}, such as {trial.example}"
 
 
@@ -53,12 +55,12 @@ def tell(trials: list[Trial], rows: int = ROWS) -> int:
     differing = [trial.step for trial in trials if trial.different]
     failed = [trial.step for trial in trials if trial.failure]
     for trial in broken:
-        say([f"{trial.place}: {trial.step} is declared deterministic and is not: remove deterministic=True"])
+        say([f"{trial.place}: {trial.step} is declared deterministic but is not: remove deterministic=True"])
     if differing:
-        say([f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it."])
-        say(["Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it."])
+        say([f"not determinate: {', '.join(differing)}. If a partition is lost, its consumers are recomputed too."])
+        say(["Sort the rows, take time and randomness from rk.run_time() and rk.seed(), or keep the step."])
     if empty := [trial.step for trial in trials if trial.is_empty]:
-        say([f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {rows * 10}"])
+        say([f"not tried: {', '.join(empty)}. A larger sample may help: --rows {rows * 10}"])
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -36,11 +36,11 @@ ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("demo")
-@click.option("--keep", metavar="FOLDER", help="Play in this new folder and leave it there, to look around afterwards.")
+@click.option("--keep", metavar="FOLDER", help="Use this new folder and keep it, to explore it afterwards.")
 def command(keep: str | None) -> int:
-    """Watch a run lose a worker and then its driver, and heal, on a small cluster of this machine.
+    """Start a small cluster on this machine, kill a worker and the driver of a run, and resume the run.
 
-    Nothing is needed but pyspark and Java; nothing listens beyond loopback, and nothing is left behind.
+    The demo needs only pyspark and Java. It listens only on loopback, and removes its files at the end.
     """
     _refuse_what_is_missing()
     folder = _folder(keep)
@@ -102,9 +102,11 @@ def _refuse_what_is_missing() -> None:
     if importlib.util.find_spec("pyspark") is None:
         raise Refused("the demo needs pyspark, which is not installed", "pip install 'rekindle[spark]'")
     if not java_home() and shutil.which("java") is None:
-        raise Refused("the demo needs Java 17 or newer, and there is none", "install it, then: rekindle doctor")
+        raise Refused("the demo needs Java 17 or newer, and none was found", "install it, then: rekindle doctor")
     if not Path("/proc/self/stat").exists():
-        raise Refused("the demo starts and kills processes as Linux names them", "run it on Linux, or in a container")
+        raise Refused(
+            "the demo runs only on Linux, because it starts and kills processes", "run it on Linux, or in a container"
+        )
 
 
 def _folder(keep: str | None) -> Path:
@@ -112,7 +114,7 @@ def _folder(keep: str | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="rekindle-demo-"))
     folder = Path(keep).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Refused(f"{keep} is there already, and not empty", "name a folder that does not exist yet")
+        raise Refused(f"{keep} already exists and is not empty", "name a folder that does not exist yet")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

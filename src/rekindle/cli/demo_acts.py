@@ -41,18 +41,18 @@ class Teller:
         self._act = 0
 
     def opening(self, folder: Path) -> None:
-        self.act("A pipeline, and a cluster for it")
+        self.act("A pipeline and a cluster")
         self.says(f"{ORDERS:,} orders and a pipeline, {PIPELINE_FILE}, are now in {folder}.")
         self.says(
-            f"Its step `{SLOW_STEP}` calls a slow Python function for each order, in {PARTITIONS} result partitions."
+            f"Its step `{SLOW_STEP}` calls a slow Python function for each order. It has {PARTITIONS} partitions."
         )
 
     def closing(self, seconds: float, kept: Path | None) -> None:
         self._to.print()
         if kept is None:
-            self.says(f"All of it took {seconds:.0f} s. What was started is ended, and the folder is removed.")
+            self.says(f"All of it took {seconds:.0f} s. All processes are stopped, and the folder is removed.")
         else:
-            self.says(f"All of it took {seconds:.0f} s. What was started is ended; the folder is left for you:")
+            self.says(f"All of it took {seconds:.0f} s. All processes are stopped. The folder is kept:")
             self.typed(f"cd {kept}")
             self.typed("rekindle show")
             self.typed(f"rekindle explain '{SLOW_STEP}[7]'")
@@ -100,7 +100,7 @@ def play(on: Play) -> bool:
 
 
 def _begin(on: Play) -> Command:
-    on.teller.act("The run begins")
+    on.teller.act("The run starts")
     driver = on.terminal.types("run", PIPELINE_FILE)
     _until(on, driver, WORKER_DIES_AT, "the run began")
     return driver
@@ -110,35 +110,35 @@ def _lose_worker(on: Play, driver: Command) -> None:
     on.teller.act("A worker dies")
     before, executors = on.committed(), on.cluster.executors(WORKER)
     pids = [on.cluster.worker_pids[WORKER], *(executor.pid for executor in executors)]
-    on.teller.says(f"{before} of {PARTITIONS} partitions are kept. The first worker and its executor are killed:")
+    on.teller.says(f"{before} of {PARTITIONS} partitions are committed. Kill the first worker and its executor:")
     on.teller.typed(f"kill -9 {' '.join(map(str, pids))}")
     on.cluster.kill_worker(WORKER)
     for executor in executors:
         executor.send(signal.SIGKILL)
     _until(on, driver, (before + DRIVER_DIES_AT) // 2, "it went on without its worker")
-    on.teller.says(f"The run goes on with the other worker: {on.committed()} of {PARTITIONS} are kept now.", "green")
+    on.teller.says(f"The run continues on the other worker: {on.committed()} of {PARTITIONS} are committed.", "green")
 
 
 def _lose_driver(on: Play, driver: Command) -> None:
     _until(on, driver, DRIVER_DIES_AT, "half of it was done")
     on.teller.act("The driver dies")
     pids = [process.pid for process in driver.processes()]
-    on.teller.says("The process that knows everything is killed, and its JVM:")
+    on.teller.says("Kill the driver process and its JVM:")
     on.teller.typed(f"kill -9 {' '.join(map(str, pids))}")
     driver.kill()
-    on.teller.says("Spark alone would now begin from nothing. This is what a new driver would do instead:")
+    on.teller.says("Spark alone would start from scratch. This is what a new driver of Rekindle will do:")
     plan = on.terminal.types("plan", PIPELINE_FILE)
     _expect(plan.wait(), ExitCode.WORK, "plan")
 
 
 def _resume(on: Play) -> None:
-    on.teller.act("One word")
+    on.teller.act("Resume")
     _expect(on.terminal.types("resume", PIPELINE_FILE).wait(), ExitCode.DONE, "resume")
 
 
 def _judge(on: Play) -> bool:
-    on.teller.act("Is it the same?")
-    on.teller.says("The same functions, by plain Spark without Rekindle and without a fault, row by row:")
+    on.teller.act("Compare with plain Spark")
+    on.teller.says("Plain Spark runs the same functions, without failures. Both results are compared row by row:")
     _expect(on.terminal.types_python(COMPARE_FILE).wait(), ExitCode.DONE, COMPARE_FILE)
     found, work = compare(on.folder), on.witness.work()
     if found.is_equal:

@@ -44,20 +44,21 @@ COLORS = {Verdict.FINE: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "re
     "local_dirs",
     multiple=True,
     metavar="FOLDER",
-    help="A folder of this host that Spark was given for local files (SPARK_LOCAL_DIRS, spark.local.dir): say what "
-    "applications take there, and what killed processes left. Can be repeated.",
+    help="A local directory of Spark on this host (SPARK_LOCAL_DIRS, spark.local.dir): report what applications use "
+    "there and what killed processes left behind. Can be repeated.",
 )
 @click.option(
     "--remove-dead",
     "removes",
     is_flag=True,
-    help="Remove from these folders what Rekindle marked as its own and whose process is gone.",
+    help="Delete from these directories what Rekindle created and whose process is gone.",
 )
 @with_settings
 def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], removes: bool) -> ExitCode:
-    """Look for what would go wrong: versions, storage, jar, settings, local folders.
+    """Check the environment: versions, storage, jar, settings, local folders.
 
-    Starts no Spark. Writes and deletes three small objects at the location, to see that it keeps two writers apart.
+    Doctor starts no Spark. It writes and deletes three small objects at the location, to test that only one of two
+    concurrent writers wins.
     """
     config = settings.config()
     checks = [*_packages(), _java(), _jar(), _location(config), *looked_at(local_dirs, removes=removes)]
@@ -106,16 +107,19 @@ def _rekindle() -> Check:
 def _pyspark() -> Check:
     if importlib.util.find_spec("pyspark") is None:
         return Check(
-            "PySpark", Verdict.PROBLEM, "not installed: nothing can be run from here", "pip install 'rekindle[spark]'"
+            "PySpark", Verdict.PROBLEM, "not installed: pipelines cannot run here", "pip install 'rekindle[spark]'"
         )
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Check("PySpark", Verdict.WARNING, "there is one, but no version of it is known")
+        return Check("PySpark", Verdict.WARNING, "installed, but its version is unknown")
     numbers = tuple(int(piece) for piece in version.split(".")[:2] if piece.isdecimal())
     if not SPARK_LEAST <= numbers < SPARK_BELOW:
         return Check(
-            "PySpark", Verdict.PROBLEM, f"{version} is not supported: 4.1 or newer is", "pip install 'rekindle[spark]'"
+            "PySpark",
+            Verdict.PROBLEM,
+            f"{version} is not supported; 4.1 or newer is needed",
+            "pip install 'rekindle[spark]'",
         )
     return Check("PySpark", Verdict.FINE, version)
 
@@ -124,7 +128,7 @@ def _java() -> Check:
     home = java_home()
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        where = f"JAVA_HOME is {home}, where none is" if home else "none found on PATH"
+        where = f"JAVA_HOME is {home}, which has no Java" if home else "none found on PATH"
         return Check("Java", Verdict.PROBLEM, where, f"install Java {JAVA_LEAST}, or set JAVA_HOME to it")
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS)
@@ -133,7 +137,7 @@ def _java() -> Check:
     line = next(iter((done.stderr or done.stdout).splitlines()), "")
     major = _major(line)
     if major is None:
-        return Check("Java", Verdict.WARNING, f"{java} says {line!r}, which names no version")
+        return Check("Java", Verdict.WARNING, f"{java} printed {line!r}, which has no version")
     if major < JAVA_LEAST:
         return Check(
             "Java", Verdict.PROBLEM, f"{line} is too old for Spark 4", f"set JAVA_HOME to Java {JAVA_LEAST} or newer"
@@ -180,4 +184,4 @@ def _location(config: Config) -> Check:
             f"{config.location} cannot be opened: {type(error).__name__}: {text}",
             "look at --location and --storage",
         )
-    return Check("location", Verdict.FINE, f"{config.location}: reachable, and keeps two writers apart")
+    return Check("location", Verdict.FINE, f"{config.location}: reachable, and conditional writes work")

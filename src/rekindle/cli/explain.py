@@ -16,14 +16,14 @@ from rekindle.service.vertices import vertex_of
 
 @click.command("explain")
 @click.argument("vertex", metavar="STEP[PARTITION]")
-@click.option("--run", metavar="RUN", help="Which run; the newest if left out.")
+@click.option("--run", metavar="RUN", help="The run; default: the newest.")
 @click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
 @with_settings
 def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> None:
-    """Tell the story of a step or of one partition: what happened to it, and why.
+    """Show the history of a step or of one partition: what happened to it, and why.
 
-    `rekindle explain enriched` tells of the whole step, `rekindle explain 'enriched[173]'` of one partition. The last
-    lines say whether it will run again, and why or why not.
+    `rekindle explain enriched` shows the whole step, `rekindle explain 'enriched[173]'` one partition. The last lines
+    say whether it will run again, and why.
     """
     opened = open_run(settings, run)
     step, partition = vertex_of(opened.state, vertex, str(opened.named), "rekindle explain")

@@ -36,16 +36,17 @@ HEAD = (
 
 @click.command("gc")
 @click.argument("pipeline", required=False)
-@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would go, and delete nothing.")
-@click.option("--all", "is_all", is_flag=True, help=f"A line for everything, not only for the first {LINES_MAX}.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@click.option("--all", "is_all", is_flag=True, help=f"List everything, not only the first {LINES_MAX} lines.")
 @click.option("--json", "is_json", is_flag=True, help="Machine-readable, one array with an item for each run.")
 @with_settings
 def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool, is_json: bool) -> int:
-    """Remove what nobody can need any more: waste, and runs that nobody resumed.
+    """Delete files that no run needs, and the results of runs that were not resumed in time.
 
-    Waste is what no journal counts: files of tasks that died or came late, attempts that were abandoned. A run that did
-    not finish is closed when gc.retention_hours and gc.grace_hours are over; it can be resumed until then. A run that
-    succeeded, is pinned, or has a living driver is not closed. Published results are not touched.
+    A file is waste if no journal refers to it: files of tasks that died or committed too late, and of abandoned
+    attempts. gc closes a run that did not finish after gc.retention_hours plus gc.grace_hours; until then it can be
+    resumed. gc never closes a run that succeeded, is pinned, or has a living driver, and never deletes what was
+    published.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -83,7 +84,7 @@ def _lines(reports: list[Report], now_ms: int, again: str, *, is_dry: bool, is_a
         yield f"{len(rows) - len(shown):,} more: {again} --dry-run --all"
     for report in reports:
         if report.trouble:
-            yield f"{report.pipeline}/{report.number} left alone: {report.because} ({report.trouble})"
+            yield f"{report.pipeline}/{report.number} not changed: {report.because} ({report.trouble})"
     yield _total(reports, again if is_dry else "")
     yield from _kept(reports)
 
@@ -101,7 +102,7 @@ def _row(report: Report, finding: Finding, now_ms: int) -> tuple[Cell | str, ...
 
 def what_text(finding: Finding) -> str:
     if finding.what == CLOSED_FOR_GOOD:
-        return "the run, closed for good"
+        return "the whole run"
     if finding.what == JOURNAL:
         return "the rest of its journal"
     if finding.what == FILES:
@@ -118,7 +119,7 @@ def _total(reports: Iterable[Report], again: str) -> str:
         return "nothing to delete"
     runs = f"; {count_text(closed, 'run')} closed" if closed else ""
     told = f"{count_text(files, 'file')}, {bytes_text(size)}{runs}"
-    return f"would go: {told}. Nothing was deleted: {again}" if again else f"deleted: {told}"
+    return f"would delete: {told}. Nothing was deleted. To delete it: {again}" if again else f"deleted: {told}"
 
 
 def _kept(reports: Iterable[Report]) -> Iterator[str]:
@@ -131,16 +132,16 @@ def _kept(reports: Iterable[Report]) -> Iterator[str]:
             reasons[report.because] += 1
     if reasons:
         told = " · ".join(f"{count:,} ({because})" for because, count in reasons.most_common())
-        yield f"runs that stay: {told}"
+        yield f"runs kept: {told}"
     if young:
-        yield f"too young to go (gc.grace_hours): {count_text(young, 'file')}"
+        yield f"waste younger than gc.grace_hours, kept for now: {count_text(young, 'file')}"
 
 
 def _ended(store: Store, reports: Iterable[Report]) -> int:
     failed = sum(report.is_failed for report in reports)
     if failed:
         raise StoreFailed(
-            f"{store.name} failed at {count_text(failed, 'run')}: nothing of them was half done that cannot go on",
+            f"{store.name} failed for {count_text(failed, 'run')}; gc can be repeated safely",
             "rekindle gc",
         )
     return ExitCode.DONE

@@ -20,16 +20,16 @@ from rekindle.observe.show import RunView
 @click.option("--output", "-o", metavar="FILE", help="Write FILE.svg, or one page FILE.html, instead of text.")
 @with_settings
 def command(settings: Settings, run: str | None, output: str | None) -> None:
-    """Draw the graph of a run, with what was reused, computed, and failed.
+    """Draw the graph of a run: which partitions were reused, computed or failed.
 
-    RUN is taken as by `rekindle show`; a pipeline's name means its newest run. Nothing but the journal is read.
+    RUN is a number, a name, or a pipeline's name for its newest run. Only the journal is read.
     """
     view = open_run(settings, run).view
     if output is None:
         say(_lines(view))
         return
     if not output.endswith((".svg", ".html")):
-        raise click.UsageError(f"{output} ends neither in .svg nor in .html")
+        raise click.UsageError(f"{output} must end in .svg or .html")
     made = svg(view.picture()) if output.endswith(".svg") else graph_page(view)
     Path(output).write_text(made, encoding="utf-8")
     say([f"written: {output}"], err=True)
@@ -40,4 +40,4 @@ def _lines(view: RunView) -> Iterator[str]:
     yield from text(view.picture())
     yield legend([share for step in view.steps for share in step.shares])
     if any(step.again for step in view.steps):
-        yield "* some of it was started more than once: rekindle explain STEP"
+        yield "* restarted at least once: rekindle explain STEP"

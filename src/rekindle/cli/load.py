@@ -53,9 +53,7 @@ def _from_file(place: str) -> ModuleType:
     if loaded is not None and getattr(loaded, "__file__", None) == str(path):
         return loaded
     if loaded is not None or name in sys.stdlib_module_names:
-        raise GraphRefused(
-            f"{place} has the name of the module {name}, which Python has already", f"rename it: my_{path.name}"
-        )
+        raise GraphRefused(f"{place} has the same name as the Python module {name}", f"rename it: my_{path.name}")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, "a file that ends in .py has a loader"
     module = importlib.util.module_from_spec(spec)
@@ -98,7 +96,7 @@ def _pick(module: ModuleType, attribute: str, place: str) -> Pipeline:
     if attribute:
         if attribute not in found:
             known = f"the pipelines there are {', '.join(found)}" if found else "there is none in it"
-            raise NotFound(f"{attribute} is no pipeline of {place}", did_you_mean(attribute, found) or known)
+            raise NotFound(f"{place} has no pipeline {attribute}", did_you_mean(attribute, found) or known)
         return found[attribute]
     different = {id(pipeline): name for name, pipeline in found.items()}
     match list(different.values()):

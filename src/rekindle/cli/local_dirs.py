@@ -17,7 +17,7 @@ def looked_at(roots: Sequence[str], *, removes: bool) -> Iterator[Check]:
     """The checks of each folder; with `removes`, what is ours and dead is removed first."""
     for root in roots:
         if not Path(root).is_dir():
-            yield Check("local folder", Verdict.WARNING, f"{root} is no folder here")
+            yield Check("local folder", Verdict.WARNING, f"{root} is not a folder on this host")
             continue
         found = find(Path(root))
         if removes:

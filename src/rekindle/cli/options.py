@@ -59,7 +59,7 @@ class Settings:
             say([f"settings: {config.file}, found above the current folder"], err=True)
         if not config.location:
             raise ConfigRefused(
-                "no location is set: where do the runs keep their journals and results?",
+                "no location is set: Rekindle does not know where to store journals and results",
                 "--location s3a://bucket/rekindle, or `location = …` in rekindle.toml",
             )
         return config
@@ -85,9 +85,12 @@ def with_settings(command: Command) -> Command:
         return command(*arguments, settings=Settings(flags, config or ""), **others)
 
     decorators = (
-        click.option("--location", metavar="URL", help="Where runs keep journals and results: a path or a URL."),
+        click.option("--location", metavar="URL", help="Where runs store journals and results: a path or a URL."),
         click.option(
-            "--storage", multiple=True, metavar="KEY=VALUE", help="How to reach the store: endpoint, region and so on."
+            "--storage",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="An option of the storage client, such as endpoint or region.",
         ),
         click.option(
             "--set", "set_", multiple=True, metavar="KEY=VALUE", help="Any setting, such as backoff.kind=none."

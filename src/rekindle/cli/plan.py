@@ -30,9 +30,9 @@ WIDE = 100
 @with_settings
 @with_parameters
 @with_choices
-@click.option("--new", is_flag=True, help="Plan a new run although one of these parameters exists.")
+@click.option("--new", is_flag=True, help="Plan a new run although one with the same parameters exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of each step why it is kept or fused, and what is proved.")
+@click.option("-v", "--verbose", is_flag=True, help="Show why each step is kept or fused, and its determinism level.")
 @pipeline_argument
 def command(
     *,
@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Show what would run, what would be reused and why; exit 2 if there is work.
 
-    Nothing is written and nothing is started but a Spark session, which is needed to understand the pipeline.
+    Plan starts a Spark session to analyse the pipeline. It writes nothing and computes nothing.
     """
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
@@ -99,7 +99,7 @@ def reasons(plan: Plan, *, is_verbose: bool) -> Iterator[str]:
         if is_verbose:
             yield f"  {stage.step}: {'; '.join(filter(None, (stage.note, stage.trust)))}"
         elif stage.action in KEPT and stage.note and plan.has_work:
-            yield f"  {stage.step} is kept: {stage.note}"
+            yield f"  {stage.step}: {stage.note}"
 
 
 def _table(plan: Plan, *, is_wide: bool) -> Table:

@@ -106,6 +106,6 @@ class Display:
 def _notes(row: Row, *, is_short: bool = False) -> str:
     found = [f"{row.kept} kept"] if row.kept else []
     found += [f"{row.running} running"] if row.running and not is_short else []
-    found += [f"{row.again} again"] if row.again else []
+    found += [f"{row.again} restarted"] if row.again else []
     said = " · ".join(found)
     return f" ({said})" if is_short and said else said

@@ -18,37 +18,35 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "plan": Entry("rekindle.cli.plan", "Show what would run, what would be reused and why; exit 2 if there is work."),
-    "run": Entry("rekindle.cli.run", "Run a pipeline, or continue the run of these parameters that did not finish."),
+    "run": Entry("rekindle.cli.run", "Run a pipeline, or resume its unfinished run with the same parameters."),
     "resume": Entry(
-        "rekindle.cli.resume", "Go on with a run that did not finish: RUN, or the newest that can be resumed."
+        "rekindle.cli.resume", "Resume a run that did not finish: RUN, or the newest one that can be resumed."
     ),
     "runs": Entry("rekindle.cli.runs", "List the runs of a location, newest first."),
-    "show": Entry("rekindle.cli.show", "Show one run: steps, attempts, failures, restarts and why."),
+    "show": Entry("rekindle.cli.show", "Show one run: its steps, attempts, failures and restarts, with the reasons."),
     "explain": Entry(
-        "rekindle.cli.explain", "Tell the story of a step or of one partition: what happened to it, and why."
+        "rekindle.cli.explain", "Show the history of a step or of one partition: what happened to it, and why."
     ),
     "reproduce": Entry(
         "rekindle.cli.reproduce",
-        "Run one partition of a step again, here: see its input, and its exception or its rows.",
+        "Run one partition of a step again on this machine, and show its input and its exception or rows.",
     ),
     "check": Entry(
         "rekindle.cli.check",
-        "Run each step twice on a sample, and name those that do not give the same again; exit 2 if there are any.",
+        "Run each step twice on a sample and list the steps whose rows differ; exit 2 if there are any.",
     ),
     "verify": Entry(
         "rekindle.cli.verify",
-        "Look again at what a run keeps and published: is it what was written? Exit 2 if anything differs.",
+        "Compare the files that a run keeps and published with what was written; exit 2 if any differ.",
     ),
-    "graph": Entry("rekindle.cli.graph", "Draw the graph of a run, with what was reused, computed, and failed."),
-    "results": Entry(
-        "rekindle.cli.results", "Look after the results that runs keep: list them, pin, unpin or release them."
+    "graph": Entry("rekindle.cli.graph", "Draw the graph of a run: which partitions were reused, computed or failed."),
+    "results": Entry("rekindle.cli.results", "Manage the results that runs keep: list, pin, unpin or release them."),
+    "gc": Entry(
+        "rekindle.cli.gc", "Delete files that no run needs, and the results of runs that were not resumed in time."
     ),
-    "gc": Entry("rekindle.cli.gc", "Remove what nobody can need any more: waste, and runs that nobody resumed."),
-    "doctor": Entry(
-        "rekindle.cli.doctor", "Look for what would go wrong: versions, storage, jar, settings, local folders."
-    ),
+    "doctor": Entry("rekindle.cli.doctor", "Check the environment: versions, storage, jar, settings, local folders."),
     "demo": Entry(
         "rekindle.cli.demo",
-        "Watch a run lose a worker and then its driver, and heal, on a small cluster of this machine.",
+        "Start a small cluster on this machine, kill a worker and the driver of a run, and resume the run.",
     ),
 }

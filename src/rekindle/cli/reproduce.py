@@ -24,8 +24,8 @@ ROWS = 20
 @click.command("reproduce")
 @with_settings
 @with_spark
-@click.option("--run", metavar="RUN", help="Which run; the newest of the pipeline if left out.")
-@click.option("--rows", metavar="N", type=click.IntRange(0), default=ROWS, help=f"How many rows to show; {ROWS}.")
+@click.option("--run", metavar="RUN", help="The run; default: the newest of the pipeline.")
+@click.option("--rows", metavar="N", type=click.IntRange(0), default=ROWS, help=f"Rows to show; default: {ROWS}.")
 @pipeline_argument
 @click.argument("vertex", metavar="STEP[PARTITION]")
 def command(
@@ -36,11 +36,11 @@ def command(
     run: str | None,
     rows: int,
 ) -> int:
-    """Run one partition of a step again, here: see its input, and its exception or its rows.
+    """Run one partition of a step again on this machine, and show its input and its exception or rows.
 
-    Reads what the run committed, in a Spark of this machine unless --master says otherwise. Nothing is written, and the
-    run does not notice: correct the code and try again as often as you like. Exit 1 if the step fails. A step without a
-    number is for a failure that names no partition: the Spark tasks that read the files it names.
+    Reproduce reads what the run committed, with a local Spark unless --master is given. It writes nothing and does not
+    disturb the run: correct the code and repeat it as often as you like. Exit 1 if the step fails. For a failure that
+    has no partition, name the step without a number: the Spark tasks that read the files in its message run.
     """
     with session_here(pipeline, choices) as session:
         loaded = session.load()
@@ -58,7 +58,7 @@ def _named(store: Store, pipeline: str, word: str | None) -> Named:
     if named is None:
         raise NotFound(f"there is no run of {pipeline} at {store.name}", "rekindle run PIPELINE")
     if named.pipeline != pipeline:
-        raise NotFound(f"run {named} is none of {pipeline}", "name the file of its pipeline")
+        raise NotFound(f"run {named} is not a run of {pipeline}", "name the file of its pipeline")
     return named
 
 
@@ -67,11 +67,11 @@ def _try(opened: Reproduced, named: Named, rows: int) -> int:
     for line in opened.said:
         say([f"  {line}"])
     for name, frame in opened.inputs.items():
-        say([f"input {name}, the first {count_text(rows, 'row')} at most:"])
+        say([f"input {name}, first {count_text(rows, 'row')}:"])
         say([opened.show(frame, rows)])
     tried = opened.attempt(rows)
     if not tried.failure:
-        say([f"{opened.vertex} does not fail here: {count_text(tried.count, 'row')}, the first {rows:,} at most:"])
+        say([f"{opened.vertex} does not fail here. It has {count_text(tried.count, 'row')}; the first {rows:,}:"])
         say([tried.table])
         return ExitCode.DONE
     say([f"{styled(f'{opened.vertex} fails:', 'red', bold=True)} {tried.failure}"])

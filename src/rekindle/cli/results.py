@@ -52,7 +52,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 @click.group("results")
 def command() -> None:
-    """Look after the results that runs keep: list them, pin, unpin or release them."""
+    """Manage the results that runs keep: list, pin, unpin or release them."""
 
 
 @command.command("ls")
@@ -61,7 +61,7 @@ def command() -> None:
 @click.option("--json", "is_json", is_flag=True, help="Machine-readable, one array.")
 @with_settings
 def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None:
-    """List the results that are kept, how large they are, and why."""
+    """List the results that are kept, with their sizes and the reasons."""
     config, store = _opened(settings)
     named = [find_run(store, run)] if run else _newest(store)
     shown = named if is_all else named[:NEWEST]
@@ -88,10 +88,10 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
 
 @command.command("pin")
 @click.argument("run", metavar="RUN")
-@click.option("--why", default="", metavar="TEXT", help="For those who find it later.")
+@click.option("--why", default="", metavar="TEXT", help="A note for other users: why it is pinned.")
 @with_settings
 def pin(settings: Settings, run: str, why: str) -> int:
-    """Keep what a run has for ever: gc does not close it until it is unpinned."""
+    """Pin a run: gc does not close it, and its results are kept until it is unpinned."""
     config, store = _opened(settings)
     named = find_run(store, run)
     _refuse_closed(named, _look(store, named, config))
@@ -113,26 +113,26 @@ def pin(settings: Settings, run: str, why: str) -> int:
 @click.argument("run", metavar="RUN")
 @with_settings
 def unpin(settings: Settings, run: str) -> int:
-    """Take the pin of a run away: it is kept as long as any other."""
+    """Unpin a run: its results are kept as long as those of any other run."""
     config, store = _opened(settings)
     named = find_run(store, run)
     found = pins.find_pin(store, named.pipeline, named.run)
     pins.remove_pin(store, named.pipeline, named.run)
-    say([f"run {named} is pinned no more" if found else f"run {named} was not pinned"])
+    say([f"run {named} is no longer pinned" if found else f"run {named} was not pinned"])
     if found and _look(store, named, config).facts.found is Found.SUCCEEDED:
-        say([f"what it kept for the pin stays until: {_again(settings, 'release', str(named))}"])
+        say([f"its results are kept until you release them: {_again(settings, 'release', str(named))}"])
     return ExitCode.DONE
 
 
 @command.command("release")
 @click.argument("run", metavar="RUN")
-@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would go, and delete nothing.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @with_settings
 def release(settings: Settings, run: str, is_dry: bool) -> int:
-    """Give a run up now: its results are deleted, and it can never be resumed.
+    """Close a run now: its results are deleted, and it can never be resumed.
 
-    The run is closed as gc would close it after its retention. A run that is pinned, or that a living driver has, is
-    refused. What it published stays.
+    gc would do the same after the retention time. A run that is pinned or has a living driver is refused. What the run
+    published is not deleted.
     """
     config, store = _opened(settings)
     named = find_run(store, run)
@@ -148,9 +148,9 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
     )
     if report.act is not Act.CLOSE:
         kind = StoreFailed if report.is_failed else Refused
-        raise kind(f"run {named} was left alone: {report.because} ({report.trouble})", f"rekindle show {named}")
+        raise kind(f"run {named} was not closed: {report.because} ({report.trouble})", f"rekindle show {named}")
     for finding in report.findings:
-        verb = "would go" if is_dry else "deleted"
+        verb = "would delete" if is_dry else "deleted"
         size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
         say([f"{verb}: {what_text(finding)} {named}, {size}"])
     return ExitCode.DONE
@@ -187,7 +187,7 @@ def _refuse_closed(named: Named, look: Look) -> None:
     is_closing = look.state is not None and look.state.phase is Phase.CLOSING
     if is_closing or look.facts.found in (Found.CLOSING, Found.CLOSED):
         found = Found.CLOSING if is_closing else look.facts.found
-        raise RunClosed(f"run {named} keeps nothing: {found.value}", "rekindle results ls")
+        raise RunClosed(f"run {named} has no results: {found.value}", "rekindle results ls")
 
 
 def _row(one: Kept) -> tuple[Cell | str, ...]:

@@ -45,9 +45,9 @@ class Chosen:
 @pipeline_argument
 @run_argument
 def command(pipeline: str, run: str | None, settings: Settings, choices: Choices) -> int:
-    """Go on with a run that did not finish: RUN, or the newest that can be resumed.
+    """Resume a run that did not finish: RUN, or the newest one that can be resumed.
 
-    Its parameters come from its key in the store. What is committed is reused; the plan is printed first.
+    The parameters are those the run was started with. Committed results are reused. The plan is printed first.
     """
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
@@ -74,8 +74,8 @@ def choose(store: Store, pipeline: str, word: str) -> Chosen:
     if word:
         named = find_run(store, word if "/" in word else f"{pipeline}/{word}")
         if named.pipeline != pipeline:
-            raise NotFound(f"run {named} is none of {pipeline}", "name the file of its pipeline")
-        return Chosen(named, "you named it", keys.get(named.run, {}))
+            raise NotFound(f"run {named} is not a run of {pipeline}", "name the file of its pipeline")
+        return Chosen(named, "named on the command line", keys.get(named.run, {}))
     found = _resumable(store, pipeline, keys)
     if not found:
         raise NotFound(
@@ -85,7 +85,7 @@ def choose(store: Store, pipeline: str, word: str) -> Chosen:
     if not others:
         return newest
     shown = ", ".join(str(one.named) for one in others[:OTHERS_SHOWN_MAX])
-    why = f"{newest.why}, and it is the newest; {len(others)} more can be resumed by name: {shown}"
+    why = f"{newest.why}; it is the newest of {len(others) + 1} that can be resumed, the others are {shown}"
     return Chosen(newest.named, why, newest.parameters)
 
 

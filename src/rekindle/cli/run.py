@@ -20,9 +20,11 @@ from rekindle.errors import StillOwned
 @with_settings
 @with_parameters
 @with_choices
-@click.option("--new", is_flag=True, help="Start a new run although one of these parameters exists.")
-@click.option("--watch", is_flag=True, help="If the run is alive in another process, watch it to its end.")
-@click.option("--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, under the backoff.")
+@click.option("--new", is_flag=True, help="Start a new run although one with the same parameters exists.")
+@click.option("--watch", is_flag=True, help="If another process is running it, watch it until it ends.")
+@click.option(
+    "--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, with the configured backoff."
+)
 @click.option(CHILD_FLAG, "is_child", is_flag=True, hidden=True)
 @click.option(NAME_OPTION, "name", default="", hidden=True)
 @pipeline_argument
@@ -38,10 +40,10 @@ def command(
     is_child: bool,
     name: str,
 ) -> int:
-    """Run a pipeline, or continue the run of these parameters that did not finish.
+    """Run a pipeline, or resume its unfinished run with the same parameters.
 
-    A run that is done is not started again; --new does that. One that a living process has is refused, with its owner
-    named, or watched (--watch).
+    A run that is done is not repeated; --new starts another one. A run that another process is executing is refused,
+    and the process is named; --watch follows it instead.
     """
     if supervised:
         return supervise(sys.argv[1:], settings.config())

@@ -121,38 +121,36 @@ def with_spark(command: Command) -> Command:
 
 
 _SPARK_OPTIONS = (
-    click.option("--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077."),
-    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark property of the session that is started."),
+    click.option("--master", metavar="URL", help="The Spark master, such as local[4] or spark://host:7077."),
+    click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark property for the session."),
 )
 _OPTIONS = (
     click.option(
-        "--accept-change", multiple=True, metavar="STEP", help="Keep what is committed of STEP although it changed."
+        "--accept-change", multiple=True, metavar="STEP", help="Keep the committed results of STEP although it changed."
     ),
-    click.option(
-        "--replace", "replace_", multiple=True, metavar="STEP", help="Read the source of STEP again: it changed."
-    ),
+    click.option("--replace", "replace_", multiple=True, metavar="STEP", help="Read the changed source of STEP again."),
     click.option(
         "--without",
         multiple=True,
         metavar="STEP[PARTITION]",
-        help="Leave out a partition that failed: publish with a hole, which the target and the journal name.",
+        help="Publish without a partition that failed. The target and the journal record the hole.",
     ),
     click.option(
         "--republish",
         is_flag=True,
-        help="Publish again what is published already, where what it was made from changed: all such sinks together.",
+        help="Publish sinks again whose inputs changed after they were published, all of them together.",
     ),
     click.option(
         "--take-target",
         multiple=True,
         metavar="SINK",
-        help="The target of SINK, which runs of another location published into, is this one's from now on.",
+        help="Take over the target of SINK from runs of another location, which published into it before.",
     ),
-    click.option("--force", is_flag=True, help="Take the run over from a master that still shows life."),
+    click.option("--force", is_flag=True, help="Take the run over although its driver may still be alive."),
     click.option(
         "--strategy",
         type=click.Choice(("region", "individual", "full")),
-        help="Which vertices restart after a failure; for a new run, which keeps it.",
+        help="Failover strategy: which vertices restart after a failure. Fixed when a run starts.",
     ),
     *_SPARK_OPTIONS,
 )

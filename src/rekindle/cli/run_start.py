@@ -55,7 +55,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
         ended = state
         display(events, state)
         if any(isinstance(event, FailureHandled) for event in events) and not starting.session.is_alive():
-            raise ConnectionError("the Spark application is gone: nothing can be tried again in this process")
+            raise ConnectionError("the Spark application is gone, and this process cannot start another one")
 
     with Display(to) as display:
         options = replace(options_of(config, starting.choices), new=is_new, run=run, watcher=watch, on_plan=show_plan)
@@ -71,7 +71,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
         except Exception as error:
             if starting.session.is_alive():
                 raise
-            died = SparkDied("Spark's driver process died; what is committed is kept")
+            died = SparkDied("the driver JVM of Spark died; committed results are kept")
             raise _with_command(died, starting, display.number) from error
     for line in summary.lines():
         tell(to, line)

@@ -18,7 +18,7 @@ def watch_living(starting: Starting) -> int:
     store = open_store(config.location, config.storage)
     held = find_claim(store, pipeline, starting.parameters)
     assert held is not None, "a living run holds its key"
-    tell(to, f"watching run {held.run}, which another process has")
+    tell(to, f"watching run {held.run}, which another process is executing")
     with Display(to) as display:
         for events, state in watch(store, pipeline, held.run, stale_seconds=config.stale_seconds):
             display(events, state)
@@ -32,6 +32,6 @@ def _ending(phase: Phase) -> str:
         case Phase.SUCCEEDED:
             return "done"
         case Phase.FAILED | Phase.FAILING:
-            return "failed; `rekindle resume` goes on with it"
+            return "failed; `rekindle resume` resumes it"
         case _:
-            return "its driver is gone; `rekindle resume` goes on with it"
+            return "its driver is gone; `rekindle resume` resumes it"

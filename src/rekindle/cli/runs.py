@@ -40,8 +40,8 @@ HEAD = (
 def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: bool) -> None:
     """List the runs of a location, newest first.
 
-    RUN is pipeline/number, as other commands take it. KEPT counts the result partitions that need not be computed
-    again. An interrupted run has lost its driver: `rekindle resume` goes on with it.
+    RUN is pipeline/number, the form that other commands accept. KEPT is the number of committed result partitions. The
+    driver of an interrupted run is dead: `rekindle resume` resumes the run.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)

@@ -23,7 +23,7 @@ STEPS = (
     Column("KEPT", is_right=True),
     Column("REUSED", is_right=True),
     Column("COMPUTED", is_right=True),
-    Column("AGAIN", is_right=True),
+    Column("RESTARTED", is_right=True),
     Column("MISSING", is_right=True),
     Column("GENERATION", is_right=True),
     Column("ATTEMPTS", is_right=True),
@@ -39,7 +39,7 @@ STEPS = (
 @click.option("--html", "html", metavar="FILE", help="Write one page that needs no network: graph, timeline, reasons.")
 @with_settings
 def command(settings: Settings, run: str | None, is_json: bool, html: str | None) -> None:
-    """Show one run: steps, attempts, failures, restarts and why.
+    """Show one run: its steps, attempts, failures and restarts, with the reasons.
 
     RUN is a number, a name, the beginning of a name, a pipeline, or pipeline/number; the newest if left out.
     """
@@ -79,7 +79,7 @@ def _head(view: RunView, wide: int | None) -> Iterator[str]:
         view.run,
         parameters_text(view.parameters),
         f"started {clock(view.started_ms)} UTC",
-        f"{took} to the last change",
+        f"last change after {took}",
     ]
     told += [f"strategy {view.strategy}", view.life]
     yield from wrapped(" · ".join(filter(None, told)), wide, "  ")
@@ -129,18 +129,18 @@ def _section(title: str, lines: list[str], wide: int | None) -> Iterator[str]:
 
 
 def _failure(one: FailureView) -> str:
-    who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step}, no partition named,"
+    who = f"{one.step}[{brief(one.partitions)}]" if one.count else f"{one.step} (partition unknown)"
     text = f": {one.text}" if one.text else ""
     return f"{clock(one.at_ms)}  {who} {one.kind}{text}"
 
 
 def _hole(one: HoleView) -> str:
-    again = f"; {one.count - one.left:,} tried again since" if one.left < one.count else ""
-    return f"{clock(one.at_ms)}  {one.step}[{brief(one.partitions)}] on the word of {one.who}{again}"
+    again = f"; {one.count - one.left:,} computed again since" if one.left < one.count else ""
+    return f"{clock(one.at_ms)}  {one.step}[{brief(one.partitions)}] by {one.who}{again}"
 
 
 def _restart(one: RestartView) -> str:
-    return f"{clock(one.at_ms)}  {one.step}: {count_text(one.count, 'partition')}, {one.what}: {joined(one.because)}"
+    return f"{clock(one.at_ms)}  {one.step}: {count_text(one.count, 'partition')}, {one.what} ({joined(one.because)})"
 
 
 def _next(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[str]:

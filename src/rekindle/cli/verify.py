@@ -25,7 +25,7 @@ from rekindle.service.verifying import Place, Sample
 from rekindle.storage.stores import open_store
 
 COLORS = {Answer.EQUAL: "green", Answer.NOT_COMPARABLE: "yellow", Answer.DIFFERENT: "red"}
-FILES_ALONE = "files alone were looked at: --pipeline FILE also makes partitions again, and looks at what was published"
+FILES_ALONE = "Only files were compared. --pipeline FILE also recomputes partitions and reads what was published."
 
 
 @click.command("verify")
@@ -34,28 +34,31 @@ FILES_ALONE = "files alone were looked at: --pipeline FILE also makes partitions
 @click.option(
     "--pipeline",
     metavar="PIPELINE",
-    help="Its file: make partitions again and compare them, and look at what was published.",
+    help="The pipeline file: also recompute partitions and read what was published, and compare them.",
 )
 @click.option(
     "--sample",
     metavar="N",
-    help="Make N partitions of each step again, or a share such as 0.1 or 10%; all if left out.",
+    help="Recompute N partitions of each step, or a share such as 0.1 or 10%; default: all.",
 )
 @click.argument("run", metavar="RUN")
 @click.argument("step", metavar="[STEP]", required=False)
 def command(
     run: str, step: str | None, settings: Settings, choices: Choices, pipeline: str | None, sample: str | None
 ) -> int:
-    """Look again at what a run keeps and published: is it what was written? Exit 2 if anything differs.
+    """Compare the files that a run keeps and published with what was written; exit 2 if any differ.
 
-    Reads every stored file of the run, or of one STEP, and compares it with the name, length and digest in the journal.
-    With --pipeline, partitions are made again from what is kept, and compared; what a sink published is read, too.
-    Nothing is written and nothing deleted, and the run does not notice. RUN is a number, a name, or a pipeline's name
-    for its newest run.
+    Verify reads every stored file of the run, or of one STEP, and compares it with the name, length and digest in the
+    journal. With --pipeline it also recomputes partitions from kept inputs, reads what sinks published, and compares
+    both. It writes and deletes nothing, and does not disturb the run. RUN is a number, a name, or a pipeline's name for
+    its newest run.
     """
     wanted = sample_of(sample)
     if wanted is not None and pipeline is None:
-        raise Refused("--sample is about partitions that are made again", "name the file: --pipeline FILE --sample …")
+        raise Refused(
+            "--sample works only with --pipeline, which recomputes partitions",
+            "name the file: --pipeline FILE --sample …",
+        )
     with session_here(pipeline or "verify", choices) as session:
         loaded = session.load() if pipeline is not None else None
         config = settings.located(session.properties())
@@ -91,7 +94,7 @@ class Asked:
 def _with_code(pipeline: Pipeline, session: LazySession, asked: Asked, step: str | None, sample: Sample) -> Verified:
     named, config = asked.named, asked.config
     if pipeline.name != named.pipeline:
-        raise NotFound(f"run {named} is none of {pipeline.name}", "name the file of its pipeline")
+        raise NotFound(f"run {named} is not a run of {pipeline.name}", "name the file of its pipeline")
     options = RunOptions(run=named.run, storage=config.storage)
     return pipeline.verify(session, config.location, step, sample=sample, options=options, **asked.parameters)
 
@@ -105,7 +108,7 @@ def sample_of(given: str | None) -> Sample:
             return float(given[:-1]) / 100
         return int(given) if given.isdecimal() else float(given)
     except ValueError:
-        raise Refused(f"--sample {given} is no number", "--sample 10, --sample 0.1 or --sample 10%") from None
+        raise Refused(f"--sample {given} is not a number", "--sample 10, --sample 0.1 or --sample 10%") from None
 
 
 def tell(found: Verified, asked: Asked) -> int:

@@ -131,13 +131,13 @@ def _refusal(backoff: _Retrying, counted: BackoffState) -> GiveUp | None:
     match backoff:
         case FixedDelay(attempts_max, _):
             if counted.attempts > attempts_max:
-                return GiveUp("fixed delay", f"{attempts_max} restarts were tried")
+                return GiveUp("fixed delay", f"the limit of restarts is reached ({attempts_max})")
         case FailureRate(failures_max, interval_ms, _):
             if len(counted.recent_ms) > failures_max:
                 return GiveUp("failure rate", f"more than {failures_max} failures within {interval_ms} ms")
         case Exponential(attempts_max=attempts_max):
             if counted.attempts > attempts_max:
-                return GiveUp("exponential delay", f"{attempts_max} restarts without a quiet time")
+                return GiveUp("exponential delay", f"the limit of restarts is reached ({attempts_max})")
         case _:  # pragma: no cover
             assert_never(backoff)
     return None

@@ -56,5 +56,5 @@ class RestartSet:
     def lines(self) -> Iterator[str]:
         """One line per step, as `plan` and `explain` print it."""
         for step, restart in self.steps.items():
-            pieces = " · ".join(f"{at} {sentence(reason)}" for reason, at in restart.because)
+            pieces = " · ".join(f"{at}: {sentence(reason)}" for reason, at in restart.because)
             yield f"{step}  {len(restart.partitions)}  {pieces}"

@@ -54,7 +54,9 @@ class Diary:
         for _ in range(TRIES):
             if self._store.put_if_absent(key, body) is Put.CREATED or self._store.get(key) == body:
                 return
-        raise AppendUnknown(f"{self._store.name} gave no certain answer for the diary of gc", "type the same again")
+        raise AppendUnknown(
+            f"{self._store.name} gave no definite answer for the audit log of gc", "type the same again"
+        )
 
 
 def folder_of(pipeline: str) -> str:

@@ -141,7 +141,7 @@ class Janitor:
             self._take(run, look)
         except (_Overtaken, StillOwned, Fenced) as error:
             told = str(error).split("\n")[0]
-            return self._report(run, number, Verdict(Act.LEAVE, "somebody else came first"), trouble=told)
+            return self._report(run, number, Verdict(Act.LEAVE, "another process changed the run first"), trouble=told)
         closed = self._look(run, is_asked=False)
         self._remove(closed, Survey(look=closed, terms=self._rules.terms, now=self._now).walk(self._store).ripe())
         return self._report(run, number, verdict, (finding,))
@@ -151,11 +151,11 @@ class Janitor:
 
         def check(state: RunState | None) -> None:
             if state is None or state.epoch != look.epoch:
-                raise _Overtaken("somebody had the run after gc looked at it")
+                raise _Overtaken("the run was resumed after gc read its journal")
             pins.begin_closing(self._real, self._pipeline, run)
             begun.append(run)
             if not look.facts.is_pinned and pins.find_pin(self._store, self._pipeline, run) is not None:
-                raise _Overtaken("somebody pinned the run after gc looked at it")
+                raise _Overtaken("the run was pinned after gc read its journal")
 
         broom = Broom(look.folder, self._remover)
         try:

@@ -49,11 +49,11 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 class Whose(Enum):
     """What is known of the process that a folder belongs to."""
 
-    LIVING = "its process lives"
+    LIVING = "its process is alive"
     UNSEEN = "its process cannot be seen from here: another host, another container, or before a restart of this one"
     DEAD = "its process is gone"
     SERVED = "its process is gone, but a shuffle service may serve it"
-    UNKNOWN = "nobody marked it"
+    UNKNOWN = "it has no marker of Rekindle"
 
 
 @dataclass(frozen=True, slots=True)

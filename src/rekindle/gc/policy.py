@@ -26,11 +26,11 @@ class Found(Enum):
     """How a run was found."""
 
     UNREADABLE = "its journal cannot be read"
-    NEVER_BEGAN = "it never began"
-    LIVING = "its driver lives"
+    NEVER_BEGAN = "it never started"
+    LIVING = "its driver is alive"
     UNFINISHED = "it did not finish"
     SUCCEEDED = "it succeeded"
-    CLOSING = "a gc began to close it"
+    CLOSING = "gc is closing it"
     CLOSED = "it is closed"
 
 
@@ -94,9 +94,9 @@ def _ended(facts: Facts, terms: Terms) -> Verdict:
     if facts.found is Found.SUCCEEDED:
         return Verdict(Act.SWEEP, facts.found.value)
     if facts.is_kept_forever:
-        return Verdict(Act.SWEEP, "a step of it is kept for ever")
+        return Verdict(Act.SWEEP, "a step of it is kept forever")
     if phase_of(False, True, facts.silent_ms, terms.grace_ms, terms.retention_ms) is RunPhase.GIVEN_UP:
-        return Verdict(Act.CLOSE, "nobody resumed it")
+        return Verdict(Act.CLOSE, "it was not resumed in time")
     return Verdict(Act.SWEEP, "it can be resumed", terms.grace_ms + terms.retention_ms - facts.silent_ms)
 
 
@@ -115,10 +115,10 @@ class Use(Enum):
     """Why the directory of an attempt is there, or is waste."""
 
     OPEN = "it may still be written to, or adopted"
-    READ = "an attempt that runs was given it to read"
-    COUNTED = "partitions in it count"
-    UNCOUNTED = "nothing in it counts any more"
-    UNKNOWN = "no journal knows it"
+    READ = "a running attempt reads it"
+    COUNTED = "it holds committed partitions"
+    UNCOUNTED = "it holds no valid partition"
+    UNKNOWN = "no journal refers to it"
     STRAY = "it belongs to no attempt"
     AFTER_CLOSE = "its run is closed"
 

@@ -19,8 +19,8 @@ from rekindle.results.result_paths import RESULTS, attempt_of, directory_of
 from rekindle.storage.local_disk import LEFTOVER_SECONDS, TEMPORARY
 from rekindle.storage.store import Entry, Store
 
-LEFT_OVER = "no record names it"
-HALF_WRITTEN = "its writer died before it was whole"
+LEFT_OVER = "no journal record refers to it"
+HALF_WRITTEN = "its writer died before it was complete"
 OURS = ("journal/", "heartbeat/", "snapshot/")
 
 # Whether a file of a heap's folder, by its name in it, belongs to the heap.

@@ -57,7 +57,7 @@ class Codec(Generic[E]):
         """`Type/version` and the bytes of one event."""
         name = self._names.get(type(event))
         if name is None:
-            raise TypeError(f"{type(event).__name__} is no event of this journal")
+            raise TypeError(f"{type(event).__name__} is not an event of this journal")
         return name, msgspec.Raw(self._encoder.encode(event))
 
     def closes(self, events: Iterable[E]) -> bool:

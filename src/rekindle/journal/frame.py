@@ -116,6 +116,6 @@ def whole(data: bytes | None, name: str) -> Whole:
         case Whole() as record:
             return record
         case Torn():
-            raise JournalRefused(f"record {name} is missing or torn")
+            raise JournalRefused(f"record {name} is missing or incomplete")
         case Damaged(reason):
             raise JournalRefused(f"record {name} is damaged: {reason}")

@@ -93,7 +93,9 @@ class Journal(Generic[E]):
             raise self._ended
         if self._pending is not None:
             number = self._pending.record.frame.sequence
-            raise AppendUnknown(f"record {number} of run {self.run} is still unknown, nothing can follow it yet")
+            raise AppendUnknown(
+                f"record {number} of run {self.run} is still unknown, and no other record can follow it"
+            )
         if self._position.is_closed:
             raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
         named = [self._codec.encode(event) for event in events]
@@ -126,7 +128,7 @@ class Journal(Generic[E]):
                 self._pause(seconds)
         number = pending.record.frame.sequence
         raise AppendUnknown(
-            f"{self.store.name} gave no certain answer for record {number} of run {self.run}",
+            f"{self.store.name} gave no definite answer for record {number} of run {self.run}",
             "nothing was dispatched; the same record is tried again when the run goes on or is resumed",
         )
 
@@ -159,7 +161,7 @@ class Journal(Generic[E]):
         if isinstance(found, Whole) and found.frame.epoch >= ours.epoch and found.frame.writer != self.writer:
             return fenced(self.run, found.frame)
         return AppendRejected(
-            f"record {ours.sequence} of run {self.run} was not written: its number holds something else",
+            f"record {ours.sequence} of run {self.run} was not written: another record has its number",
             "rekindle resume, which reads the journal again",
         )
 

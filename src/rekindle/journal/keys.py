@@ -103,7 +103,7 @@ def claim(
         if answer is not Put.UNKNOWN and found is not None:
             return Claim(_read_run(found, key), number, found == body)
         pause(seconds)
-    raise AppendUnknown(f"{store.name} gave no certain answer for the key of run {run}", "try again")
+    raise AppendUnknown(f"{store.name} gave no definite answer for the key of run {run}", "try again")
 
 
 def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
@@ -175,7 +175,7 @@ def _make_identity(store: Store, pipeline: str, pause: Pause) -> str:
         if found:
             return found
         pause(seconds)
-    raise AppendUnknown(f"{store.name} gave no certain answer for the identity of {pipeline}", "try again")
+    raise AppendUnknown(f"{store.name} gave no definite answer for the identity of {pipeline}", "try again")
 
 
 def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> int:
@@ -191,14 +191,14 @@ def enlist(store: Store, pipeline: str, run: str, pause: Pause = time.sleep) -> 
         if answer is not Put.UNKNOWN:
             return number
         pause(seconds)
-    raise AppendUnknown(f"{store.name} gave no certain answer for the number of run {run}", "try again")
+    raise AppendUnknown(f"{store.name} gave no definite answer for the number of run {run}", "try again")
 
 
 def refuse_name(run: str) -> None:
     """Raise `Refused` unless this can be the name of a run."""
     if not RUN_NAME.fullmatch(run):
         raise Refused(
-            f"{run!r} cannot be the name of a run: letters, digits, `.`, `_` and `-` only, a letter or digit first",
+            f"{run!r} is not a valid run name: use letters, digits, `.`, `_` and `-`, and a letter or digit first",
             'rk.RunOptions(new=True, run="orders-2026-11-13"), or leave the name out',
         )
 
@@ -234,7 +234,7 @@ def _is_folder(name: str) -> bool:
 
 def _warn(key: str, data: bytes) -> None:
     text = data[:80].decode(errors="replace")
-    warnings.warn(f"{key} is left alone: {text!r} is not the name of a run", Notice, stacklevel=3)
+    warnings.warn(f"{key} is ignored: {text!r} is not the name of a run", Notice, stacklevel=3)
 
 
 def _is_number(name: str) -> bool:

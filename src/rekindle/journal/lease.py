@@ -43,11 +43,11 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
 class Life(Enum):
     """Whether the owner of the newest epoch may still act."""
 
-    NOBODY = "nobody ever opened the run"
-    LEFT = "its master said that it left"
-    DEAD = "its master's process is dead on this host"
-    STALE = "its master showed no life for too long"
-    LIVING = "its master lives"
+    NOBODY = "no driver ever owned the run"
+    LEFT = "its driver has ended"
+    DEAD = "its driver process is dead on this host"
+    STALE = "its driver sent no heartbeat for too long"
+    LIVING = "its driver is alive"
 
     @property
     def may_be_taken_over(self) -> bool:
@@ -103,7 +103,7 @@ def refuse_loss(store: Store, run: str, position: Position) -> None:
     if store.get(folder_of(run) + name_of(position.sequence + 1)) is not None:
         return
     raise JournalRefused(
-        f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost facts",
+        f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost records",
         "restore the objects of its journal folder, or start over with `rekindle run --new`",
     )
 

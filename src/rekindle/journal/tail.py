@@ -68,7 +68,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TABLE = (
-    Row(complete=True, checksum=True, chained=True, last=None, newer=False, verdict=Verdict.KEEP, because="a fact"),
+    Row(
+        complete=True,
+        checksum=True,
+        chained=True,
+        last=None,
+        newer=False,
+        verdict=Verdict.KEEP,
+        because="valid",
+    ),
     Row(
         complete=True,
         checksum=True,
@@ -103,7 +111,7 @@ TABLE = (
         last=True,
         newer=None,
         verdict=Verdict.CUT,
-        because="torn: its writer never got an answer",
+        because="incomplete: its writer never got an answer",
     ),
     Row(
         complete=False,
@@ -112,7 +120,7 @@ TABLE = (
         last=False,
         newer=None,
         verdict=Verdict.REFUSE,
-        because="it is torn, and later records stand on it",
+        because="it is incomplete, and later records depend on it",
     ),
 )
 

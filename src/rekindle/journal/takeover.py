@@ -62,7 +62,7 @@ def take_over(
             continue
         return journal, History((*history.records, record), journal.position, history.cut)
     raise StillOwned(
-        f"run {_short(run)} could not be taken over: others appended first {TRIES} times in a row",
+        f"run {_short(run)} could not be taken over: another process appended first {TRIES} times in a row",
         "stop its master, or try again",
     )
 
@@ -78,7 +78,7 @@ def refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
         return
     age = 0.0 if sign.age_seconds is None else sign.age_seconds
     raise StillOwned(
-        f"run {_short(run)} belongs to {sign.owner}, which showed life {age:.0f} s ago",
+        f"run {_short(run)} belongs to {sign.owner}, whose last heartbeat was {age:.0f} s ago",
         f"wait until it is silent for {stale_seconds:.0f} s, or take it over now with `--force`",
     )
 

@@ -89,18 +89,18 @@ def sentence(reason: Reason) -> str:
         case NotYetRun():
             return "not yet run"
         case NeededBy(consumer):
-            return f"read by {consumer}, not available"
+            return f"needed by {consumer} and not available"
         case FusedInto(consumer):
             return f"pipelined into {consumer}"
         case InputChanged(producer):
-            return f"read {producer}, which is recomputed and not proved equal"
+            return f"its input {producer} is recomputed and may differ"
         case ExchangeChanged(exchange):
-            return f"read the exchange {exchange}, which is recomputed and not proved equal"
+            return f"its exchange {exchange} is recomputed and may differ"
         case WholeStep():
-            return "the step restarts whole"
+            return "its step restarts as a whole"
         case CodeChanged():
             return "its code changed"
         case EverythingRestarts():
-            return "strategy full"
+            return "the failover strategy is full"
         case _:  # pragma: no cover
             assert_never(reason)

@@ -111,8 +111,8 @@ class Graph:
         if torn:
             readers = ", ".join(str(edge) for edge in graph.outputs[torn[0]])
             raise Refused(
-                f"{torn[0]} is pipelined into several readers ({readers}) and not repeatable: "
-                "they would see two versions",
+                f"{torn[0]} is pipelined into several consumers ({readers}) and is not determinate: "
+                "they would read different rows",
                 hint=f"keep it: result='caching' or result='blocking' for {torn[0]}",
             )
         return graph
@@ -183,10 +183,10 @@ def _check_edges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> None:
     read = {edge.producer for edge in edges}
     for name, step in steps.items():
         if step.kind.joins_region and name not in read:
-            raise Refused(f"{name} is pipelined, but nothing reads it", hint=f"keep it: result='blocking' for {name}")
+            raise Refused(f"{name} is pipelined, but no step reads it", hint=f"keep it: result='blocking' for {name}")
         if step.kind.joins_region and step.keep is KeepUntil.FOREVER:
             raise Refused(
-                f"{name} is pipelined, so that there is nothing to keep for ever",
+                f"{name} is pipelined, so it has no result to keep forever",
                 hint=f"keep it: result='blocking' for {name}",
             )
 
@@ -201,7 +201,7 @@ def _topological(inputs: dict[str, tuple[Edge, ...]], outputs: dict[str, tuple[E
                 ordered.append(edge.consumer)
     if len(ordered) < len(waiting):
         circle = ", ".join(sorted(set(waiting) - set(ordered)))
-        raise Refused(f"these steps read each other in a circle: {circle}")
+        raise Refused(f"these steps form a cycle: {circle}")
     return ordered
 
 

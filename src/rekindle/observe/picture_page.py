@@ -81,7 +81,7 @@ def _head(view: RunView, title: str) -> str:
     color = PHASE_COLORS.get(view.phase, COLORS["running"])
     took = time_text(max(0, view.changed_ms - view.started_ms))
     parameters = " ".join(f"{name}={value}" for name, value in view.parameters.items())
-    told = [view.run, parameters, f"started {clock(view.started_ms)} UTC", f"{took} to the last change", view.life]
+    told = [view.run, parameters, f"started {clock(view.started_ms)} UTC", f"last change after {took}", view.life]
     gave_up = f'<p class="bad">gave up: {escape(view.gave_up)}</p>' if view.gave_up else ""
     return (
         f'<h1>{escape(title)} <span class="phase" style="background:{color}">{escape(view.phase)}</span></h1>'
@@ -100,7 +100,7 @@ def _legend() -> str:
     keys = (
         f'<span class="one"><span class="key" style="{style}"></span>{name}</span>' for name, style in styles.items()
     )
-    return f'<p class="soft">{" ".join(keys)} <span class="one">dashed: reads all of it</span></p>'
+    return f'<p class="soft">{" ".join(keys)} <span class="one">dashed: reads all partitions</span></p>'
 
 
 def _steps(steps: Sequence[StepView]) -> str:
@@ -127,12 +127,13 @@ def _steps(steps: Sequence[StepView]) -> str:
         ]
         for step in steps
     )
-    return _table(("step", *numbers, "result", "why it restarted last"), rows, numbers)
+    titles = ("restarted" if name == "again" else name for name in numbers)
+    return _table(("step", *titles, "result", "reason of the last restart"), rows, numbers)
 
 
 def _restarts(restarts: Sequence[RestartView]) -> str:
     if not restarts:
-        return '<p class="soft">Nothing was ever restarted.</p>'
+        return '<p class="soft">No vertex was restarted.</p>'
     rows = (
         [clock(one.at_ms), one.step, f"{one.count:,}", one.what, joined(one.because)] for one in restarts[-LISTED_MAX:]
     )
@@ -143,7 +144,7 @@ def _failures(failures: Sequence[FailureView]) -> str:
     if not failures:
         return '<p class="soft">Nothing failed.</p>'
     rows = ([clock(one.at_ms), one.step, brief(one.partitions), one.kind, one.text] for one in failures[-LISTED_MAX:])
-    return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "what it said"), rows)
+    return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "message"), rows)
 
 
 def _drivers(view: RunView) -> str:

@@ -118,19 +118,19 @@ class Stage:
         """Each reason behind its partitions; alone where all have it."""
         for why, at in self.why:
             is_all = len(at) == self.partitions
-            yield sentence(why) if is_all else f"{numbers_text(at)} {sentence(why)}"
+            yield sentence(why) if is_all else f"{numbers_text(at)}: {sentence(why)}"
 
     def _left_out(self) -> Iterator[str]:
         if self.holes:
-            yield f"{numbers_text(self.holes)} left out"
+            yield f"{numbers_text(self.holes)}: left out"
 
     def _reused(self) -> str:
         lost, holes = len(self.lost), len(self.holes)
         gone = {"lost": lost, "released": (self.partitions or 0) - len(self.kept) - holes - lost}
-        told = [f"{count} {word}: nothing needs them any more" for word, count in gone.items() if count]
+        told = [f"{count} {word}, no longer needed" for word, count in gone.items() if count]
         if told or holes:
             return " · ".join((*self._left_out(), *told))
-        return "changed, and kept on your word: " + " · ".join(self.changes) if self.changes else "unchanged"
+        return "kept, change accepted: " + " · ".join(self.changes) if self.changes else "unchanged"
 
     def values(self) -> dict[str, Any]:
         """For JSON: sets as text, unknown as null."""
@@ -172,10 +172,13 @@ class Loss:
 
     def __str__(self) -> str:
         if not len(self):
-            return "If the driver dies, nothing that finished is lost: only tasks that run, and map sides of exchanges."
-        parts = " and ".join(f"{len(at)} of {name}" for name, at in self.partitions.items())
-        cost = f", {time_text(self.ms)}" if self.ms is not None else ""
-        return f"If the driver dies at the worst moment (at the end of {self.step}), {parts} run again{cost}."
+            return (
+                "If the driver dies, no finished partition is lost, only running tasks and the map sides of exchanges."
+            )
+        parts = " and ".join(f"{count_text(len(at), 'partition')} of {name}" for name, at in self.partitions.items())
+        cost = f" ({time_text(self.ms)})" if self.ms is not None else ""
+        are = "is" if len(self) == 1 else "are"
+        return f"If the driver dies at the worst moment (at the end of {self.step}), {parts} {are} recomputed{cost}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,23 +206,27 @@ class Budget:
     def __str__(self) -> str:
         said = [f"Budget {bytes_text(self.bytes)}: {self._peak()}."]
         if self.gone:
-            said.append(f"The results of {' and '.join(self.gone)} go for it as soon as nobody needs them.")
+            said.append(
+                f"To stay within it, the results of {' and '.join(self.gone)} are deleted once no step needs them."
+            )
         if self.short_bytes:
-            said.append(f"{bytes_text(self.short_bytes)} more are needed at once: nothing that is needed is deleted.")
+            said.append(
+                f"It is exceeded by {bytes_text(self.short_bytes)}, because results that are needed are never deleted."
+            )
         return " ".join(said)
 
     def _peak(self) -> str:
         if self.peak_bytes is None:
-            return "how large the results will be is not known yet"
-        return f"the results take {bytes_text(self.peak_bytes)} at the most"
+            return "the size of the results is not known yet"
+        return f"the results take at most {bytes_text(self.peak_bytes)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` tells what became
-    of it so far; `ends` is why it cannot finish, if it cannot; `living` is the master that still has it; `released` are
-    the steps whose results go before the run ends, because they were consumed; `differs` is what changed since a run
-    that is done published."""
+    """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` says how the run
+    ended so far; `ends` is why it cannot finish, if it cannot; `living` is the owner if it is alive; `released` are the
+    steps whose results are deleted before the run ends, because they are consumed; `differs` is what changed since a
+    finished run was published."""
 
     pipeline: str
     run: str
@@ -244,7 +251,7 @@ class Plan:
 
     @property
     def vertices(self) -> int:
-        """How many run."""
+        """The number of vertices that run."""
         return sum(len(stage.computed) for stage in self.stages)
 
     @property
@@ -253,17 +260,17 @@ class Plan:
 
     @property
     def tasks(self) -> int | None:
-        """Spark tasks of all Spark stages, where all are known."""
+        """The number of Spark tasks of all Spark stages; None if it is not known."""
         known = [stage.tasks for stage in self.stages if stage.action is Action.COMPUTE]
         return None if None in known else sum(filter(None, known))
 
     @property
     def without(self) -> str:
-        """What is left out, in words; empty if nothing is."""
+        """The partitions that the user left out, as text; empty if there are none."""
         return vertices({stage.step: stage.holes for stage in self.stages if stage.holes})
 
     def computed(self) -> dict[str, Partitions]:
-        """Step to the vertices that run."""
+        """The partitions that run, by step."""
         return {stage.step: stage.computed for stage in self.stages if stage.computed}
 
     @property
@@ -272,22 +279,23 @@ class Plan:
             case Start.NEW:
                 return f"new run of {self.pipeline}"
             case Start.RESUME:
-                return f"resume of run {self.run}  {self.before}"
+                return f"resume of run {self.run}: {self.before}"
             case Start.DONE:
                 without = f", published without {self.without}" if self.without else ""
-                end = ", and differs from what there is now" if self.differs else ": nothing to do"
+                end = ", but something changed since" if self.differs else ": nothing to do"
                 return f"run {self.run} of {self.pipeline} is done{without}{end}"
 
     def closing(self) -> Iterator[str]:
-        """What stands below the table."""
+        """The lines below the table."""
         if self.start is Start.DONE:
             yield from differing(self.differs)
             return
-        time = f"estimated {span_text(self.span.low_ms, self.span.high_ms)}" if self.span else f"time {UNKNOWN}"
-        tasks = f"{self.vertices:,} + {UNKNOWN}" if self.tasks is None else f"{self.tasks:,}"
-        what = "restart set" if self.start is Start.RESUME else "work"
+        time = span_text(self.span.low_ms, self.span.high_ms) if self.span else UNKNOWN
+        least = f"at least {count_text(self.vertices, 'Spark task')}"
+        tasks = least if self.tasks is None else count_text(self.tasks, "Spark task")
+        what = "Restart set" if self.start is Start.RESUME else "Work"
         yield (
-            f"{what} {self.vertices:,} of {count_text(self.total, 'partition')}, {tasks} Spark tasks, {time}. "
+            f"{what}: {self.vertices:,} of {count_text(self.total, 'partition')}, {tasks}, estimated time {time}. "
             f"{self._deleted()}"
         )
         if self.budget is not None:
@@ -296,9 +304,9 @@ class Plan:
             yield str(self.loss)
         yield from self.uncertain
         if self.without:
-            yield f"Published without {self.without}: left out on the user's word, and the target will say so."
+            yield f"Published without {self.without}, which the user left out. The target will name what is missing."
         if self.ends:
-            yield f"It cannot finish: {self.ends}"
+            yield f"The run cannot finish: {self.ends}"
 
     def _deleted(self) -> str:
         replaced = [one for one in self.deletions if not (one.is_after or one.is_released) and one.partitions]
@@ -306,16 +314,16 @@ class Plan:
         forever = [stage.step for stage in self.stages if stage.keep is KeepUntil.FOREVER]
         said = []
         if replaced:
-            gone = ", ".join(f"{len(one.partitions)} partitions of {one.step}" for one in replaced)
-            said.append(f"Deleted once they are replaced: {gone}.")
+            gone = ", ".join(f"{count_text(len(one.partitions), 'partition')} of {one.step}" for one in replaced)
+            said.append(f"Deleted after being replaced: {gone}.")
         if self.released:
-            said.append(f"The results of {' and '.join(self.released)} go as soon as they are consumed.")
+            said.append(f"The results of {' and '.join(self.released)} are deleted as soon as they are consumed.")
         if not said:
-            said.append(f"Nothing that counts will be deleted{' before the run has succeeded' if after else ''}.")
+            said.append(f"No committed result is deleted{' before the run succeeds' if after else ''}.")
         if after:
-            said.append(f"Then the results of {' and '.join(after)} go.")
+            said.append(f"When it succeeds, the results of {' and '.join(after)} are deleted.")
         if forever:
-            said.append(f"{' and '.join(forever)} {'stays' if len(forever) == 1 else 'stay'} for ever.")
+            said.append(f"The results of {' and '.join(forever)} are kept forever.")
         return " ".join(said)
 
     def __str__(self) -> str:

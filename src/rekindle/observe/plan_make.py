@@ -27,6 +27,7 @@ from rekindle.observe.plan import Action, Budget, Deletion, Loss, Plan, Stage, S
 from rekindle.observe.plan_ahead import Ahead
 from rekindle.observe.plan_times import Pace, span, whole
 from rekindle.observe.summary import Sizes
+from rekindle.observe.words import count_text
 
 Tasks = Callable[[StartAttempt], int | None]
 
@@ -249,23 +250,25 @@ def _budget(ahead: Ahead) -> Budget | None:
 
 def _uncertain(ahead: Ahead, drafts: Mapping[str, Stage], living: str) -> Iterator[str]:
     if living:
-        yield f"the run is alive ({living}): this is what would be left to do if it died now"
+        yield f"The run is alive ({living}). This is what would be left to do if its driver died now."
     for attempt, found in ahead.listed.items():
         adopted = ahead.adopted.get(attempt.step, EMPTY) & found
         asked = ahead.opening.attempts[attempt].partitions
-        said = f"{attempt.step}: {len(adopted)} partitions that the last driver finished unrecorded are adopted"
+        said = f"{attempt.step}: adopts {count_text(len(adopted), 'partition')} that the previous driver finished"
         if adopted and asked - found:
-            yield f"{said}; up to {len(asked - found)} fewer run if its Spark tasks still write"
+            yield f"{said}, and up to {len(asked - found)} more if its Spark tasks still write."
         elif adopted:
-            yield said
+            yield f"{said}."
         elif asked:
-            yield f"{attempt.step}: up to {len(asked)} fewer run if Spark tasks of the last driver still write"
+            unsure = count_text(len(asked), "partition")
+            yield f"{attempt.step}: adopts up to {unsure} if Spark tasks of the previous driver still write."
     for name in ahead.doubtful:
         kept = drafts[name].kept
         if kept:
+            stay = count_text(len(kept), "kept partition stays", "kept partitions stay")
             yield (
-                f"{name}: its {len(kept)} kept partitions stand if the exchange comes back with the same checksums, "
-                "else all of it runs"
+                f"{name}: {stay} valid only if the exchange is recomputed with the same checksums; "
+                "otherwise the whole step is recomputed."
             )
 
 
@@ -280,12 +283,12 @@ def _so_far(state: RunState | None) -> str:
     if state.failing is not None:
         return f"stopped: {state.failing.gave_up}"
     running = [f"{one.attempt.step}[{one.partitions}]" for one in state.attempts.values() if one.partitions]
-    return f"its driver left while {', '.join(running)} ran" if running else "its driver left"
+    return f"its driver ended while {', '.join(running)} ran" if running else "its driver ended"
 
 
 def _end(state: RunState) -> str:
     if state.failing is None:
-        return "it waits for something that does not come"
+        return "it is incomplete, and no vertex can start"
     if state.failing.differs is not None:
-        return f"{unless_equal(state.failing.differs)}, or say --republish"
+        return f"{unless_equal(state.failing.differs)}, or pass --republish"
     return state.failing.gave_up

@@ -87,28 +87,29 @@ class Progress:
     def _news(self, event: ev.Event) -> Iterator[str]:
         match event:
             case ev.EpochOpened(epoch=epoch) if epoch > 1:
-                yield f"driver number {epoch} of this run takes over"
+                yield f"driver {epoch} of this run takes over"
             case ev.AttemptOpened(attempt, partitions):
                 yield from self._started_again(attempt.step, partitions, event.because)
             case ev.PartitionsCommitted(attempt=attempt, partitions=partitions) if event.is_adopted:
                 name = attempt.step
                 self._kept[name] = self._kept.get(name, EMPTY) | partitions
-                yield f"{name}: {count_text(len(partitions), 'partition')} that the last driver finished are adopted"
+                yield f"{name}: adopted {count_text(len(partitions), 'partition')} that the previous driver finished"
             case ev.FailureHandled():
-                wait = f"; tried again in {time_text(event.due_ms - event.at_ms)}" if event.due_ms > event.at_ms else ""
+                wait = f"; retried in {time_text(event.due_ms - event.at_ms)}" if event.due_ms > event.at_ms else ""
                 yield from (f"{_vertex(one)} failed: {_cause(one)}{wait}" for one in event.failures)
             case ev.PartitionsLost(step, partitions, domain):
-                yield f"{step}: {numbers_text(partitions)} lost ({domain.value}), to be made again if needed"
+                yield f"{step}: {numbers_text(partitions)} lost ({domain.value} failure), recomputed if needed"
             case ev.GenerationOpened(step=step):
                 why = " · ".join(dict.fromkeys(sentence(reason) for reason, _ in event.because))
-                stand = f", {len(event.carried)} stand" if event.carried else ""
-                yield f"{step}: {count_text(len(event.dropped), 'partition')} start over: {why}{stand}"
+                stay = count_text(len(event.carried), "partition stays", "partitions stay")
+                valid = f"; {stay} valid" if event.carried else ""
+                yield f"{step}: recomputes {count_text(len(event.dropped), 'partition')}: {why}{valid}"
             case ev.ChangeAccepted(step, parts):
-                yield f"{step}: changed ({', '.join(parts)}), and what is committed counts on your word"
+                yield f"{step}: committed results are kept; you accepted the change ({', '.join(parts)})"
             case ev.HoleAccepted(step, partitions):
-                yield f"{step}: {numbers_text(partitions)} left out on your word: read as if there were no rows"
+                yield f"{step}: {numbers_text(partitions)} left out, as you asked: consumers read no rows of it"
             case ev.RepublishAccepted(sinks):
-                yield f"{' and '.join(sinks)}: to be published again, on your word"
+                yield f"{' and '.join(sinks)}: will be published again, as you asked"
             case ev.RunFailing(gave_up):
                 yield f"giving up: {gave_up}"
             case _:
@@ -121,8 +122,8 @@ class Progress:
         if again:
             self._again[name] = self._again.get(name, 0) + len(again)
         if again or not all(isinstance(one, NotYetRun) for one, _ in why):
-            reasons = " · ".join(f"{numbers_text(at)} {_reason(one)}" for one, at in why)
-            yield f"{name}: {count_text(len(partitions), 'partition')} run: {reasons}"
+            reasons = " · ".join(f"{numbers_text(at)}: {_reason(one)}" for one, at in why)
+            yield f"{name}: starts {count_text(len(partitions), 'partition')} ({reasons})"
 
 
 def _reason(reason: Reason) -> str:

@@ -27,9 +27,9 @@ class Found:
     @property
     def cells(self) -> tuple[str, str, str]:
         if self.is_done:
-            return "reuse", f"{self.kept}/{self.partitions}", "if it is unchanged"
+            return "reuse", f"{self.kept}/{self.partitions}", "unless it changed"
         missing = self.partitions - self.kept
-        return "compute", f"{missing}/{self.partitions}", f"{self.kept} are kept, if it is unchanged"
+        return "compute", f"{missing}/{self.partitions}", f"{self.kept} kept, unless it changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class KeptResult:
     def _why(self, otherwise: str) -> str:
         if not self.changes:
             return otherwise
-        word = "changed, and kept on your word: " if self.is_on_your_word else ""
+        word = "kept, change accepted: " if self.is_on_your_word else ""
         return word + " · ".join(self.changes)
 
     def __str__(self) -> str:
@@ -120,16 +120,16 @@ class ScriptSummary:
     def lines(self) -> Iterator[str]:
         """The closing summary."""
         title = _title(self.name, self.parameters)
-        yield f"{title}: {'done' if self.is_complete else 'stopped; start it again, and what is kept is reused'}"
+        yield f"{title}: {'done' if self.is_complete else 'stopped; the next start reuses what is kept'}"
         yield from _table((one.name, *one.cells) for one in self.results)
         failures = sum(one.summary.failures for one in self.results)
         again = f", {count_text(failures, 'failure')} handled" if failures else ""
         yield f"  computed {count_text(self.computed, 'partition')}, reused {self.reused:,}{again}"
         if (self.saved_ms or 0) >= SAVED_MS_MIN:
-            yield f"  saved about {time_text(self.saved_ms)} against a start from nothing"
+            yield f"  saved about {time_text(self.saved_ms)} compared with a start from scratch"
         kept = sum(one.summary.bytes or 0 for one in self.results)
         if kept:
-            yield f"  kept {bytes_text(kept)}"
+            yield f"  kept results: {bytes_text(kept)}"
         for one in self.results:
             for where in one.summary.results.values():
                 yield f"  {one.name} is in {where}"

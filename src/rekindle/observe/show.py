@@ -132,8 +132,8 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         told += [f"{share.count:,} {share.state}" for share in self.shares if share.count]
         told += [f"{self.again:,} started more than once"] * bool(self.again)
         told += [f"last restart: {joined(self.why)}"] * bool(self.why)
-        told += [f"{self.released:,} released: nobody needs them any more"] * bool(self.released)
-        again = f" · {self.again:,} again" if self.again else ""
+        told += [f"{self.released:,} released, no longer needed"] * bool(self.released)
+        again = f" · {self.again:,} restarted" if self.again else ""
         note = f"{self.reused + self.computed:,}/{self.partitions:,} {self.kind}{again}"
         return Node(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
 
@@ -198,10 +198,10 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     def kept(self) -> str:
         """What is there of the run, in words."""
         released = sum(step.released for step in self.steps)
-        rest = f", {released:,} released: nobody needs them any more" if released else ""
+        rest = f", {released:,} released (no longer needed)" if released else ""
         left_out = sum(step.left_out for step in self.steps)
         rest += f", {left_out:,} left out" if left_out else ""
-        return f"{count_text(self.committed, 'partition')} of {self.partitions:,} kept{rest}"
+        return f"{self.committed:,} of {count_text(self.partitions, 'partition')} kept{rest}"
 
     def picture(self) -> Picture:
         """The graph, each step with the shares of its partitions."""
@@ -315,7 +315,7 @@ class _Fold:
                 self._restart(event.step, what, len(event.dropped), reasons_of(event.because))
             case ev.PartitionsLost():
                 self._unmade(event.step, event.partitions)
-                reason = ReasonView(f"gone with {event.domain.value}", event.partitions, len(event.partitions), True)
+                reason = ReasonView(f"{event.domain.value} failure", event.partitions, len(event.partitions), True)
                 self._restart(event.step, "lost", reason.count, (reason,))
             case _:
                 return

@@ -27,7 +27,7 @@ class ReasonView(msgspec.Struct, frozen=True):
     is_restart: bool
 
     def __str__(self) -> str:
-        return f"{brief(self.partitions)} {self.sentence}"
+        return f"{brief(self.partitions)}: {self.sentence}"
 
 
 def reasons_of(why: Why, started: Partitions = EMPTY) -> tuple[ReasonView, ...]:

@@ -103,7 +103,7 @@ class _About:
             case ev.RunStarted():
                 return self._started(event)
             case ev.EpochOpened():
-                return f"driver {event.epoch} took the run: {event.owner}"
+                return f"driver {event.epoch} owns the run: {event.owner}"
             case ev.ChangeAccepted() | ev.CodeReplaced():
                 return self._changed(event)
             case ev.GenerationOpened():
@@ -113,34 +113,34 @@ class _About:
             case ev.ExchangeCarried():
                 if event.step != self.step:
                     return ""
-                return f"its exchange was made again; what was kept stands, by proof: {event.proof.value}"
+                return f"its exchange was recomputed; kept partitions stay valid (proof: {event.proof.value})"
             case ev.FailureHandled():
                 return "; ".join(self._failures(event))
             case ev.PartitionsLost() | ev.PartitionsReleased():
                 return self._gone(event)
             case ev.ExchangesReleased():
-                return "what Spark held to make it was let go" if event.step == self.step else ""
+                return "Spark released the shuffle files behind it" if event.step == self.step else ""
             case ev.PinNoticed():
-                return "the run is pinned: nothing of it goes" if event.is_pinned else "the run is not pinned any more"
+                return "the run was pinned: nothing of it is deleted" if event.is_pinned else "the run was unpinned"
             case ev.HoleAccepted():
                 return self._left_out(event)
             case ev.ExchangesLost():
                 mine = [(exchange, parts) for exchange, parts in event.lost if exchange.consumer == self.step]
                 return "; ".join(
-                    f"{len(parts)} map parts of the exchange {exchange} were lost" for exchange, parts in mine
+                    f"exchange {exchange} lost {count_text(len(parts), 'map output')}" for exchange, parts in mine
                 )
             case ev.PublicationOpened():
-                return "everything is committed: publication began" if self.step in self._sinks else ""
+                return "all partitions are committed, and the publication began" if self.step in self._sinks else ""
             case ev.SinkPublished():
                 return "published" if event.sink == self.step else ""
             case ev.SinkUntouched():
-                return "not published: nothing reached the target" if event.sink == self.step else ""
+                return "not published; the target was not changed" if event.sink == self.step else ""
             case ev.RepublishAccepted():
-                return f"to be published again, on the word of {event.who}" if self.step in event.sinks else ""
+                return f"{event.who} asked to publish it again" if self.step in event.sinks else ""
             case ev.RunFailing():
                 return f"the run gave up: {one_line(event.gave_up)}"
             case ev.RunFailed():
-                return "the run stopped; what is committed is kept"
+                return "the run stopped; committed results are kept"
             case ev.RunSucceeded():
                 return "the run succeeded"
             case ev.RunClosing() | ev.RunClosed():
@@ -163,7 +163,7 @@ class _About:
         if event.step != self.step:
             return ""
         if isinstance(event, ev.ChangeAccepted):
-            return f"changed since ({parts}), and what is committed was kept on the user's word"
+            return f"changed ({parts}); the user accepted the change, and committed results are kept"
         return f"changed since its results were written: {parts}"
 
     def _generation(self, event: ev.GenerationOpened) -> str:
@@ -172,9 +172,9 @@ class _About:
         self._begun = self._begun - event.dropped
         told = [f"generation {event.generation} opened"]
         if self._touches(event.dropped):
-            told.append(f"counts no more, because: {self._why(event.because)}")
+            told.append(f"results no longer valid ({self._why(event.because)})")
         if self._touches(event.carried) and event.proof is not None:
-            told.append(f"carried over by proof ({event.proof.value}){self._of(event.carried)}")
+            told.append(f"carried over (proof: {event.proof.value}){self._of(event.carried)}")
         return "; ".join(told)
 
     def _attempt(self, event: ev.AttemptOpened | ev.PartitionsCommitted | ev.AttemptClosed | ev.AttemptDeleted) -> str:
@@ -187,13 +187,14 @@ class _About:
             case ev.AttemptClosed():
                 return f"{name} ended: {event.outcome.value}" if self.wanted is None else ""
             case ev.AttemptDeleted():
-                return f"files of {name} deleted: nothing in them counts" if self.wanted is None else ""
+                return f"the files of {name} were deleted: they hold no valid result" if self.wanted is None else ""
 
     def _opened(self, event: ev.AttemptOpened, name: str) -> str:
         before, self._begun = self._begun, self._begun | event.partitions
         if not self._touches(event.partitions):
             return ""
-        return f"{name} opened for {self._these(event.partitions)}, because: {self._why(event.because, before)}"
+        subject = "it" if self.wanted is not None else count_text(len(event.partitions), "partition")
+        return f"{name} opened for {subject} ({self._why(event.because, before)})"
 
     def _committed(self, event: ev.PartitionsCommitted, name: str) -> str:
         if not self._touches(event.partitions):
@@ -201,7 +202,7 @@ class _About:
         how = f"adopted from {name}, whose driver died" if event.is_adopted else f"committed by {name}"
         text = f"{how}{self._of(event.partitions)}"
         if self._touches(event.changed):
-            text += f"; came back different, or not known to be equal{self._of(event.changed)}"
+            text += f"; differs from the lost result, or may differ{self._of(event.changed)}"
         return text
 
     def _failures(self, event: ev.FailureHandled) -> Iterator[str]:
@@ -212,11 +213,11 @@ class _About:
             who = (
                 self._these(self._cut(failure.partitions))
                 if failure.partitions
-                else "a Spark task below its partitions"
+                else "a Spark task that feeds its partitions"
             )
             wait = event.due_ms - event.at_ms
             text = f": {one_line(root.text)}" if root.text else ""
-            yield f"{who} failed ({root.kind.value}){text}" + (f"; waits {wait / 1000:g} s" if wait > 0 else "")
+            yield f"{who} failed ({root.kind.value}){text}" + (f"; retried after {wait / 1000:g} s" if wait > 0 else "")
 
     def _gone(self, event: ev.PartitionsLost | ev.PartitionsReleased) -> str:
         is_input = event.step in self._inputs and isinstance(event, ev.PartitionsLost)
@@ -225,22 +226,22 @@ class _About:
         if event.step != self.step or not self._touches(event.partitions):
             return ""
         if isinstance(event, ev.PartitionsLost):
-            return f"can no longer be read, gone with {event.domain.value}{self._of(event.partitions)}"
-        why = "for the budget of the run; nobody needs it now" if event.is_for_budget else "nobody can need it any more"
-        return f"released, {why}{self._of(event.partitions)}"
+            return f"result lost ({event.domain.value} failure){self._of(event.partitions)}"
+        why = "not needed now, and the run is over its budget" if event.is_for_budget else "no longer needed"
+        return f"released ({why}){self._of(event.partitions)}"
 
     def _left_out(self, event: ev.HoleAccepted) -> str:
         if event.step in self._inputs:
-            return f"its input {event.step} is read without {brief(event.partitions)}, left out on the user's word"
+            return f"it reads {event.step} without {brief(event.partitions)}, which the user left out"
         if event.step != self.step or not self._touches(event.partitions):
             return ""
-        return f"left out on the word of {event.who}: read as if it had no rows{self._of(event.partitions)}"
+        return f"left out by {event.who}, consumers read no rows of it{self._of(event.partitions)}"
 
 
 def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[str]:
     """Whether it will run again, and why or why not. Empty sets say nothing."""
     if state.phase in (Phase.CLOSING, Phase.CLOSED):
-        yield "nothing will run again: the run is closed, and its results are deleted"
+        yield "nothing will run again: the run is closed and its results are deleted"
         return
     step, whole = state.steps[name], state.layout.graph.whole[name]
     subject = _Subject(name, is_one=wanted is not None)
@@ -249,13 +250,13 @@ def _outlook(state: RunState, name: str, wanted: Partitions | None) -> Iterator[
     if counts:
         by = sorted({s.attempt.number for s in step.segments if not s.partitions.is_disjoint(counts)})
         attempts = ", ".join(map(str, by[:3])) + (f" and {len(by) - 3} more" if len(by) > 3 else "")
-        yield f"{subject(counts)} will not run again: the result counts (attempt {attempts})"
+        yield f"{subject(counts)} will not run again: committed by attempt {attempts}"
     if holes := left & step.holes:
         again = "a new run" if state.phase is Phase.SUCCEEDED else "a resume with other code or input"
-        yield f"{subject(holes)} will not run again: left out on the user's word; {again} tries it again"
+        yield f"{subject(holes)} will not run again: left out by the user; {again} tries it again"
     for one in state.attempts_of(name):
         if running := left & one.partitions:
-            yield f"{subject(running)} will come from attempt {one.attempt.number}, which is {one.status.value}"
+            yield f"{subject(running)} in progress: attempt {one.attempt.number} is {one.status.value}"
     yield from _unmade(state, name, left - counts - holes - state.running(name), subject)
 
 
@@ -264,10 +265,10 @@ def _unmade(state: RunState, name: str, left: Partitions, subject: _Subject) -> 
     is_stopped = state.phase is Phase.FAILED
     poison = EMPTY if is_stopped else left & poisoned(state, name)
     if poison:
-        yield f"{subject(poison)} will not be tried again by this driver: poison; a resume tries it again"
+        yield f"{subject(poison)} will not be retried by this driver (poison), only by a resume"
     stuck = EMPTY if is_stopped else (left & blocked(state).get(name, EMPTY)) - poison
     if stuck:
-        yield f"{subject(stuck)} will wait: an input is poison"
+        yield f"{subject(stuck)} cannot run: an input is poison"
     due = (left & plan.partitions(name)) - poison - stuck
     why = tuple((reason, part & due) for reason, part in plan.steps[name].because) if due else ()
     for one in reasons_of(why, state.steps[name].started):
@@ -275,10 +276,10 @@ def _unmade(state: RunState, name: str, left: Partitions, subject: _Subject) -> 
         yield f"{subject(one.partitions)} will run{when}: {one.sentence}"
     released = (left - plan.partitions(name)) & state.steps[name].released
     if released:
-        yield f"{subject(released)} will not run again: released, nobody can need it any more"
+        yield f"{subject(released)} will not run again: released, no longer needed"
     idle = left - plan.partitions(name) - poison - stuck - released
     if idle:
-        yield f"{subject(idle)} will not run: nothing that is missing needs it"
+        yield f"{subject(idle)} will not run: no missing result needs it"
 
 
 class _Subject:

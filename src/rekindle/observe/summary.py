@@ -52,10 +52,10 @@ class StepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a run came to. `was_done` if it had succeeded before, and nothing was started. `results` tells where each
-    sink's result is; `failures` how often something failed and was tried again; `holes` are partitions that were left
-    out on the user's word: the targets say so, too. `peak_bytes` is the most that results took at once in this process,
-    `budget_bytes` what they may take; 0 is no limit. `differs` tells what changed since a run that was done before."""
+    """The summary of a run. `was_done` is true if it had succeeded before and nothing was started. `results` maps each
+    sink to its target; `failures` is the number of failures that were handled; `holes` are partitions that the user
+    left out, which the targets record too. `peak_bytes` is the largest size of all results at one time in this process,
+    `budget_bytes` the limit for it; 0 is no limit. `differs` is what changed since a run that was already done."""
 
     pipeline: str
     run: str
@@ -83,9 +83,9 @@ class RunSummary:
         return _sum(step.bytes for step in self.steps.values())
 
     def lines(self) -> Iterator[str]:
-        """The closing summary."""
-        what = "was done before" if self.was_done else "done, resumed" if self.was_resumed else "done"
-        took = f" in {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
+        """The lines of the summary."""
+        what = "is already done" if self.was_done else "is done (resumed)" if self.was_resumed else "is done"
+        took = f"; it took {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
         yield f"run {self.run} of {self.pipeline} {what}{took}"
         yield from differing(self.differs)
         computed = sum(step.computed for step in self.steps.values())
@@ -94,18 +94,18 @@ class RunSummary:
             again = f", {count_text(self.failures, 'failure')} handled" if self.failures else ""
             yield f"  computed {count_text(computed, 'partition')}, reused {reused:,}{again}"
         if reused and not self.was_done and (self.saved_ms or 0) >= SAVED_MS_MIN:
-            cores = f", {time_text(self.saved_core_ms)} of cores" if self.saved_core_ms is not None else ""
-            yield f"  saved about {time_text(self.saved_ms)}{cores} against a start from nothing"
+            cores = f" ({time_text(self.saved_core_ms)} of core time)" if self.saved_core_ms is not None else ""
+            yield f"  saved about {time_text(self.saved_ms)}{cores} compared with a start from scratch"
         if self.bytes:
-            yield f"  kept {bytes_text(self.bytes)}{'' if self.was_done else ' on the way'}"
+            yield f"  kept results: {bytes_text(self.bytes)}"
         if self.budget_bytes and self.peak_bytes:
-            more = ": more was needed at once" if self.peak_bytes > self.budget_bytes else ""
+            more = ", which was exceeded because all of it was needed" if self.peak_bytes > self.budget_bytes else ""
             most = bytes_text(self.peak_bytes)
-            yield f"  stored {most} at the most, of a budget of {bytes_text(self.budget_bytes)}{more}"
+            yield f"  stored at most {most} of a budget of {bytes_text(self.budget_bytes)}{more}"
         for sink, where in self.results.items():
             yield f"  {sink} is in {where}"
         if self.holes:
-            yield f"  published without {vertices(self.holes)}: left out on the user's word, as the target says"
+            yield f"  published without {vertices(self.holes)}, which the user left out; the target names it"
 
     def __str__(self) -> str:
         return visible("\n".join(self.lines()))

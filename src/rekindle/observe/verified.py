@@ -35,7 +35,7 @@ class Way(Enum):
     """What was compared with what the journal has."""
 
     FILES = "files"
-    AGAIN = "made again"
+    AGAIN = "recomputed"
     PUBLISHED = "published"
 
 
@@ -142,7 +142,7 @@ def _judged(step: str, way: Way, wrong: Mapping[int, str], unsure: Partitions, c
 
 def difference(wanted: bytes, found: bytes) -> str:
     """Both digests, and how many rows each stands for."""
-    return f"other rows: {_told(found)}, and it had {_told(wanted)}"
+    return f"other rows: now {_told(found)}, recorded {_told(wanted)}"
 
 
 def _told(digest: bytes) -> str:

@@ -61,6 +61,6 @@ def count_text(count: int, one: str, many: str = "") -> str:
 def differing(differs: tuple[str, ...]) -> Iterator[str]:
     """What changed since a run that is done published, and what to type."""
     if differs:
-        yield "  it was not computed again, and what is there now differs from what it was made with:"
+        yield "  It was not recomputed, although this changed since it was computed:"
         yield from (f"    {one}" for one in differs)
         yield "  next: --new (rk.RunOptions(new=True)) computes it with all of that, and publishes it"

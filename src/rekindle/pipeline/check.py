@@ -60,7 +60,7 @@ def check_target(target: object) -> None:
     if not isinstance(target, get_args(Target)):
         where, what = (place_of(target), name_of(target)) if callable(target) else ("?", repr(target))
         raise GraphRefused(
-            f"{where}: a sink needs a target, and {what} is none",
+            f"{where}: a sink needs a target, and {what} is not one",
             hint='@pipeline.sink(rk.table("gold.daily")), or rk.files(path), rk.directory(path)',
         )
 
@@ -70,7 +70,7 @@ def check_pipeline_name(name: str, what: str, hint: str, *, place: str = "") -> 
     if not name.isidentifier() or not name.isascii() or name.startswith("_"):
         where = f"{place}: " if place else ""
         raise GraphRefused(
-            f"{where}{name!r} cannot be the name of {what}: letters, digits and _ only, a letter first", hint
+            f"{where}{name!r} is not a valid name of {what}: use letters, digits and _, and a letter first", hint
         )
 
 
@@ -88,7 +88,7 @@ def refuse(faults: Sequence[Fault]) -> None:
             raise GraphRefused(f"{one.place}: {one.text}", one.hint)
         case _:
             told = "\n".join(str(one) for one in faults)
-            raise GraphRefused(f"{len(faults)} things are wrong with this pipeline:\n{told}")
+            raise GraphRefused(f"this pipeline has {len(faults)} errors:\n{told}")
 
 
 def _bind(one: Declared, steps: Steps) -> Declared:
@@ -112,14 +112,14 @@ def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str])
 
 def _name(one: Declared) -> Iterator[Fault]:
     if not one.name:
-        yield Fault(one.place, f"this {one.role.value} has no name of its own", 'name it: name="…"')
+        yield Fault(one.place, f"this {one.role.value} has no name", 'name it: name="…"')
     elif not NAME.fullmatch(one.name):
         better = re.sub(r"\W", "_", one.name, flags=re.ASCII)
         better = better if NAME.fullmatch(better) else f"_{better}"
-        text = f"{one.name!r} cannot be the name of a {one.role.value}: letters, digits and _ only, no digit first"
+        text = f"{one.name!r} is not a valid name of a {one.role.value}: use letters, digits and _, and no digit first"
         yield Fault(one.place, text, f'name="{better}"')
     elif one.name in RESERVED:
-        text = f"{one.name} cannot be the name of a {one.role.value}: a parameter of that name is given something else"
+        text = f"{one.name} is not a valid name of a {one.role.value}: a parameter of that name is reserved"
         yield Fault(one.place, text, f'name="{one.name}_{one.role.value}"')
 
 
@@ -149,49 +149,51 @@ def _spelt(target: Target) -> str:
 def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
     if one.result not in RESULTS:
         near = did_you_mean(one.result, RESULTS)
-        text = f"result={one.result!r} of {one.name} is no kind of result"
+        text = f"result={one.result!r} of {one.name} is not a result kind"
         yield Fault(one.place, text, near or f"one of {', '.join(RESULTS)}")
     elif one.result == PIPELINED and one.is_eager:
-        text = f"{one.name} is eager, so it is kept: what its Spark jobs found must not be asked again by each reader"
+        text = f"{one.name} is eager, so it must be kept: its Spark jobs must not run again for each consumer"
         yield Fault(one.place, text, "leave out result='pipelined', or eager=True")
     elif one.result == PIPELINED and one.keep is KeepUntil.FOREVER:
-        text = f"{one.name} is pipelined, so that there is nothing to keep for ever"
+        text = f"{one.name} is pipelined, so it has no result to keep forever"
         yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif one.result == PIPELINED and not any(one.name in other.inputs for other in declared):
-        text = f"{one.name} is pipelined, but nothing reads it"
+        text = f"{one.name} is pipelined, but no step reads it"
         yield Fault(one.place, text, "result='blocking', or give it a reader")
 
 
 def _blocks(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
     """What lies on executors ends with the application."""
     if one.replicas is not None and one.result not in IN_BLOCKS:
-        text = f"replicas of {one.name} has no sense: only blocks on executors have copies there"
+        text = f"replicas of {one.name} is not allowed: only caching and memory results have replicas"
         yield Fault(one.place, text, "result='caching', or leave out replicas")
     elif one.replicas is not None and not (isinstance(one.replicas, int) and 1 <= one.replicas <= REPLICAS_MAX):
-        text = f"replicas={one.replicas!r} of {one.name}: a number from 1 to {REPLICAS_MAX}"
+        text = f"replicas={one.replicas!r} of {one.name}: must be from 1 to {REPLICAS_MAX}"
         yield Fault(one.place, text, "replicas=2")
     if one.result not in IN_BLOCKS:
         return
     if one.role is Role.SINK:
-        text = f"{one.name} is a sink: what is published is files, and result={one.result!r} keeps none"
+        text = f"{one.name} is a sink and needs files, but result={one.result!r} keeps none"
         yield Fault(one.place, text, f"leave out result; its input may have result={one.result!r}")
     elif one.keep is KeepUntil.FOREVER:
-        text = f"{one.name} cannot be kept for ever: result={one.result!r} ends with the Spark application"
+        text = f"{one.name} cannot be kept forever: result={one.result!r} ends with the Spark application"
         yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif not any(one.name in other.inputs for other in declared):
-        text = f"{one.name} has result={one.result!r}, but nothing reads it before the Spark application ends"
+        text = f"{one.name} has result={one.result!r}, but no step reads it before the Spark application ends"
         yield Fault(one.place, text, "result='blocking', or give it a reader")
 
 
 def _layout(one: Declared) -> Iterator[Fault]:
     if one.partitions is not None and (not isinstance(one.partitions, int) or one.partitions < 1):
-        yield Fault(one.place, f"partitions={one.partitions!r} of {one.name}: a number from 1 on", "partitions=200")
+        yield Fault(one.place, f"partitions={one.partitions!r} of {one.name}: must be 1 or more", "partitions=200")
     if len(set(one.keys)) < len(one.keys) or not all(one.keys):
         text = f"partition_by of {one.name} names a column twice, or none: {', '.join(map(repr, one.keys))}"
         yield Fault(one.place, text, f"partition_by={[key for key in dict.fromkeys(one.keys) if key]}")
     if one.result == PIPELINED and one.has_layout:
         what = "partition_by" if one.keys else "partitions"
-        text = f"{what} of {one.name} has no sense: a pipelined result is not stored, so it lies nowhere"
+        text = (
+            f"{what} of {one.name} is not allowed: a pipelined result is not stored, so it has no partitions of its own"
+        )
         yield Fault(one.place, text, f"result='blocking', or leave out {what}")
 
 
@@ -201,13 +203,13 @@ def _inputs(one: Declared, steps: Steps) -> Iterator[Fault]:
             near = did_you_mean(name, steps)
             yield Fault(one.place, f"{one.name} reads {name}, but there is no such step", near or _known(steps))
         elif steps[name].role is Role.SINK:
-            text = f"{one.name} reads {name}, but a sink is read by nothing of the pipeline"
+            text = f"{one.name} reads {name}, but no step can read a sink"
             yield Fault(one.place, text, f"read what {name} reads: {', '.join(steps[name].inputs) or 'a step'}")
     if one.role is Role.SOURCE and one.inputs:
-        text = f"source {one.name} reads {', '.join(one.inputs)}: a source reads nothing of the pipeline"
+        text = f"source {one.name} reads {', '.join(one.inputs)}: a source cannot read steps"
         yield Fault(one.place, text, "make it a step: @pipeline.step")
     elif one.role is not Role.SOURCE and not one.inputs:
-        text = f"{one.role.value} {one.name} reads nothing: no parameter of it has the name of a step"
+        text = f"{one.role.value} {one.name} has no input: none of its parameters is the name of a step"
         yield Fault(one.place, text, _rename(one, steps))
 
 
@@ -254,7 +256,7 @@ def _ordered(steps: Steps) -> tuple[Declared, ...]:
         circle: list[str] = error.args[1]
         told = " -> ".join(f"{name} ({steps[name].place})" for name in circle)
         raise GraphRefused(
-            f"{steps[circle[0]].place}: these steps read each other in a circle: {told}",
+            f"{steps[circle[0]].place}: these steps form a cycle: {told}",
             hint="a step reads only what is made before it; rename the parameter that closes the circle",
         ) from None
     return tuple(steps[name] for name in order)

@@ -40,12 +40,12 @@ def known(constants: Known) -> Iterator[None]:
 
 
 def run_time() -> datetime:
-    """When the run began, in UTC: the same in every attempt and driver of the run."""
+    """Return the start time of the run in UTC. It is the same in every attempt and driver of the run."""
     return EPOCH + timedelta(milliseconds=_ask("run_time").run_time_ms)
 
 
 def seed() -> int:
-    """A number below 2**63, drawn when the run began: the same in every attempt and driver of the run."""
+    """Return a random number below 2**63. It is the same in every attempt and driver of the run."""
     return _ask("seed").seed
 
 
@@ -53,7 +53,7 @@ def _ask(name: str) -> Known:
     found = _KNOWN.get()
     if found is None:
         raise Refused(
-            f"rk.{name}() was called outside a run: it is known only while a step is built",
+            f"rk.{name}() was called outside of a step: it works only while a step is built",
             hint=f"call it in the step itself, and give its value to the functions that Spark runs: t = rk.{name}()",
         )
     return found

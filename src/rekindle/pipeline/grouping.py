@@ -59,6 +59,12 @@ class Decision:
     of: str = ""
     is_given_up: bool = False
 
+    @property
+    def sentence(self) -> str:
+        """The fate with its reason, as `plan -v` prints it."""
+        is_told = self.fate in (Fate.FUSED, Fate.PUBLISHES)
+        return self.why if is_told else f"{self.fate.value}: {self.why}"
+
 
 Decisions = dict[str, Decision]
 # Which readers compute a kept step once more, and why: (reader, step).
@@ -112,20 +118,20 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
     if one.role is Role.SOURCE and not readers:
         return ""
     if one.role is Role.SINK:
-        return f"it goes to {one.target.shown}" if one.target else "it is a sink"
+        return f"it is published to {one.target.shown}" if one.target else "it is a sink"
     if one.is_eager:
         return "it starts Spark jobs while it is built"
     if one.has_layout:
-        return "it was given a layout"
+        return "partition_by or partitions is set"
     if look.exchanges:
-        return "it ends an exchange"
+        return "it contains an exchange"
     if look.has_python:
-        return "it runs Python"
+        return "it runs Python functions"
     if one.keep is KeepUntil.FOREVER:
         return "keep_until='forever'"
     if one.role is Role.SOURCE:
-        return "" if look.is_pinned else "its input cannot be pinned, so it is kept on first read"
-    return "" if readers else "nothing reads it: it is a result of the run"
+        return "" if look.is_pinned else "its input cannot be pinned to one version"
+    return "" if readers else "no step reads it, so it is a result of the run"
 
 
 def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look, decisions: Decisions) -> None:
@@ -141,7 +147,7 @@ def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look,
     if is_taken or not (decisions[name].fate is Fate.KEPT or is_auto_step) or decisions[name].is_given_up:
         return
     if decisions[name].fate is not Fate.KEPT:
-        decisions[name] = Decision(Fate.KEPT, f"it goes to sink {sink.name}")
+        decisions[name] = Decision(Fate.KEPT, f"sink {sink.name} publishes it")
     shown = sink.target.shown if sink.target else "its target"
     decisions[sink.name] = Decision(Fate.PUBLISHES, f"publishes {name} to {shown}", name)
 
@@ -174,24 +180,22 @@ def _places(
 
 def _among_readers(one: Declared, look: Look, places: list[str]) -> Decision:
     if not places:
-        return Decision(Fate.LEFT_OUT, "nothing reads it")
+        return Decision(Fate.LEFT_OUT, "no step reads it")
     names = " and ".join(dict.fromkeys(places))
     cause = f": {', '.join(look.because)}" if look.because else ""
     if look.not_kept:
         if len(places) > 1 and not (look.determinism.is_repeatable and look.is_pinned):
             raise GraphRefused(
                 f"{one.place}: {one.name} cannot be kept ({look.not_kept}), and {names} would compute it separately "
-                f"and see different rows{cause}",
+                f"and read different rows{cause}",
                 hint=f"let one step read {one.name}, or move what observes it into {one.name} itself",
             )
         return Decision(Fate.FUSED, f"pipelined into {names}, not kept: {look.not_kept}", is_given_up=True)
     if len(places) == 1:
         return Decision(Fate.FUSED, f"pipelined into {names}")
     if not look.determinism.is_repeatable:
-        return Decision(
-            Fate.KEPT, f"promoted: {names} read it and it is not determinate{cause}; they must see one version"
-        )
+        return Decision(Fate.KEPT, f"{names} read it and must see one version, and it is not determinate{cause}")
     if look.is_narrow or one.result == PIPELINED:
         kind = "pinned" if one.role is Role.SOURCE else "narrow"
-        return Decision(Fate.FUSED, f"pipelined into {names}, computed in each: determinate and {kind}")
-    return Decision(Fate.KEPT, f"promoted: {names} read it and it is not narrow; it is computed once")
+        return Decision(Fate.FUSED, f"pipelined into {names}, computed in each of them: it is determinate and {kind}")
+    return Decision(Fate.KEPT, f"{names} read it and it is not narrow, so it is computed once")

@@ -63,11 +63,11 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise GraphRefused(f"{function!r} is not a function whose parameters can be read: {error}") from error
+        raise GraphRefused(f"{function!r} is not a function with readable parameters: {error}") from error
     for one in found:
         if one.kind is inspect.Parameter.VAR_KEYWORD:
             raise GraphRefused(
-                f"{place_of(function)}: **{one.name} has no names, so that nobody knows what it reads",
+                f"{place_of(function)}: **{one.name} is not allowed: the inputs of a step need names",
                 hint="name each input and parameter of the function",
             )
     return found
@@ -83,7 +83,7 @@ def _bound(
         for name in inputs:
             if name not in names:
                 raise GraphRefused(
-                    f"{place_of(function)}: inputs= names {name}, which is no parameter of the function",
+                    f"{place_of(function)}: inputs= names {name}, which is not a parameter of the function",
                     hint=did_you_mean(name, names) or f"its parameters are {', '.join(names)}",
                 )
         return {name: [step] for name, step in inputs.items()}

@@ -72,7 +72,7 @@ def _refuse(one: Place, other: Place, hint: str) -> None:
         if is_inside(inner.path, outer.path):
             first, second = f"{inner.whose} ({inner.path})", f"{outer.whose} ({outer.path})"
             is_same = is_inside(outer.path, inner.path)
-            told = f"{first} and {second} are the same place" if is_same else f"{first} lies inside of {second}"
+            told = f"{first} and {second} are the same directory" if is_same else f"{first} is inside {second}"
             raise GraphRefused(told, hint)
 
 

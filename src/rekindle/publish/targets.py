@@ -85,7 +85,7 @@ class Table:
             raise Refused(f"{self.name!r} is not a table name", "write table, database.table or spark_catalog.…")
         if len(parts) == 3 and parts[0] != SESSION_CATALOG:
             raise Refused(
-                f"{self.name} is not in Spark's session catalog: its location is not ours to change",
+                f"{self.name} is not in Spark's session catalog, and Rekindle cannot change its location",
                 "publish to a table of spark_catalog, or to files(path)",
             )
         _check_mode(self.shown, self.mode)

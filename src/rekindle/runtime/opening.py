@@ -98,7 +98,7 @@ def look(store: Store, pipeline: str, run: str) -> JournalView:
         raise RunClosed(f"run {run} is closed", hint="start a new run with --new")
     state = state_of(history, base)
     if state is not None and (state.pipeline, state.run) != (pipeline, run):
-        raise JournalRefused(f"the journal of {name} is that of {state.pipeline}/{state.run}: it was copied or forged")
+        raise JournalRefused(f"the journal of {name} belongs to {state.pipeline}/{state.run}: it was copied or forged")
     return JournalView(name, state, history.position, None if after else tuple(history.events), keeper)
 
 

@@ -48,7 +48,7 @@ def put_pin(store: Store, pipeline: str, run: str, pin: Pin) -> Pin:
         found = find_pin(store, pipeline, run)
         if answer is Put.EXISTS and found is not None:
             return found
-    raise AppendUnknown(f"{store.name} gave no certain answer for the pin of run {run}", "try again")
+    raise AppendUnknown(f"{store.name} gave no definite answer for the pin of run {run}", "try again")
 
 
 def remove_pin(store: Store, pipeline: str, run: str) -> None:
@@ -68,7 +68,7 @@ def refuse_closing(store: Store, pipeline: str, run: str) -> None:
     """Raise `Refused` while a gc may be putting the record that closes the run."""
     begun = store.modified(_sign(pipeline, run))
     if begun is not None and store.now() - begun < CLOSING_SECONDS_MAX:
-        raise Refused(f"a gc is about to close run {run}: it may be too late for a pin", "type the same again")
+        raise Refused(f"gc is closing run {run}: it can no longer be pinned safely", "type the same again")
 
 
 def _sign(pipeline: str, run: str) -> str:

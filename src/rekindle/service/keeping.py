@@ -24,6 +24,7 @@ from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.partitions import EMPTY
 from rekindle.observe.script import Found, KeptResult
 from rekindle.observe.summary import Tally
+from rekindle.observe.words import count_text
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.runtime.opening import look, peek, sign_of
 from rekindle.service.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, order_of, perform, sum_up
@@ -58,7 +59,7 @@ def keep(wish: Wish, make: MakeAdapter, opened: Opened, tell: Tell) -> Kept:
     name, start = wish.steps[0].name, _decide(wish, make)
     known, ready = start.ready.known, start.ready
     if start.changes and not start.is_accepted:
-        tell(f"{name}: computed anew: {' · '.join(start.changes)}")
+        tell(f"{name}: recomputed: {' · '.join(start.changes)}")
     if known is not None and known.phase is Phase.SUCCEEDED:
         ready.prepared.engine.close()
         state, tally = known, Tally()
@@ -89,10 +90,10 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     try:
         seen = look(store, wish.pipeline, run)
     except RunClosed:
-        return _anew(wish, make, ("what was kept is closed",))
+        return _anew(wish, make, ("the run that kept it is closed",))
     known = seen.state
     if known is not None and known.phase is Phase.CLOSING:
-        return _anew(wish, make, ("what was kept is being deleted",))
+        return _anew(wish, make, ("the run that kept it is being deleted",))
     if known is None:
         return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, None)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
@@ -127,14 +128,14 @@ def _must_be_new(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
     old, new = known.spec.fingerprints[step.name], prepared.spec.fingerprints[step.name]
     found = []
     if known.spec.graph.difference(prepared.spec.graph) or old.get(LAYOUT) != new.get(LAYOUT):
-        found.append("it lies in other partitions")
+        found.append("its partitioning changed")
     if known.gave_up_for_good is not None:
-        found.append(f"the run before it gave up: {known.gave_up_for_good}")
+        found.append(f"the previous run failed: {known.gave_up_for_good}")
     is_loose = new.get(INPUT, "").startswith(UNPINNED) and step.declared_deterministic is not True
     if is_loose and step.name not in wish.options.accept_change:
         what = new[INPUT].removeprefix(UNPINNED)
-        found.append(f"nothing tells whether its input changed ({what}); if it did not: deterministic=True")
+        found.append(f"its input may have changed ({what}); if it never changes, pass deterministic=True")
     gone = prepared.missing({step.name: known.steps[step.name].segments}).get(step.name, EMPTY)
     if gone:
-        found.append(f"{len(gone)} of its files are gone")
+        found.append(f"{count_text(len(gone), 'file of it is', 'files of it are')} missing")
     return tuple(found)

@@ -14,7 +14,7 @@ def life_text(sign: Sign) -> str:
         case Life.LIVING:
             return f"{who}, alive{age}"
         case Life.LEFT:
-            return f"{who} left"
+            return f"{who} has ended"
         case Life.DEAD:
             return f"{who} is dead"
         case Life.STALE:

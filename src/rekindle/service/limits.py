@@ -54,4 +54,4 @@ def _backoff(config: Config) -> Backoff:
         case "none":
             return NoRestart()
         case _:
-            raise AssertionError(f"{config.backoff} is no restart backoff")
+            raise AssertionError(f"{config.backoff} is not a restart backoff")

@@ -62,5 +62,5 @@ def _life(store: Store, folder: str, history: History[Event], stale_seconds: flo
     try:
         sign = sign_of_life(store, folder, history.position, stale_seconds)
     except StoreFailed:
-        return "driver not known: the store has no clock for us", False
+        return "driver unknown: the store does not tell the time", False
     return life_text(sign), sign.life is not Life.LIVING

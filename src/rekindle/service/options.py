@@ -18,25 +18,25 @@ from rekindle.service.limits import master_config, rules_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is made; none of it is part of its key.
+    """Options of `run`, `plan` and the other calls. They are not part of the key of a run.
 
-    new             start a new run although one of these parameters exists
-    run             the name of the run to resume, where it is not the newest of these parameters; with `new`, the name
-                    that the new run gets, so that a second call of the same words goes on with it
-    accept_change   steps whose committed partitions count although their code or input changed
-    replace         sources that are read again although they changed
-    without         partitions that failed and are left out, such as "enriched[173]": published with a hole
-    republish       publish again what is published already, where what it was made from changed
-    take_target     sinks whose targets were published into from another location: they are this one's from now on
-    force           take the run over from a master that still shows life
-    storage         how to reach the store, in obstore's words: endpoint, access_key_id, secret_access_key, region …
-    digest          which results get digests: `auto` where it is not proved that the same comes back, `always`, `never`
-    budget_bytes    what the results of a run that starts now may take: above it, results that nobody needs go before
-                    the run ends; 0 is no limit, None what `config` says
+    new             start a new run although one with the same parameters exists
+    run             the name of the run to resume, if it is not the newest with these parameters; with `new`, the name
+                    of the new run, so that a second call with the same arguments resumes it
+    accept_change   steps whose committed partitions are kept although their code or input changed
+    replace         steps whose changed sources are read again
+    without         failed partitions to publish without, such as "enriched[173]"
+    republish       publish sinks again whose inputs changed after they were published
+    take_target     sinks whose targets are taken over from runs of another location
+    force           take the run over although its driver may still be alive
+    storage         options of the storage client, as obstore names them: endpoint, access_key_id, region …
+    digest          which results get digests: `auto` (those not proved to be determinate), `always` or `never`
+    budget_bytes    size limit for the results of a new run: above it, results that no step needs are deleted before
+                    the run ends; 0 is no limit, None takes the limit of `config`
     config          failover strategy, restart backoff and limits
-    watcher         is told every decision after it counts
-    on_plan         is told the plan before it is executed
-    sweep           how old waste of the pipeline is removed beside the run, as gc would; None if it is not
+    watcher         called with the events of each decision after they are journaled
+    on_plan         called with the plan before it is executed
+    sweep           how old waste of the pipeline is deleted in the background; None for not at all
     """
 
     new: bool = False

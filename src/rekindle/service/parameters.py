@@ -24,8 +24,8 @@ def warn_of_secrets(names: Iterable[str]) -> None:
     for name in names:
         if is_secret(name):
             told = (
-                f"parameter {name} looks like a secret: parameters are stored in plain text, and shown by `rekindle "
-                "runs`. Give the name under which a step finds the secret, not the secret"
+                f"parameter {name} looks like a secret. Parameters are stored in plain text, and `rekindle runs` shows "
+                "them. Pass the name under which a step finds the secret, not the secret"
             )
             warnings.warn(told, Notice, stacklevel=3)
 

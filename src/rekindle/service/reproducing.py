@@ -70,7 +70,7 @@ def refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
     name = vertex.partition("[")[0]
     if name not in state.steps and any(one.name == name for one in wish.steps):
         raise Refused(
-            f"{name} has no partitions of its own: it is computed with a kept step that reads it",
+            f"{name} has no result partitions: it is fused into a kept step",
             hint=f"the kept steps are {', '.join(state.steps)}",
         )
 

@@ -31,6 +31,7 @@ from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import Told, done_plan
 from rekindle.observe.plan_times import Pace
 from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.observe.words import count_text
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
@@ -213,8 +214,11 @@ def _refuse_done(wish: Wish, known: RunState | None) -> None:
     refuse_holes(known, without, ())
     was, now = set(known.spec.targets.values()), {one.destination for one in wish.steps if one.target is not None}
     if was != now and (known.spec.targets or not known.sinks):
-        told = [*(f"{one} is done" for one in sorted(was - now)), *(f"{one} is not" for one in sorted(now - was))]
-        raise Refused(f"run {known.run} published something else: {', '.join(told)}", "start a new run with --new")
+        told = [
+            *(f"it published {one}, which the code no longer has" for one in sorted(was - now)),
+            *(f"{one} is new in the code" for one in sorted(now - was)),
+        ]
+        raise Refused(f"run {known.run} is done with other sinks: {', '.join(told)}", "start a new run with --new")
 
 
 def _differences(wish: Wish, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
@@ -232,10 +236,12 @@ def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
     found: dict[str, Partitions] = {}
     for given in wish.options.without:
         if known is None:
-            raise Refused(f"{given} cannot be left out: nothing has run yet", "run it: only what failed is left out")
+            raise Refused(
+                f"{given} cannot be left out: the run has not started", "run it: only what failed is left out"
+            )
         step, partition = vertex_of(known, given, known.run, "--without")
         if partition is None:
-            raise Refused(f"--without {given}: {step} names no partition", f"--without '{step}[0]'")
+            raise Refused(f"--without {given} has no partition number", f"--without '{step}[0]'")
         found[step] = found.get(step, EMPTY) | Partitions((partition,))
     return found
 
@@ -296,9 +302,10 @@ def _failure_of(state: RunState) -> RunFailed:
         where = f"{failure.step}[{failure.partitions}]" if failure.partitions else failure.step
         told.append(f"  {where} {failure.cause.root.text or failure.cause.root.kind.value}")
     for name, step in state.steps.items():
-        told.append(f"  {name}: {len(step.committed)} of {state.layout.graph.steps[name].partitions} are kept")
+        total = count_text(state.layout.graph.steps[name].partitions, "partition")
+        told.append(f"  {name}: {len(step.committed):,} of {total} kept")
     once = written_once(state, failing.differs) if failing is not None and failing.differs is not None else ()
-    told += [f"  {sink} is written once, and cannot be published again" for sink in once]
+    told += [f"  {sink} can be published only once" for sink in once]
     if once:
         return RunFailed("\n".join(told), f"{ELSEWHERE}: {NEW_RUN}", is_resumable=False)
     if failing is not None and failing.differs is not None:

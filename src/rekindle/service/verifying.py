@@ -39,9 +39,9 @@ from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 
 COMMAND = "rekindle verify RUN"
-NO_DIGEST = "no digest is kept; names, lengths and Parquet's own checksums are right"
-NOT_READ = "its schema has a type without a digest; names and lengths are right, and no file was read"
-ON_EXECUTORS = "kept on executors, and has no files"
+NO_DIGEST = "no digest was recorded; names, lengths and Parquet checksums are correct"
+NOT_READ = "its schema has a type without a digest; names and lengths are correct, and no file was read"
+ON_EXECUTORS = "kept on executors, not in files"
 NOTHING = Looked({}, {})
 
 # How many partitions of each step are made again: so many, such a share of them, or all.
@@ -112,7 +112,7 @@ def _chosen(state: RunState, step: str | None) -> list[str]:
         return list(state.steps)
     name, partition = vertex_of(state, step, state.run, COMMAND)
     if partition is not None:
-        raise Refused(f"{step} is a partition, and steps are verified whole", f"{COMMAND} {name}")
+        raise Refused(f"{step} is a partition; verify works on whole steps", f"{COMMAND} {name}")
     return [name]
 
 
@@ -125,7 +125,7 @@ def _with_inputs(state: RunState, chosen: list[str]) -> list[str]:
 def _refuse_sample(sample: Sample) -> None:
     is_share = isinstance(sample, float)
     if sample is not None and not (0 < sample <= 1 if is_share else sample >= 1):
-        raise Refused(f"a sample of {sample} has no meaning", "a number of partitions, or a share such as 0.1")
+        raise Refused(f"a sample of {sample} is not valid", "a number of partitions, or a share such as 0.1")
 
 
 def sampled(among: Partitions, sample: Sample, pick: random.Random) -> Partitions:
@@ -157,7 +157,7 @@ class _Looking:
     def _files(self, name: str) -> Judged:
         segments = self.state.steps[name].segments
         if not segments:
-            why = "its files were released" if self.last.get(name) else "nothing of it is committed"
+            why = "its files were released" if self.last.get(name) else "no partition of it is committed"
             return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=why)
         if not self._is_in_files(name):
             return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=f"it is {ON_EXECUTORS}")
@@ -192,18 +192,21 @@ class _Looking:
         every = Partitions(known)
         hindered, because = self._hindered(name, every)
         vouched = self.state.steps[name].vouched & every
-        because = because or ("other code made it, and it is kept on the user's word" if vouched else "")
+        because = because or ("other code computed it, and the user accepted the change" if vouched else "")
         is_whole = name in bench.whole
         free = every - hindered - vouched
         if is_whole and free != self.state.layout.graph.whole[name]:
-            free, because = EMPTY, because or "it is made whole, and not all of it can be compared"
-        if why := self._cannot(bench, name) or ("" if free else because or "no digest and no file of it is kept"):
+            free, because = EMPTY, because or "it can only be recomputed as a whole, and not all of it can be compared"
+        if why := self._cannot(bench, name) or ("" if free else because or "it has neither a digest nor a file"):
             return Judged(step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why=why)
         chosen = free if is_whole else sampled(free, sample, random.Random())
         made = bench.again(name, chosen, tuple(inputs_of(self.state, name, chosen)))
         if made.failure and (gone := self._gone_meanwhile(name, chosen)):
             return Judged(
-                step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why=f"it reads {gone}, which went meanwhile"
+                step=name,
+                way=Way.AGAIN,
+                answer=Answer.NOT_COMPARABLE,
+                why=f"it reads {gone}, which was deleted meanwhile",
             )
         judged = _compared(name, made, chosen, known)
         self._suspect_files(name, judged.different)
@@ -243,7 +246,7 @@ class _Looking:
     def _cannot(self, bench: Bench, name: str) -> str:
         """Why it would say nothing if the step were made again."""
         if self._level(bench, name) is Determinism.INDETERMINATE:
-            return "it is indeterminate: other rows may come of the same input"
+            return "it is indeterminate: the same input may give other rows"
         changes = describe_change(self.state.spec.fingerprints.get(name, {}), bench.spec.fingerprints[name])
         return f"since the run, {'; '.join(changes)}" if changes else ""
 
@@ -272,7 +275,9 @@ class _Looking:
         kept = [(one, commit) for one, commit in commits_of(self.last.get(name, ())) if commit.has_rows]
         kept.sort(key=lambda row: row[1].partition)
         if [length for _, length in target.files] != [commit.bytes for _, commit in kept]:
-            why = f"{target.shown} names {count_text(len(target.files), 'file')} of other lengths than were committed"
+            why = (
+                f"{target.shown} names {count_text(len(target.files), 'file')} with other lengths than those committed"
+            )
             return Judged(step=name, way=Way.PUBLISHED, answer=Answer.DIFFERENT, why=why)
         files = tuple((commit.partition, *file) for (_, commit), file in zip(kept, target.files, strict=True))
         schema = manifest.schema_of(self.last[name][0].manifest) if kept else ""
@@ -302,7 +307,7 @@ def _compared(name: str, made: Again, chosen: Partitions, known: Mapping[int, by
     if made.is_bound:
         return _as_a_whole(name, made, wanted)
     found = {number: made.digests.get(number, made.nothing) for number in chosen}
-    return Compared(wanted, found, {}).judge(name, Way.AGAIN, "no digest is kept")
+    return Compared(wanted, found, {}).judge(name, Way.AGAIN, "no digest was recorded")
 
 
 def _as_a_whole(name: str, made: Again, wanted: Mapping[int, bytes]) -> Judged:
@@ -324,7 +329,7 @@ def _as_a_whole(name: str, made: Again, wanted: Mapping[int, bytes]) -> Judged:
 def _told(judged: Judged, level: Determinism, made: str, because: str) -> Judged:
     """With how many were made, what could not be, and how far the step is trusted."""
     doubt = "" if level is Determinism.DETERMINATE else f", {level.value}"
-    why = f"{judged.why}{doubt}; {made} partitions were made again{f': {because}' if because else ''}"
+    why = f"{judged.why}{doubt}; {made} partitions recomputed{f': {because}' if because else ''}"
     is_partly = bool(because) and judged.answer is Answer.EQUAL
     return replace(judged, why=why, answer=Answer.NOT_COMPARABLE if is_partly else judged.answer)
 
@@ -332,14 +337,14 @@ def _told(judged: Judged, level: Determinism, made: str, because: str) -> Judged
 def _not_there(name: str, target: Published | None) -> Judged:
     if target is None:
         return Judged(
-            step=name, way=Way.PUBLISHED, answer=Answer.NOT_COMPARABLE, why="the pipeline does not publish it any more"
+            step=name, way=Way.PUBLISHED, answer=Answer.NOT_COMPARABLE, why="the pipeline no longer publishes it"
         )
     if target.by is None:
         return Judged(
             step=name,
             way=Way.PUBLISHED,
             answer=Answer.DIFFERENT,
-            why=f"nothing is published in {target.shown} any more",
+            why=f"{target.shown} no longer holds a publication",
         )
     return Judged(
         step=name,

@@ -234,7 +234,7 @@ class LocalDisk:
 
     def _inside(self, key: str) -> str:
         if key.startswith("/") or ".." in key.split("/"):
-            raise JournalRefused(f"{key!r} leads out of {self.name}: nothing is read, written or deleted there")
+            raise JournalRefused(f"{key!r} is outside of {self.name}; Rekindle does not touch it")
         return key
 
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:

@@ -37,7 +37,7 @@ def _second_writer_loses(store: Store, key: str, first: bytes, second: bytes) ->
     answer = _certain(store, lambda: store.put_if_absent(key, second))
     if answer is not Put.EXISTS or store.get(key) != first:
         what = "an empty object" if not first else "an object"
-        raise _refuse(store, f"let a second writer replace {what} that must not be replaced")
+        raise _refuse(store, f"let a second writer overwrite {what} with a conditional write")
 
 
 def _one_racer_wins(store: Store, key: str) -> None:
@@ -46,7 +46,7 @@ def _one_racer_wins(store: Store, key: str) -> None:
     winners = [n for n, answer in enumerate(answers) if answer is Put.CREATED]
     found = store.get(key)
     if len(winners) > 1 or (winners and found != b"%d" % winners[0]):
-        raise _refuse(store, f"told {len(winners)} of {RACERS} racing writers that they won")
+        raise _refuse(store, f"let {len(winners)} of {RACERS} concurrent writers succeed")
 
 
 def _certain(store: Store, act: Callable[[], Put]) -> Put:
@@ -54,7 +54,7 @@ def _certain(store: Store, act: Callable[[], Put]) -> Put:
         answer = act()
         if answer is not Put.UNKNOWN:
             return answer
-    raise _refuse(store, "gave no certain answer to a conditional write in three tries")
+    raise _refuse(store, "gave no definite answer to a conditional write in three tries")
 
 
 def _refuse(store: Store, what: str) -> StoreRefused:

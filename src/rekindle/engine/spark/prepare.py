@@ -87,7 +87,7 @@ def _bound(held: Held) -> tuple[str, ...]:
     """Why a result whose rows may well be the same again counts as indeterminate all the same."""
     if not held.layout.is_bound:
         return ()
-    return ("its partitions are those of one Spark application: another one would divide the rows differently",)
+    return ("its partitioning holds only within one Spark application: another one distributes the rows differently",)
 
 
 def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted) -> None:

@@ -34,12 +34,12 @@ def given(frame: Any, name: str, place: str) -> Given:
         )
     if frame.isStreaming:
         raise GraphRefused(
-            f"{place}: {name} is a stream, which has no last partition", hint="keep a batch, such as one day of it"
+            f"{place}: {name} is a stream, and only batches can be kept", hint="keep a batch, such as one day of it"
         )
     attach(frame.sparkSession)
     if cuts.names_files_of_kept(frame):
         raise GraphRefused(
-            f"{place}: {name} asks for the names of the files of a kept result: they are Rekindle's own files",
+            f"{place}: {name} reads input_file_name() of a kept result, which gives Rekindle's own files",
             hint="take input_file_name() before the first run.keep, as a column",
         )
     return Given(frame, _functions(frame, name, place))
@@ -74,7 +74,7 @@ def _function(command: Command, name: str, place: str) -> Any:
         return command.function()
     except Unreadable as error:
         raise GraphRefused(
-            f"{place}: a Python function in the plan of {name} cannot be read ({error}), so that nobody can tell "
-            "whether it is the one that ran before",
+            f"{place}: a Python function in the plan of {name} cannot be read ({error}), so Rekindle cannot tell "
+            "whether it changed",
             hint="keep the result before it and the result after it; or write both as steps of an rk.Pipeline",
         ) from error

@@ -64,7 +64,7 @@ def is_connect(found: object) -> bool:
 def refuse_connect(spark: object) -> None:
     if is_connect(spark):
         raise Refused(
-            "this is a Spark Connect session, which has no driver of its own: Rekindle works in the driver's JVM",
+            "this is a Spark Connect session; Rekindle needs a classic session, because it works in the driver JVM",
             hint="start a classic session: `SparkSession.builder.master(…)` without SPARK_REMOTE, or spark-submit",
         )
 

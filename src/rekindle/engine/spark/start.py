@@ -41,7 +41,7 @@ def start(
     """A session, and whether it was started here. `log` is the file for what a JVM says that is started for it."""
     if master.startswith(REMOTE):
         raise Refused(
-            f"{master} is the address of a Spark Connect server, which has no driver here for Rekindle to work in",
+            f"{master} is a Spark Connect server; Rekindle needs a driver in this process",
             hint="--master local[4] or --master spark://host:7077, or spark-submit",
         )
     active = SparkSession.getActiveSession()

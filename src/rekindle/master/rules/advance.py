@@ -117,7 +117,7 @@ def _start(draft: Draft, plan: RestartSet) -> None:
     for name, partitions in ready.items():
         attempts = draft.step(name).attempts
         if partitions and attempts >= draft.state.config.attempts_per_step_max:
-            give_up(draft, f"{name} was attempted {attempts} times")
+            give_up(draft, f"{name} reached the limit of attempts ({attempts})")
             return
     for name, partitions in ready.items():
         if partitions:

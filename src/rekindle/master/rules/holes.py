@@ -57,9 +57,9 @@ def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[
         said = f"run {state.run} has published it, or may have"
         raise _no(name, wanted, said, "publish again without it: --republish, or start a new run: --new")
     if there := wanted & (step.committed | step.released):
-        raise _no(name, there, "its result counts", "resume without it: it is not computed again")
+        raise _no(name, there, "its result is committed", "resume without it: it is not computed again")
     if flying := wanted & state.running(name):
-        raise _no(name, flying, "the last driver may have finished it", "resume first: what is finished is adopted")
+        raise _no(name, flying, "the previous driver may have finished it", "resume first: what is finished is adopted")
     if restarted := [one for one in changed if one in state.layout.members(name)]:
         said = f"{' and '.join(restarted)} changed since it failed"
         raise _no(name, wanted, said, "resume without it: it is tried again, with the new code")
@@ -68,7 +68,7 @@ def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[
     if state.layout.restarts_whole(name):
         raise _no(name, wanted, f"{name} is computed as a whole", "correct the step, then resume")
     if step.holes | wanted == state.layout.graph.whole[name]:
-        raise _no(name, wanted, f"nothing of {name} would be left", "correct the step, then resume")
+        raise _no(name, wanted, f"no partition of {name} would be left", "correct the step, then resume")
 
 
 def _no(name: str, partitions: Partitions, why: str, hint: str) -> Refused:

@@ -43,11 +43,14 @@ def blocked(state: RunState) -> Sets:
 def sentence(state: RunState) -> str:
     """Each poisoned partition, how often it failed and how."""
     return "poison: " + "; ".join(
-        f"{name}{f'[{one.partitions}]' if one.partitions else ''} failed {one.times} times in the same way: "
-        f"{_text(state, name, one)}"
+        f"{name}{f'[{one.partitions}]' if one.partitions else ''} failed {_often(one.times)}: {_text(state, name, one)}"
         for name in state.layout.kept
         for one in poison(state.config.poison, state.steps[name].suspects)
     )
+
+
+def _often(times: int) -> str:
+    return "once" if times == 1 else f"{times} times in the same way"
 
 
 def failures(state: RunState) -> tuple[Failure, ...]:

@@ -93,7 +93,7 @@ def sentence(differs: Differs) -> str:
     at = f"{differs.step}[{differs.partitions}]"
     if differs.sinks == (differs.step,):
         is_published = "may be published" if differs.maybe else "is published"
-        return f"{at} {is_published}, and would be made again as something else: {_digests(differs)}"
+        return f"{at} {is_published}, and recomputing it gives other rows: {_digests(differs)}"
     certain = [sink for sink in differs.sinks if sink not in differs.maybe]
     was = f"{' and '.join(certain)} {'was' if len(certain) == 1 else 'were'} published from"
     maybe = f"{' and '.join(differs.maybe)} may have been"
@@ -103,13 +103,13 @@ def sentence(differs: Differs) -> str:
         which = f"{was}, and {maybe}"
     else:
         which = f"{maybe} published from"
-    return f"{at}, which {which}, came back as something else: {_digests(differs)}"
+    return f"{at}, which {which}, was recomputed with other rows: {_digests(differs)}"
 
 
 def unless_equal(differs: Differs) -> str:
     """The same before it happened."""
     sinks = " and ".join(differs.sinks)
-    return f"{differs.step}[{differs.partitions}] must come back as it was, since {sinks} may have been read"
+    return f"{differs.step}[{differs.partitions}] must be recomputed as it was, because {sinks} may have been read"
 
 
 def _digests(differs: Differs) -> str:
@@ -144,7 +144,8 @@ def refuse_once(again: Collection[str], once: Collection[str]) -> None:
     """The user's word cannot be carried out."""
     for sink in sorted(set(again) & set(once)):
         raise Refused(
-            f"{sink} would have to be published again, and its target is written once", hint=f"{ELSEWHERE}: --new"
+            f"{sink} would have to be published again, but its target can be published only once",
+            hint=f"{ELSEWHERE}: --new",
         )
 
 
@@ -160,4 +161,6 @@ def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:
     for sink in sorted(state.settled):
         if state.spec.targets[sink] != targets[sink]:
             is_published = "is published" if sink in state.published else "may be published"
-            raise Refused(f"{state.spec.targets[sink]} {is_published}, and now it is {targets[sink]}", hint=hint)
+            raise Refused(
+                f"{state.spec.targets[sink]} {is_published}, but in the code it is now {targets[sink]}", hint=hint
+            )

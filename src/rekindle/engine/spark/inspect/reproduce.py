@@ -90,7 +90,7 @@ class Vertices:
             said.append(where)
         elif self.spec.graph.step(asked.step).restarts_whole:
             rows = held.frame
-            said.append(f"{asked.step} restarts whole: all of its partitions are computed")
+            said.append(f"{asked.step} restarts as a whole, so all of its partitions are computed")
         else:
             rows, leaves, told = self._final(held, asked.step, asked.partition)
             shown |= leaves
@@ -132,7 +132,7 @@ class Vertices:
         if index < len(lines) and self.sources.get(step):
             said.append(f"reads {', '.join(lines[index].split())}")
         if held.shape.exchanges:
-            said.append("it is behind an exchange: every map task below it runs first")
+            said.append("an exchange feeds it, so all map tasks of the exchange run first")
         return _pruned(held.session, rdd, held.schema, [index]), leaves, said
 
 
@@ -140,7 +140,7 @@ def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
     """A total order is sampled anew by each application: partition 3 would be other rows."""
     if asked.partition is not None and group.lies.is_bound and group.partitions > 1:
         raise Refused(
-            f"the partitions of {asked.step} have their numbers in one Spark application only",
+            f"the partition numbers of {asked.step} are valid only within one Spark application",
             hint=f"reproduce {asked.step} whole, without a number",
         )
 
@@ -181,9 +181,9 @@ def _map_side(held: Held, files: tuple[str, ...]) -> tuple[DataFrame, str]:
         lines = kept_frames.files_of(held.session, rdd)
         chosen = [index for index, line in enumerate(lines) if any(f"/{file} " in line for file in files)]
         if chosen:
-            said = f"the Spark tasks that read {', '.join(files)}: {len(chosen)} of {len(lines)}"
+            said = f"runs the Spark tasks that read {', '.join(files)}: {len(chosen)} of {len(lines)}"
             return _pruned(held.session, rdd, plan.schema(), chosen), said
-    return held.frame, "no file that a Spark task read is named: all of the step is computed"
+    return held.frame, "the failure names no input file, so the whole step is computed"
 
 
 def _pruned(apart: SparkSession, rdd: Any, schema: Any, chosen: list[int]) -> DataFrame:

@@ -95,9 +95,9 @@ def compile_pipeline(
         )
         for one in kept
     }
-    why = {name: f"{decision.fate.value}: {decision.why}" for name, decision in decisions.items()}
+    why = {name: decision.sentence for name, decision in decisions.items()}
     for (reader, name), reason in copies.items():
-        why[name] += f"; {reader} computes it once more: {reason}"
+        why[name] += f"; {reader} recomputes it: {reason}"
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
     return Compiled(
         groups=groups,
@@ -175,8 +175,8 @@ class _Views:
             maker = self._makers.get(view, one.name)
             if maker != one.name:
                 raise GraphRefused(
-                    f"{one.place}: {one.name} reads the view {view}, which {maker} makes: a step does not see the "
-                    "views of another one",
+                    f"{one.place}: {one.name} reads the view {view} of step {maker}; a step cannot read the views "
+                    "of another step",
                     hint=f"name {maker} as a parameter of {one.name}, or make the view in {one.name}",
                 )
 
@@ -200,11 +200,11 @@ def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given
         )
     if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
         raise GraphRefused(
-            f"{one.place}: {one.name} has several columns of one name ({', '.join(names)}), and no file can hold them",
+            f"{one.place}: {one.name} has duplicate column names ({', '.join(names)}), which cannot be stored in files",
             hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
         )
     reason = unstorable or given_up.get(one.name, "")
-    return f"{reason}, although it was to be kept" if reason and is_asked_for(one) else reason
+    return f"{reason}, although you asked to keep it" if reason and is_asked_for(one) else reason
 
 
 def is_asked_for(one: Declared) -> bool:

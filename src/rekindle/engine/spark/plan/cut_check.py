@@ -68,10 +68,10 @@ def _observed_too_much(
 def _why(one: Observation, lost: str, reader: Declared) -> str:
     """Why the reader would see something else; empty if it would not."""
     if one.has_file_names:
-        return f"{reader.name} asks for the names of the files that its rows come from"
+        return f"{reader.name} reads the file names of its input"
     if lost and (one.has_order or one.has_partitions):
         what = "order" if one.has_order else "partitions"
-        return f"{reader.name} observes the {what} of its rows, and {lost}"
+        return f"{reader.name} depends on the {what} of its input rows, and {lost}"
     return ""
 
 
@@ -79,8 +79,8 @@ def _refused(reader: Declared, kept: Declared, why: str) -> GraphRefused:
     again = "it is eager, and its jobs would run a second time" if kept.is_eager else "it could give other rows"
     word = "" if kept.is_eager else f"declare {kept.name} deterministic=True if it always gives the same rows; or "
     return GraphRefused(
-        f"{reader.place}: {reader.name} reads {kept.name}, which is to be kept ({kept.place}), and would see something "
-        f"else than without that: {why}. Nor can {reader.name} compute {kept.name} once more: {again}",
+        f"{reader.place}: {reader.name} reads {kept.name}, which is kept ({kept.place}), and would give another result "
+        f"than without Rekindle: {why}. {reader.name} cannot recompute {kept.name} either: {again}",
         hint=f"{word}leave out what asks for {kept.name} to be kept, so that it is pipelined into {reader.name}; or do "
         f"in {kept.name} what {reader.name} observes",
     )
@@ -89,6 +89,6 @@ def _refused(reader: Declared, kept: Declared, why: str) -> GraphRefused:
 def _hidden(reader: Declared, step: str, members: tuple[str, ...]) -> GraphRefused:
     inside = f" (or {', '.join(members[:-1])}, pipelined into it)" if len(members) > 1 else ""
     return GraphRefused(
-        f"{reader.place}: {reader.name}{inside} gets rows of {step} through a view or a variable, not as a parameter",
+        f"{reader.place}: {reader.name}{inside} reads {step} through a view or a variable, not as a parameter",
         hint=f"name {step} as a parameter of the function that reads it",
     )

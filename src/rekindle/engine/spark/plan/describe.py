@@ -76,8 +76,8 @@ def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
     changed = sorted({line.partition("=")[0] for line in before ^ after})
     if changed:
         raise GraphRefused(
-            f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; steps after it "
-            "would not see that",
+            f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; later steps do "
+            "not see the change",
             hint="change the setting before the run starts: spark.conf.set(…) before pipeline.run, or --conf",
         )
 
@@ -85,12 +85,12 @@ def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
 def _not_a_frame(one: Declared, made: object) -> GraphRefused:
     if made is None and one.role is Role.SINK:
         return GraphRefused(
-            f"{one.place}: sink {one.name} reads {', '.join(one.inputs)} and returns nothing: which of them is it?",
+            f"{one.place}: sink {one.name} reads {', '.join(one.inputs)} and returns None instead of one of them",
             hint="return the DataFrame to publish",
         )
     if is_connect(made):
         return GraphRefused(
-            f"{one.place}: {one.name} returned a DataFrame of Spark Connect, and this session is a classic one",
+            f"{one.place}: {one.name} returned a DataFrame of Spark Connect, but the session is a classic one",
             hint="make it from the session that the step is given, or from its inputs",
         )
     what = "nothing" if made is None else f"a {type(made).__name__}"
@@ -116,7 +116,7 @@ def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
 
 def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
     return StepStartsJob(
-        f"{line}: {one.name} starts a Spark job while it is built; a step only describes what is to be computed",
+        f"{line}: {one.name} starts a Spark job while it is built; a step must only describe a DataFrame",
         hint="return the DataFrame without an action (count, collect, write, …), or declare the step with eager=True. "
         "If it only reads files: use the `spark` that the step is given as a parameter",
     )

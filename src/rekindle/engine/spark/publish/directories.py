@@ -184,7 +184,7 @@ def _not_ours(base: str, names: Iterable[str]) -> Refused:
     shown = sorted({f"{name.partition('/')[0]}/" if "/" in name else name for name in names})
     more = f" and {len(shown) - NAMED_MAX} more" if len(shown) > NAMED_MAX else ""
     return Refused(
-        f"{base} is to be replaced, and holds what Rekindle did not publish: {', '.join(shown[:NAMED_MAX])}{more}",
+        f"{base} cannot be replaced: it has files that Rekindle did not publish: {', '.join(shown[:NAMED_MAX])}{more}",
         "move that away, or publish to a directory of its own: only published files are removed",
     )
 

@@ -38,13 +38,13 @@ class Claimant:
             return
         if top.owner != self.owner:
             raise Refused(
-                f"{base} is published by {top.owner}, and {self.owner} wants to",
+                f"{base} is a target of {top.owner}, and {self.owner} may not publish to it",
                 f"use another target, or remove {base}/{POINTERS} if {top.owner} will never publish again",
             )
         if top.place != self.takes:
             raise Refused(
-                f"{base} is published by runs of {top.owner} that another location counts (its newest is run "
-                f"{top.fence.order}): which of two publications is later cannot be told",
+                f"{base} is a target of runs of {top.owner} in another location (its newest is run "
+                f"{top.fence.order}): Rekindle cannot tell which publication is later",
                 f"--take-target {self.sink}, if that location publishes no more; or use it, or another target",
             )
 

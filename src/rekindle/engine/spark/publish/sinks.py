@@ -62,7 +62,7 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
         own = {path: why for path, why in lost.found.items() if path in paths}
         if own:
             return FilesLost(what.sink, what.fence, own)
-        return _failed(what, Cause(FailureKind.RESULT_MISSING, f"what was published before is damaged: {lost}"))
+        return _failed(what, Cause(FailureKind.RESULT_MISSING, f"the previous publication is damaged: {lost}"))
     except Exception as error:
         return _failed(what, _cause(error))
     return SinkDone(what.sink, what.fence) if newer is None else SinkFenced(what.sink, what.fence, newer)

@@ -310,9 +310,9 @@ class Attempt:
         with self._lock:
             self._take()
             if "tasks" in results.LAWS and self._strange:
-                raise LawViolated(f"partitions {Partitions(self._strange)} were written and not asked for")
+                raise LawViolated(f"Spark wrote partitions {Partitions(self._strange)}, which were not requested")
             if "rows" in results.LAWS and rows != self._rows:
-                raise LawViolated(f"Spark says that it wrote {rows} rows, its tasks committed {self._rows}")
+                raise LawViolated(f"Spark reports {rows} written rows, but its tasks committed {self._rows}")
 
     def _changed_input(self) -> InputChanged | None:
         """Everything that finished is known: the last look. Not under the lock, for which the loop would wait."""

@@ -45,7 +45,7 @@ class InputsGone(Exception):
 
     def __init__(self, lost: Mapping[str, Partitions], absent: Mapping[str, Partitions] | None = None) -> None:
         gone = {**lost, **(absent or {})}
-        super().__init__(f"inputs are gone: {', '.join(f'{step}[{at}]' for step, at in gone.items())}")
+        super().__init__(f"inputs are lost: {', '.join(f'{step}[{at}]' for step, at in gone.items())}")
         self.lost = Parts(lost, {})
         self.has_lost_plan = bool(absent)
 

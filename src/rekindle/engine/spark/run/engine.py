@@ -132,7 +132,7 @@ class SparkEngine:
                 if running is not None:
                     running.cancel(self._spark)
             case SealAttempt():
-                self._apart(f"look for what {command.attempt} committed", lambda: self._seal(command.attempt))
+                self._apart(f"list what {command.attempt} committed", lambda: self._seal(command.attempt))
             case DeleteAttempt(attempt):
                 self._in_time(
                     f"delete {attempt}",
@@ -236,7 +236,7 @@ class SparkEngine:
             self._replaced = [(key, held) for key, held in self._replaced if not is_meant(key)]
         for key, held in known:
             if is_meant(key) and held.has_run:
-                self._in_time(f"let go the exchanges of {key[0]}", held.let_go, lambda why: None)
+                self._in_time(f"release the exchanges of {key[0]}", held.let_go, lambda why: None)
 
     def _start(self, command: StartAttempt) -> None:
         self._listen()
@@ -319,7 +319,7 @@ class SparkEngine:
         sources = source_files(attempt.step, planned.frame, self._enter) if planned is not None else None
         found = sources.changed() if sources is not None else []
         if found:
-            told = f"what an earlier driver finished of {attempt.step} is not taken over: {found[0]}"
+            told = f"partitions of {attempt.step} that an earlier driver finished are not adopted: {found[0]}"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
         return bool(found)
 
