@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -13,8 +14,11 @@ import click
 from rekindle import errors
 from rekindle.cli.boundary import exit_code
 from rekindle.cli.main import group
+from rekindle.cli.next_command import lines_of
 from rekindle.cli.registry import COMMANDS
+from rekindle.cli.typed import begin, learn
 from rekindle.config import SETTINGS, SPARK_PREFIX, Setting
+from rekindle.remedies import StartRemedy, in_python
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 MADE = "<!-- made by `make reference` from the code; do not edit -->"
@@ -93,6 +97,8 @@ What does not need Spark does not start it: only `plan`, `run`, `resume`, `repro
 
 
 def failures() -> str:
+    begin(group, ["run", "PIPELINE"])
+    learn(run="RUN")
     rows = "\n\n".join(map(_error, _errors()))
     return f"""{MADE}
 # Errors
@@ -100,7 +106,12 @@ def failures() -> str:
 Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: a script may match on
 them for ever. Anything without a code is a fault of Rekindle's, or an exception of your own code outside of a step: it
 is printed as one line, with the full trace in a file whose path is printed. In Python all of them are kinds of
-`rekindle.RekindleError`, with `code`, `message` and `hint`.
+`rekindle.RekindleError`, with `code`, `message` and `hint`, which names options of `rk.RunOptions`.
+
+What is printed after `next:` is a whole command, one line for each thing that can be done. It carries the options that
+you typed and that it takes: `--location`, `--storage`, `--set`, `--config`, `--master`, `--conf`, `--param`. A secret is
+not printed: a variable stands for it, as in `--conf a.password="${{A_PASSWORD:?}}"`, and your shell refuses the command
+until that variable is set. If a variable of your environment holds the secret, it is that one.
 
 {rows}
 """
@@ -143,10 +154,18 @@ def _error(one: type[errors.RekindleError]) -> str:
     above = one.__mro__[1]
     kind = "" if above is errors.RekindleError else f", a kind of {above.__name__}"
     meaning = " ".join((one.__doc__ or "").split())
+    has_options = any(isinstance(remedy, StartRemedy) and remedy.options for remedy in one.advice)
+    python = f"- In Python: {_joined(map(in_python, one.advice))}.\n" if has_options else ""
     return (
         f"## {one.code} {one.__name__}\n\n{meaning}\n\n"
-        f"- What to do: {one.advice}.\n- Exit code: {int(exit_code(one('')))}{kind}."
+        f"- What to do: {_joined(lines_of(one.advice))}.\n{python}- Exit code: {int(exit_code(one('')))}{kind}."
     )
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """Remedies in one line, with commands as such."""
+    found = re.compile(r"(?<![`\w])(rekindle .*|pip .*|rk\.\w+\([^)]*\)|SparkSession\.\S+\([^)]*\))")
+    return "; ".join(found.sub(r"`\1`", line) for line in lines)
 
 
 def main() -> None:

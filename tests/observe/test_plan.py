@@ -224,7 +224,10 @@ def test_a_run_that_must_make_again_what_is_published_says_what_it_hangs_on() ->
     run.lose("c", "0")
     plan = planned(run)
     assert shown(plan) == "a:0"
-    assert plan.ends == "a[0] must come back as it was, since b and c may have been read, or say --republish"
+    assert (
+        plan.ends
+        == "a[0] must come back as it was, since b and c may have been read, or be published again on your word"
+    )
 
 
 def test_done_has_no_work() -> None:

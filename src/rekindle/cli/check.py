@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.next_command import same
 from rekindle.cli.options import pipeline_argument, with_parameters
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
@@ -58,7 +59,7 @@ def tell(trials: list[Trial], rows: int = ROWS) -> int:
         say([f"not determinate: {', '.join(differing)}. A lost partition of it restarts everybody who read it."])
         say(["Give its rows a total order, take time and chance from rk.run_time() and rk.seed(), or keep it."])
     if empty := [trial.step for trial in trials if trial.is_empty]:
-        say([f"not tried: {', '.join(empty)}. With more rows of each source it may be: --rows {rows * 10}"])
+        say([f"not tried: {', '.join(empty)}. With more rows of each source it may be: {same(rows=rows * 10)}"])
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -20,6 +20,7 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Frame, Whole, find, name_of, to_bytes
 from rekindle.journal.history import Position, Record, fenced, folder_of, follow
 from rekindle.journal.owner import Owner
+from rekindle.remedies import StartKind, StartRemedy, new_run
 from rekindle.storage.store import Put, Store
 
 E = TypeVar("E")
@@ -95,7 +96,7 @@ class Journal(Generic[E]):
             number = self._pending.record.frame.sequence
             raise AppendUnknown(f"record {number} of run {self.run} is still unknown, nothing can follow it yet")
         if self._position.is_closed:
-            raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
+            raise RunClosed(f"run {self.run} is closed, its journal has ended", new_run())
         named = [self._codec.encode(event) for event in events]
         frame = Frame(
             sequence=self._position.sequence + 1,
@@ -160,7 +161,7 @@ class Journal(Generic[E]):
             return fenced(self.run, found.frame)
         return AppendRejected(
             f"record {ours.sequence} of run {self.run} was not written: its number holds something else",
-            "rekindle resume, which reads the journal again",
+            StartRemedy(to="read the journal again, and go on", kind=StartKind.RESUME),
         )
 
     def _acknowledge(self, pending: _Pending[E]) -> Record[E]:

@@ -23,6 +23,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, span_text, time_text
+from rekindle.remedies import Say, in_python
 
 NUMBERS_SHOWN_MAX = 40
 
@@ -278,10 +279,10 @@ class Plan:
                 end = ", and differs from what there is now" if self.differs else ": nothing to do"
                 return f"run {self.run} of {self.pipeline} is done{without}{end}"
 
-    def closing(self) -> Iterator[str]:
+    def closing(self, say: Say = in_python) -> Iterator[str]:
         """What stands below the table."""
         if self.start is Start.DONE:
-            yield from differing(self.differs)
+            yield from differing(self.differs, say)
             return
         time = f"estimated {span_text(self.span.low_ms, self.span.high_ms)}" if self.span else f"time {UNKNOWN}"
         tasks = f"{self.vertices:,} + {UNKNOWN}" if self.tasks is None else f"{self.tasks:,}"

@@ -287,5 +287,5 @@ def _end(state: RunState) -> str:
     if state.failing is None:
         return "it waits for something that does not come"
     if state.failing.differs is not None:
-        return f"{unless_equal(state.failing.differs)}, or say --republish"
+        return f"{unless_equal(state.failing.differs)}, unless you have it published again"
     return state.failing.gave_up
