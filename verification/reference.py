@@ -109,9 +109,9 @@ is printed as one line, with the full trace in a file whose path is printed. In 
 `rekindle.RekindleError`, with `code`, `message` and `hint`, which names options of `rk.RunOptions`.
 
 What is printed after `next:` is a whole command, one line for each thing that can be done. It carries the options that
-you typed and that it takes: `--location`, `--storage`, `--set`, `--config`, `--master`, `--conf`, `--param`. A secret is
-not printed: a variable stands for it, as in `--conf a.password="${{A_PASSWORD:?}}"`, and your shell refuses the command
-until that variable is set. If a variable of your environment holds the secret, it is that one.
+you typed and that it takes: `--location`, `--storage`, `--set`, `--config`, `--master`, `--conf`, `--param`. A secret
+is not printed: a variable stands for it, as in `--conf a.password="${{A_PASSWORD:?}}"`, and your shell refuses the
+command until that variable is set. If a variable of your environment holds the secret, it is that one.
 
 {rows}
 """

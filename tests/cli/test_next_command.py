@@ -59,11 +59,13 @@ def parsed(line: str) -> tuple[click.Command, dict[str, object]]:
     program, *words = shlex.split(line)
     assert program == "rekindle"
     command: click.Command = group
+    above: click.Context | None = None
     while isinstance(command, click.Group):
-        found = command.get_command(click.Context(command), words.pop(0))
+        above = click.Context(command, parent=above, **command.context_settings)
+        found = command.get_command(above, words.pop(0))
         assert found is not None, line
         command = found
-    return command, command.make_context("rekindle", list(words)).params
+    return command, command.make_context("rekindle", list(words), parent=above).params
 
 
 # Name of the option in the code of a command, and what must come back of it.
