@@ -39,6 +39,7 @@ CARRIED = ("targets", "graph", "fingerprints")
 # The rooms of a folder in lines, lowest first: a room may import those of the lines below its own.
 LINES: dict[str, tuple[str, ...]] = {
     "": (
+        "remedies",
         "errors",
         "config model storage",
         "failover journal",
@@ -56,9 +57,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "master": ("facts", "state", "dispatch", "rules", "decide"),
     "engine/spark": ("failures user_session", "session", "plan publish", "run", "prepare script start", "inspect"),
 }
-# Rooms of pure rules, and the one file of such rules in another room.
+# Rooms of pure rules, and files of such rules beside them.
 PURE = ("model", "failover", "master", "observe")
-PURE_FILES = ("gc/policy.py",)
+PURE_FILES = ("gc/policy.py", "remedies.py")
 # What a room may not import, although it stands below: pure rooms know no world, an engine and what it is made of know
 # neither journals nor views, and the public names are not those of helpers.
 APART: dict[str, set[str]] = {
@@ -106,7 +107,7 @@ GENERAL = frozenset(
     setting settings shape share sink size source span spark spec spelling start started state status step still
     stop storage store stores stream struct succeed summary system table take target task terminal text thread tick
     time timeline timer times top tree type types unknown unreadable until untouched up usage use user value
-    values version vertices view visitor wake way whole whose word words work worker world write writer yet
+    values variable version vertices view visitor wake way whole whose word words work worker world write writer yet
     """.split()
 )
 

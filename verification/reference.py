@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -13,8 +14,11 @@ import click
 from rekindle import errors
 from rekindle.cli.boundary import exit_code
 from rekindle.cli.main import group
+from rekindle.cli.next_command import lines_of
 from rekindle.cli.registry import COMMANDS
+from rekindle.cli.typed import begin, learn
 from rekindle.config import SETTINGS, SPARK_PREFIX, Setting
+from rekindle.remedies import StartRemedy, in_python
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 MADE = "<!-- made by `make reference` from the code; do not edit -->"
@@ -34,8 +38,9 @@ Each setting has one key. If several places set it, the last one in this order w
 4. Spark's properties, `{SPARK_PREFIX}<key>`
 5. flags: `--location`, `--storage KEY=VALUE`, and `--set KEY=VALUE` for every setting
 
-A `rekindle.toml` that Rekindle found itself must belong to you or to root and must not be world-writable; any other file is
-refused, unless you name it with `--config FILE`. If it is above the current folder, its path is printed to stderr.
+A `rekindle.toml` that Rekindle found itself must belong to you or to root and must not be world-writable; any other
+file is refused, unless you name it with `--config FILE`. If it is above the current folder, its path is printed to
+stderr.
 
 `rekindle doctor` prints every setting as resolved, and where its value came from. An unknown key
 or an invalid value is refused (RK101), and the message names the place. A run records its limits when it starts: later
@@ -60,11 +65,11 @@ attempts_max = 10
 | key | variable | what it is | default | meaning |
 | --- | --- | --- | --- | --- |
 {rows}
-| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the storage client, as obstore names them: `endpoint`, `region`, … |
+| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the client, by obstore names: `endpoint`, `region`, … |
 
-Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage client
-find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks for Java
-in `JAVA_HOME`.
+Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage
+client find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks
+for Java in `JAVA_HOME`.
 """
 
 
@@ -94,6 +99,8 @@ Only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` start Spark.
 
 
 def failures() -> str:
+    begin(group, ["run", "PIPELINE"])
+    learn(run="RUN")
     rows = "\n\n".join(map(_error, _errors()))
     return f"""{MADE}
 # Errors
@@ -101,7 +108,12 @@ def failures() -> str:
 Every error is printed as `error RKnnn: what happened` and `next: what to type`. Codes are stable: scripts may
 match on them. An error without a code is a bug in Rekindle, or an exception of your own code outside of a step: it is
 printed as one line, with the path of a file that holds the full trace. In Python, all errors are subclasses of
-`rekindle.RekindleError`, with `code`, `message` and `hint`.
+`rekindle.RekindleError`, with `code`, `message` and `hint`, which names options of `rk.RunOptions`.
+
+After `next:` stands a whole command, one line for each thing that you can do. It carries the options that you typed and
+that it takes: `--location`, `--storage`, `--set`, `--config`, `--master`, `--conf`, `--param`. A secret is not printed:
+a variable stands for it, as in `--conf a.password="${{A_PASSWORD:?}}"`, and your shell refuses the command until that
+variable is set. If a variable of your environment holds the secret, Rekindle prints that one.
 
 {rows}
 """
@@ -144,10 +156,18 @@ def _error(one: type[errors.RekindleError]) -> str:
     above = one.__mro__[1]
     kind = "" if above is errors.RekindleError else f", a kind of {above.__name__}"
     meaning = " ".join((one.__doc__ or "").split())
+    has_options = any(isinstance(remedy, StartRemedy) and remedy.options for remedy in one.advice)
+    python = f"- In Python: {_joined(map(in_python, one.advice))}.\n" if has_options else ""
     return (
         f"## {one.code} {one.__name__}\n\n{meaning}\n\n"
-        f"- What to do: {one.advice}.\n- Exit code: {int(exit_code(one('')))}{kind}."
+        f"- What to do: {_joined(lines_of(one.advice))}.\n{python}- Exit code: {int(exit_code(one('')))}{kind}."
     )
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """Remedies in one line, with commands as such."""
+    found = re.compile(r"(?<![`\w])(rekindle .*|pip .*|rk\.\w+\([^)]*\)|SparkSession\.\S+\([^)]*\))")
+    return "; ".join(found.sub(r"`\1`", line) for line in lines)
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rekindle.errors import ConfigRefused
+from rekindle.remedies import StartRemedy, TextRemedy
 
 FILE = "rekindle.toml"
 FILE_VARIABLE = "REKINDLE_CONFIG"
@@ -56,7 +56,11 @@ SECRET_VALUE = re.compile(
 OPEN_VALUE = re.compile(
     r"true|false|[-+]?\d+(\.\d+)?([smhd]|ms)?|([a-z][a-z0-9_]*\.)+[A-Z][\w$]*(\s*,\s*([a-z][a-z0-9_]*\.)+[A-Z][\w$]*)*",
 )
-PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s]*@")
+# Of a URL; not where a variable of the shell stands for it already.
+PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):(?!\"\$\{\w+:\?\}\"@)[^/\s]*@")
+
+# Names that a shell takes for a variable.
+VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 T = TypeVar("T", str, int, float, bool)
 Value = str | int | float | bool
@@ -259,6 +263,13 @@ def without_passwords(text: str) -> str:
     return PASSWORD.sub(rf"\1:{HIDDEN}@", text)
 
 
+def variable_with(secret: str, environ: Mapping[str, str] | None = None) -> str:
+    """The variable of the environment that holds a secret, by which it can be named; empty if none does."""
+    given = (os.environ if environ is None else environ).items()
+    names = (name for name, value in given if value == secret and VARIABLE.fullmatch(name))
+    return next(filter(is_secret, names), "") if secret else ""
+
+
 def is_plain(environ: Mapping[str, str] | None = None) -> bool:
     """Whether the user asked for no colour, by the variable that all programs share."""
     return bool((os.environ if environ is None else environ).get("NO_COLOR"))
@@ -289,7 +300,7 @@ def _find_file(named: str, folder: Path) -> Path | None:
     if named:
         path = Path(named)
         if not path.is_file():
-            raise ConfigRefused(f"there is no file {named}", "name the file that --config or REKINDLE_CONFIG means")
+            raise ConfigRefused(f"there is no file {named}", f"name another; {FILE_VARIABLE} may be what names it")
         return path
     return next((path for level in (folder, *folder.parents) if (path := level / FILE).is_file()), None)
 
@@ -321,8 +332,7 @@ def _refuse_foreign(path: Path, link: os.stat_result, file: os.stat_result) -> N
         return
     raise ConfigRefused(
         f"{path} was found and is not used: {why}",
-        f"if you trust what it says: --config {shlex.quote(str(path))} (or {FILE_VARIABLE}={shlex.quote(str(path))}); "
-        "else work in another folder",
+        (StartRemedy(to="if you trust what it says", config=str(path)), TextRemedy("else work in another folder")),
     )
 
 

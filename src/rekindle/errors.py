@@ -25,6 +25,19 @@ RekindleError                       code  next command or hint is part of every 
 from __future__ import annotations
 
 import re
+from typing import ClassVar
+
+from rekindle.remedies import (
+    CommandRemedy,
+    Hint,
+    Remedy,
+    StartKind,
+    StartRemedy,
+    TextRemedy,
+    in_python,
+    new_run,
+    remedies_of,
+)
 
 # What a terminal, a browser or a reader takes for a command instead of a letter: control characters but for line ends
 # and tabs, marks that turn the direction of writing, characters that nobody sees, and halves of characters.
@@ -51,16 +64,18 @@ class Notice(UserWarning):
 
 
 class RekindleError(Exception):
-    """Base of every error a user can meet. `hint` is what to type or do next; `advice` what helps in general, for the
-    failure catalogue and where nothing better is known."""
+    """Base of every error a user can meet. `remedies` are what can be done next, and `hint` is their text for Python;
+    `advice` is what helps in general, for the failure catalogue and where nothing better is known."""
 
     code = "RK000"
-    advice = "rekindle doctor"
+    advice: ClassVar[tuple[Remedy, ...]] = (CommandRemedy("doctor"),)
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message if not hint else f"{message}\n  next: {hint}")
+    def __init__(self, message: str, hint: Hint = "") -> None:
+        given = remedies_of(hint)
+        self.hint = "; ".join(map(in_python, given))
+        super().__init__(message if not given else f"{message}\n  next: {self.hint}")
         self.message = message
-        self.hint = hint
+        self.remedies = given or self.advice
 
     def __str__(self) -> str:
         """As a script that ends with it prints it."""
@@ -71,121 +86,130 @@ class Refused(RekindleError):
     """Rekindle refused to act, because the result could be wrong. Nothing was changed."""
 
     code = "RK100"
-    advice = "read what differs, correct it, and type the same command again"
+    advice: ClassVar[tuple[Remedy, ...]] = (StartRemedy(to="read what differs, correct it, then"),)
 
 
 class ConfigRefused(Refused):
     """A setting is unknown, or its value is not valid. The message names the file or variable and the key."""
 
     code = "RK101"
-    advice = "`rekindle doctor` shows every setting and where its value came from"
+    advice = (CommandRemedy("doctor", "see every setting, and where its value came from"),)
 
 
 class NotFound(Refused):
     """There is no run, step, pipeline or file of that name, or there are several."""
 
     code = "RK102"
-    advice = "`rekindle runs` lists what there is"
+    advice = (CommandRemedy("runs", "see what there is"),)
 
 
 class GraphRefused(Refused):
     """The pipeline cannot run as it is written. No Spark job was started."""
 
     code = "RK110"
-    advice = "correct the line that is named, then `rekindle plan` again"
+    advice: ClassVar[tuple[Remedy, ...]] = (StartRemedy(to="correct the line that is named, then"),)
 
 
 class StepStartsJob(GraphRefused):
     """A step starts a Spark job while it is built. It must only describe a DataFrame: each driver builds it again."""
 
     code = "RK111"
-    advice = "describe the result without collect(), count() or write, or say `eager=True` at the step"
+    advice = (TextRemedy("describe the result without collect(), count() or write, or say `eager=True` at the step"),)
 
 
 class ParameterRefused(Refused):
     """A parameter of the run is unknown, or has a type that cannot be part of the key of a run."""
 
     code = "RK112"
-    advice = "give exactly the parameters that the steps ask for: `--param day=2026-11-13`"
+    advice = (TextRemedy("give exactly the parameters that the steps ask for, such as `day=2026-11-13`"),)
 
 
 class InputChanged(Refused):
     """A source changed after Rekindle recorded it and before, or while, Spark read it."""
 
     code = "RK113"
-    advice = "type the same command again: it looks at the source anew"
+    advice = (StartRemedy(to="look at the source anew"),)
 
 
 class StoreRefused(Refused):
     """The storage has no working conditional writes, so two drivers could own one run. No run is started on it."""
 
     code = "RK120"
-    advice = "use a store with conditional writes; `rekindle doctor` says what was tried"
+    advice = (TextRemedy("use a store with conditional writes"), CommandRemedy("doctor", "see what was tried"))
 
 
 class JournalRefused(Refused):
     """The journal is damaged or incomplete. Its state cannot be trusted, so it is not used."""
 
     code = "RK121"
-    advice = "restore the object that is named from a backup, or start over with `rekindle run --new`"
+    advice = (TextRemedy("restore the object that is named from a backup"), new_run("or start over"))
 
 
 class NewerJournal(Refused):
     """A newer version of Rekindle wrote the journal: this one does not know its format or an event type."""
 
     code = "RK122"
-    advice = "pip install -U rekindle"
+    advice = (TextRemedy("pip install -U rekindle"),)
 
 
 class RunClosed(Refused):
     """The run is closed: its results are deleted, and it cannot be resumed."""
 
     code = "RK123"
-    advice = "start a new run: `rekindle run --new`"
+    advice = (new_run(),)
 
 
 class StillOwned(Refused):
     """Another process owns the run, and its last heartbeat is recent."""
 
     code = "RK124"
-    advice = "`rekindle runs` shows the owner: wait for it, stop it, or take the run over with `--force`"
+    advice = (
+        CommandRemedy("runs", "see its owner, then wait for it or stop it"),
+        StartRemedy(to="or take the run over", force=True),
+    )
 
 
 class Fenced(RekindleError):
     """Another driver took over the run. This process has no effect on the run any more, and ends."""
 
     code = "RK200"
-    advice = "nothing: the run goes on in the process that is named; `rekindle show` tells how far it is"
+    advice = (CommandRemedy("show", "nothing, the run goes on in the process that is named; see how far it is"),)
 
 
 class AppendRejected(RekindleError):
     """A journal record was not written, because another record has its number."""
 
     code = "RK301"
-    advice = "type the same command again: it reads what was written meanwhile"
+    advice = (StartRemedy(to="read what was written meanwhile"),)
 
 
 class AppendUnknown(RekindleError):
     """A journal record may or may not be written: the storage gave no definite answer."""
 
     code = "RK302"
-    advice = "type the same command again when the storage answers: it reads before it writes"
+    advice = (StartRemedy(to="go on when the storage answers (it is read before anything is written)"),)
 
 
 class StoreFailed(RekindleError):
     """The storage failed and wrote nothing: it denied access, was full, or could not be reached."""
 
     code = "RK303"
-    advice = "`rekindle doctor` tries the storage; when it answers, type the same command again: what is kept is reused"
+    advice = (
+        CommandRemedy("doctor", "try the storage"),
+        StartRemedy(to="when it answers"),
+    )
 
 
 class RunFailed(RekindleError):
     """The run stopped. Committed results are kept. `is_resumable` is true if a resume can help."""
 
     code = "RK400"
-    advice = "`rekindle show` names what failed and what is kept; correct it, then `rekindle resume`"
+    advice: ClassVar[tuple[Remedy, ...]] = (
+        CommandRemedy("show", "see what failed and what is kept"),
+        StartRemedy(to="correct it, then", kind=StartKind.RESUME),
+    )
 
-    def __init__(self, message: str, hint: str = "", *, is_resumable: bool = True) -> None:
+    def __init__(self, message: str, hint: Hint = "", *, is_resumable: bool = True) -> None:
         super().__init__(message, hint)
         self.is_resumable = is_resumable
 
@@ -195,7 +219,13 @@ class PublishedDiffers(RunFailed):
     published result was not changed."""
 
     code = "RK410"
-    advice = "`rekindle resume --republish` makes again what was made from it, and publishes those sinks together"
+    advice = (
+        StartRemedy(
+            to="make again what was made from it, and publish those sinks together",
+            kind=StartKind.RESUME,
+            republish=True,
+        ),
+    )
 
 
 class RowsNotConserved(RunFailed):
@@ -204,10 +234,12 @@ class RowsNotConserved(RunFailed):
 
     code = "RK411"
     advice = (
-        "start a new run with `--new --conf spark.sql.adaptive.enabled=false`, so that Spark keeps to its first plan "
-        "(a run keeps the setting that it was started with); and report it with the output of `rekindle plan`: a "
-        "program should never meet this"
+        new_run(
+            "start a new run in which Spark keeps to its first plan (a run keeps the setting that it was started with)",
+            conf=(("spark.sql.adaptive.enabled", "false"),),
+        ),
+        CommandRemedy("plan", "and report it with what this prints (a program should never meet it)"),
     )
 
-    def __init__(self, message: str, hint: str = "", *, is_resumable: bool = False) -> None:
+    def __init__(self, message: str, hint: Hint = "", *, is_resumable: bool = False) -> None:
         super().__init__(message, hint, is_resumable=is_resumable)

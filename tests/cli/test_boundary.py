@@ -13,6 +13,7 @@ from cli.calling import call
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, exit_code, guarded
 from rekindle.cli.main import group
+from rekindle.cli.next_command import lines_of
 from rekindle.cli.registry import COMMANDS
 
 CLASSES = sorted(
@@ -45,7 +46,8 @@ def test_an_error_without_a_hint_has_the_advice_of_its_class(
     kind: type[errors.RekindleError], capsys: pytest.CaptureFixture[str]
 ) -> None:
     guarded(raising(kind("what happened")), [])
-    assert capsys.readouterr().err == f"error {kind.code}: what happened\nnext: {kind.advice}\n"
+    lines = "\n      ".join(lines_of(kind.advice))
+    assert capsys.readouterr().err == f"error {kind.code}: what happened\nnext: {lines}\n"
 
 
 def test_codes_are_unique_and_each_class_has_its_own_advice() -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.check import said_of, tell
+from rekindle.cli.main import group
 from rekindle.cli.text import MARK
+from rekindle.cli.typed import begin
 from rekindle.model.kinds import Determinism
 from rekindle.pipeline.step_trial import Trial
 
@@ -41,6 +43,7 @@ def test_one_line_for_each_step(trial: Trial, said: str) -> None:
 
 
 def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
+    begin(group, ["check", "--rows", "50", "--master", "local[2]", "daily.py"])
     assert tell([SAME]) == ExitCode.DONE
     assert capsys.readouterr().out == ""
     assert tell([SAME, OTHER, BROKEN]) == ExitCode.WORK
@@ -50,4 +53,5 @@ def test_what_follows_from_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert tell([OTHER, FAILED]) == ExitCode.FAILED
     capsys.readouterr()
     assert tell([SAME, EMPTY], 50) == ExitCode.DONE and not EMPTY.is_same
-    assert capsys.readouterr().out == "not tried: joined. A larger sample may help: --rows 500\n"
+    again = "rekindle check --rows 500 --master 'local[2]' daily.py"
+    assert capsys.readouterr().out == f"not tried: joined. A larger sample may help: {again}\n"

@@ -166,7 +166,7 @@ def test_a_file_of_another_user_is_not_used_unless_it_is_named(
     somebody_elses(file, monkeypatch)
     with pytest.raises(ConfigRefused, match="belongs to user") as refused:
         load_config(environ={"REKINDLE_STORAGE_SECRET_ACCESS_KEY": "hush"}, folder=below)
-    assert f"--config {file}" in refused.value.hint and "hush" not in str(refused.value)
+    assert f"REKINDLE_CONFIG={file}" in refused.value.hint and "hush" not in str(refused.value)
     assert load_config(environ={}, file=str(file), folder=below).location == "s3a://theirs"
     assert load_config(environ={"REKINDLE_CONFIG": str(file)}, folder=below).location == "s3a://theirs"
 

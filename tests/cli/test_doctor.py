@@ -45,7 +45,7 @@ def test_all_is_well_on_a_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_no_location_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     said = call(capsys, "doctor")
     assert lines(said.out, "location")[0] == "warn location: none is set"
-    assert "next: --location" in lines(said.out, "location")[1]
+    assert "next: name it: rekindle doctor --location s3a://bucket/rekindle" in lines(said.out, "location")[1]
 
 
 class Conditionless(LocalDisk):
@@ -68,8 +68,12 @@ def test_a_store_that_ignores_conditions(
     ("location", "told", "hint"),
     [
         ("ftp://there", "RK100 no store is known for ftp://there", "next: use a path or one of the schemes"),
-        ("/dev/null/runs", "RK303 /dev/null/runs did not write", "next: `rekindle doctor` tries the storage"),
-        ("s3a://", "s3a:// cannot be opened", "next: look at --location and --storage"),
+        (
+            "/dev/null/runs",
+            "RK303 /dev/null/runs did not write",
+            "next: when it answers: rekindle doctor --location /dev/null/runs",
+        ),
+        ("s3a://", "s3a:// cannot be opened", "next: look at the location, and at how the store is reached"),
     ],
 )
 def test_a_location_that_cannot_be_used(

@@ -14,6 +14,8 @@ from doubles.user import Typed, user
 from rekindle.cli import hidden, supervise
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
+from rekindle.cli.next_command import lines_of
+from rekindle.cli.typed import begin
 from rekindle.config import is_secret, load_config, without_passwords
 from rekindle.errors import RunFailed
 from rekindle.storage.stores import open_store
@@ -47,15 +49,17 @@ def test_the_next_command_carries_all_that_was_typed_but_no_secret(user: Typed, 
     assert head == "next: correct it, then"
     words = shlex.split(command)
     assert words[: words.index("--master")] == [
-        *("--config", str(tmp_path / "other.toml"), "--set", "lease.stale_seconds=20"),
-        *("--storage", "region=r1", "--storage", "secret_access_key=(hidden)"),
-        *("--storage", "endpoint=http://me:(hidden)@host:9000", "--location", str(tmp_path)),
+        *("--location", str(tmp_path)),
+        *("--storage", "region=r1", "--storage", "secret_access_key=${REKINDLE_STORAGE_SECRET_ACCESS_KEY:?}"),
+        *("--storage", "endpoint=http://me:${ENDPOINT_PASSWORD:?}@host:9000"),
+        *("--set", "lease.stale_seconds=20", "--config", str(tmp_path / "other.toml")),
     ]
     assert words[words.index("--master") : -2] == [
         *("--master", "local[2]", "--conf", "spark.executor.memory=2g"),
-        *("--conf", "spark.hadoop.fs.s3a.secret.key=(hidden)"),
+        *("--conf", "spark.hadoop.fs.s3a.secret.key=${SPARK_HADOOP_FS_S3A_SECRET_KEY:?}"),
     ]
-    assert hidden.GIVE_AGAIN in user.err
+    names = "REKINDLE_STORAGE_SECRET_ACCESS_KEY, ENDPOINT_PASSWORD, SPARK_HADOOP_FS_S3A_SECRET_KEY"
+    assert f"set first: {names}, which the next command names: Rekindle does not print secrets" in user.err
 
 
 @pytest.mark.parametrize(
@@ -90,10 +94,12 @@ def test_a_supervised_run_that_is_given_up_names_its_whole_command(
 ) -> None:
     monkeypatch.setattr(supervise, "CHILD", "import os; os.kill(os.getpid(), 9)")
     words = ["run", "--supervise", "--new", "--location", "/x", f"--conf=a.password={SECRET}", "daily.py"]
+    begin(group, words)
     config = load_config(flags={"backoff.kind": "none"})
     with pytest.raises(RunFailed) as failed:
         supervise.supervise(words, config)
-    assert failed.value.hint == "rekindle run --supervise --location /x '--conf=a.password=(hidden)' daily.py"
+    (again,) = lines_of(failed.value.remedies)
+    assert again == 'rekindle run --location /x --conf a.password="${A_PASSWORD:?}" --supervise daily.py'
 
 
 def test_doctor_hides_the_password_of_an_endpoint(
@@ -113,7 +119,9 @@ def test_other_commands_name_the_location_they_were_given(
     monkeypatch.chdir(tmp_path)
     guarded(group, ["runs", "--location", str(tmp_path), "--storage", f"token={SECRET}"])
     said = capsys.readouterr().out
-    assert said.splitlines()[-1] == f"next: rekindle run --storage 'token=(hidden)' --location {tmp_path} PIPELINE"
+    assert said.splitlines()[-1] == (
+        f'next: rekindle run --location {tmp_path} --storage token="${{REKINDLE_STORAGE_TOKEN:?}}" PIPELINE'
+    )
 
 
 def test_a_parameter_that_looks_like_a_secret_is_warned_of_and_accepted(user: Typed) -> None:

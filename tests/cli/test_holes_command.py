@@ -75,7 +75,7 @@ def events(folder: Path) -> list[HoleAccepted]:
 
 def test_a_failure_names_the_command_that_publishes_without_it(user: Typed) -> None:
     [line] = [line for line in user.err.splitlines() if line.startswith("publish without it: ")]
-    assert "rekindle resume --location" in line and line.endswith("1 --without 'counted[2]'")
+    assert "rekindle resume --without 'counted[2]' --location" in line and line.endswith(".py 1")
 
 
 def test_what_cannot_be_left_out_is_not_offered(
@@ -143,7 +143,7 @@ def test_every_later_look_names_the_hole(user: Typed, capsys: pytest.CaptureFixt
     ("word", "said"),
     [
         ("counted[1]", "counted[1] cannot be left out: its result is committed"),
-        ("counted", "--without counted has no partition number"),
+        ("counted", "counted cannot be left out: it has no partition number"),
         ("counted[7]", "counted has partitions 0 to 3"),
         ("cuonted[2]", "has no kept step cuonted"),
     ],

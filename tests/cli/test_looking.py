@@ -102,7 +102,7 @@ def test_show_tells_what_failed_what_is_kept_and_what_to_type(look: Look, locati
         "clean: 1 partition, attempt 3 (2: failed)",
         "1 poisoned",
         "sink daily: not published",
-        f"7 of 11 partitions kept. next: rekindle resume --location {location} FILE.py daily/1",
+        f"7 of 11 partitions kept\nnext: rekindle resume --location {location} PIPELINE daily/1\n",
     ):
         assert text in out
 
@@ -111,7 +111,7 @@ def test_an_interrupted_run_says_so_and_can_be_resumed(look: Look, location: Pat
     out = look("show", "3").out
     assert (
         out.startswith("run 3 of daily  interrupted")
-        and f"next: rekindle resume --location {location} FILE.py daily/3" in out
+        and f"next: rekindle resume --location {location} PIPELINE daily/3" in out
     )
 
 
@@ -159,7 +159,7 @@ def test_graph_as_text_svg_and_page(look: Look, tmp_path: Path) -> None:
 )
 def test_what_is_refused(look: Look, arguments: tuple[str, ...], code: str, message: str, hint: str) -> None:
     said = look(*arguments)
-    first, second = said.err.splitlines()
+    first, second, *_ = said.err.splitlines()
     assert said.code == 3 and said.out == ""
     assert first.startswith(f"error {code}: ") and message in first
     assert second.startswith("next: ") and hint in second
@@ -173,7 +173,7 @@ def test_an_empty_location_and_none(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert call(capsys, "show", *here).err.startswith(f"error RK102: there is no run at {tmp_path}\n")
     said = call(capsys, "runs")
     assert said.code == 3 and said.err.startswith("error RK101: no location is set")
-    assert "next: --location" in said.err
+    assert "next: name it: rekindle runs --location s3a://bucket/rekindle\n" in said.err
 
 
 def test_a_damaged_journal_is_listed_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +212,7 @@ def test_a_store_that_fails_is_told_as_such(tmp_path: Path, capsys: pytest.Captu
     location = str(tmp_path / ("too-long" * 40))
     said = call(capsys, "runs", "--location", location)
     assert said.code == 4 and said.err.startswith(f"error RK303: {location} did not list")
-    assert "next: `rekindle doctor` tries the storage" in said.err
+    assert f"next: try the storage: rekindle doctor --location {location}\n" in said.err
 
 
 @pytest.mark.s3
@@ -267,7 +267,9 @@ def test_a_terminal_of_any_width_shows_everything(location: Path, columns: int, 
     lines = in_terminal(columns, *arguments, "--location", str(location))
     assert any("\x1b[" in line for line in lines)
     shown = [plain(line) for line in lines]
-    assert not [line for line in shown if len(line) > columns and " " in line.strip()]
+    commands = [line for line in shown if line.startswith("next: rekindle ")]
+    assert len(commands) == (arguments[0] == "show") and all(line.endswith(" daily/1") for line in commands)
+    assert not [line for line in shown if len(line) > columns and " " in line.strip() and line not in commands]
     assert not any("…" in line for line in shown)
     if arguments == ("runs",):
         assert ("RUN " in shown[0]) == (columns == 160)

@@ -124,7 +124,7 @@ def test_a_run_is_named_by_its_number_and_its_journal_stays_as_it_is(user: Typed
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["counted[9]"], "counted has partitions 0 to 3\nnext: rekindle reproduce PIPELINE 'counted[3]'"),
+        (["counted[9]"], "counted has partitions 0 to 3\nnext: rekindle reproduce --location "),
         (["clean[1]"], "clean has no result partitions"),
         (["cuonted"], "has no kept step cuonted\nnext: did you mean counted"),
         (["counted", "--run", "9"], "next: "),

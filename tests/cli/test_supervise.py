@@ -11,6 +11,9 @@ import pytest
 
 from rekindle.cli import supervise
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.main import group
+from rekindle.cli.next_command import lines_of
+from rekindle.cli.typed import begin
 from rekindle.config import load_config
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import FixedDelay
@@ -23,7 +26,6 @@ def going(codes: list[int], attempts_max: int = 3) -> tuple[int, list[float]]:
     answer = supervise.keep_going(
         lambda: codes.pop(0),
         FixedDelay(attempts_max, 2_000),
-        next_time="rekindle run --supervise daily.py",
         now_ms=lambda: next(clock),
         pause=pauses.append,
         jitter=lambda: 0.0,
@@ -44,7 +46,9 @@ def test_a_driver_that_was_killed_is_restarted() -> None:
 def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
     with pytest.raises(RunFailed, match=r"signal SIGKILL.*the limit of restarts is reached \(3\)") as caught:
         going([-9] * 5)
-    assert caught.value.is_resumable and caught.value.hint == "rekindle run --supervise daily.py"
+    begin(group, ["run", "--supervise", "--new", "--force", "daily.py"])
+    assert caught.value.is_resumable
+    assert list(lines_of(caught.value.remedies)) == ["rekindle run --supervise daily.py"]
 
 
 def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,16 +96,16 @@ def test_a_damaged_file_of_a_run_that_can_be_resumed(user: User) -> None:
     assert "keyed  files: different: keyed[1] of 3 partitions" in user.out
     assert "  keyed[1] the file has another length: g0/e1-a1/part-1_00001.parquet (9 bytes, not 101)" in user.out
     again = f"rekindle resume --location {user.folder} PIPELINE 1"
-    assert f"next: move the files that are named away, then: {again}; what is missing is made again" in user.out
+    assert f"next: move the files that are named away, then make again what is missing: {again}\n" in user.out
     assert user.types("verify", "daily/1", "--pipeline", str(user.file)) == ExitCode.WORK
-    assert f"rekindle resume --location {user.folder} {user.file} 1;" in user.out
+    assert f"rekindle resume --location {user.folder} {user.file} 1\n" in user.out
 
 
 def test_a_damaged_file_of_a_run_that_is_done(user: User) -> None:
     user.run()
     user.kept.files["keyed", 1] = OTHER
     assert user.types("verify", "1") == ExitCode.WORK
-    again = f"rekindle run --location {user.folder} --new --param day=monday PIPELINE"
+    again = f"rekindle run --new --location {user.folder} --param day=monday PIPELINE"
     assert f"next: the run is over; a new one computes and publishes it again: {again}" in user.out
 
 

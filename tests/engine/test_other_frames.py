@@ -39,7 +39,7 @@ def test_the_address_of_a_connect_server_is_no_master() -> None:
         patch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
         with pytest.raises(rk.Refused, match="sc://host:15002 is a Spark Connect server") as refused:
             start("shop", "sc://host:15002", {}, False)
-    assert "--master local[4]" in refused.value.hint
+    assert "use a Spark of this machine: SparkSession.builder.master('local[4]')" in refused.value.hint
 
 
 def test_a_frame_of_spark_connect_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ AS_RECORDED = {
     "rekindle.failover.waste": "Terms",
     "rekindle.master.config": "BackoffSpec MasterConfig",
     "rekindle.onramp": "run",
+    "rekindle.remedies": "CommandRemedy StartKind StartRemedy TextRemedy",
     "rekindle.runtime.janitor.remover": "Limits",
     "rekindle.runtime.janitor.tend": "Rules",
     "rekindle.runtime.loop": "Watcher",

@@ -40,7 +40,7 @@ def life(store: MemoryStore) -> Life:
 def test_a_fresh_heartbeat_keeps_others_out_and_says_what_to_do() -> None:
     store, _ = owned()
     store.clock = 129.0
-    with pytest.raises(StillOwned, match=r"process 7 on elsewhere, whose last heartbeat was 29 s ago\n.*--force"):
+    with pytest.raises(StillOwned, match=r"process 7 on elsewhere, whose last heartbeat was 29 s ago\n.*force=True"):
         open_run(store, force=False)
 
 

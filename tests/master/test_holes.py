@@ -28,6 +28,7 @@ from rekindle.master.state.run_state import Phase
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
+from rekindle.remedies import new_run
 
 ONE_TRY = MasterConfig(backoff=AT_ONCE.backoff, poison_tries_max=1)
 CHAIN = "a[3] =blocking=> b[3] =blocking all=> c[2]"
@@ -177,7 +178,7 @@ def test_what_is_published_cannot_be_left_out() -> None:
     run.publish()
     with pytest.raises(Refused, match=r"a\[0\] cannot be left out: run run has published it") as caught:
         run.take_over(without="a:0")
-    assert "--new" in caught.value.hint
+    assert caught.value.remedies == (new_run(),)
     run.take_over(without="a:1")
     assert run.is_now(Phase.SUCCEEDED), "what was left out may be asked for again"
 

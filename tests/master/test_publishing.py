@@ -76,7 +76,7 @@ def test_a_later_run_wins_for_ever() -> None:
     run.give(st.SinkFenced("a", fence, Fence(8, 1, 1)))
     with pytest.raises(Refused, match="cannot be resumed") as refused:
         run.take_over()
-    assert refused.value.hint == "start a new run"
+    assert refused.value.hint == "start a new run: rk.RunOptions(new=True)"
     failing = next(event for event in run.last if isinstance(event, RunFailing))
     assert not failing.is_resumable and "run 8" in failing.gave_up
     assert not run.state.is_resumable and run.state.gave_up_for_good == failing.gave_up

@@ -315,7 +315,7 @@ def test_what_may_be_published_is_left_out_only_with_the_word() -> None:
     while run.state.phase is Phase.RUNNING:
         run.fail("a", "0")
     run.end_cancelled()
-    with pytest.raises(Refused, match=r"has published it, or may have\n.*--republish"):
+    with pytest.raises(Refused, match=r"has published it, or may have\n.*republish=True"):
         run.take_over(without="a:0")
     run.take_over(without="a:0", republish=True)
     assert RepublishAccepted(("b", "c"), "you", run.now) in run.last
@@ -399,7 +399,9 @@ CHANGED = {"a": {"code": "1"}, "b": {"code": "2"}, "c": {"code": "1"}}
 
 def test_changed_code_of_a_published_sink_is_refused_without_the_word() -> None:
     run = half_published(TWO.format(mark=""), "abc", ("b", "c"))
-    with pytest.raises(Refused, match=r"b is published, and b changed since\n.*--republish.*--accept-change"):
+    with pytest.raises(
+        Refused, match=r"b is published, and b changed since\n.*republish=True.*accept_change=\[\'b\'\]"
+    ):
         run.take_over(fingerprints=CHANGED)
     run.take_over(fingerprints=CHANGED, accepted=frozenset("b"))
     assert set(run.state.published) == {"b"}

@@ -26,6 +26,7 @@ from rekindle.master.state.commands import SealAttempt
 from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
 
 CODE = {"a": {"code": "1"}, "b": {"code": "1"}}
 
@@ -154,7 +155,10 @@ def test_a_changed_input_is_refused_unless_the_step_is_named() -> None:
     run.commit("a", "0")
     with pytest.raises(Refused, match="the input of a changed") as refused:
         run.take_over(fingerprints={"a": {"input": "2"}})
-    assert refused.value.hint == "--accept-change a keeps what was read, --replace a reads it again"
+    assert refused.value.remedies == (
+        StartRemedy(to="keep what was read", accept_change=("a",)),
+        StartRemedy(to="or read it again", replace=("a",)),
+    )
     run.take_over(fingerprints={"a": {"input": "2"}}, replaced=frozenset({"a"}))
     assert dropped(run) == {"a": "0-1"}
 
@@ -199,7 +203,7 @@ def test_another_graph_is_refused_with_the_difference_named(drawing: str, senten
     run = Driven("a[2] =blocking=> b[2]")
     with pytest.raises(Refused, match=sentence) as refused:
         run.take_over(drawing=drawing)
-    assert refused.value.hint == "restore the graph, or start a new run with --new"
+    assert refused.value.remedies == (TextRemedy("restore the graph"), new_run("or start a new run"))
 
 
 def test_a_graph_that_is_only_judged_differently_is_taken() -> None:
@@ -229,13 +233,13 @@ def test_a_closed_or_closing_run_is_refused() -> None:
     assert run.is_now(Phase.CLOSING)
     with pytest.raises(RunIsClosed, match="being closed") as closing:
         run.take_over()
-    assert closing.value.hint == "start a new run with --new"
+    assert closing.value.remedies == (new_run(),)
     run.seal("a", "0")
     run.give(st.DeletionDone(AttemptId("a", 0, 1, 1)))  # type: ignore[arg-type]
     assert run.is_now(Phase.CLOSED)
     with pytest.raises(RunIsClosed, match="is closed") as closed:
         run.take_over()
-    assert closed.value.hint == "start a new run with --new"
+    assert closed.value.remedies == (new_run(),)
     with pytest.raises(RunIsClosed):
         run.give(st.CloseRun("gc", "gc"))
 

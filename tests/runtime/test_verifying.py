@@ -310,7 +310,7 @@ def test_what_other_code_made_and_the_user_kept_is_not_compared(world: World, mo
 
 def test_a_partition_or_an_unknown_step_is_refused(world: World) -> None:
     world.run()
-    with pytest.raises(rk.Refused, match=r"keyed\[1\] is a partition.*\n.*rekindle verify RUN keyed"):
+    with pytest.raises(rk.Refused, match=r"keyed\[1\] is a partition.*\n.*pipeline\.verify\(…, 'keyed'\)"):
         world.verify("keyed[1]")
     with pytest.raises(rk.Refused, match="did you mean keyed"):
         world.verify("kyed")

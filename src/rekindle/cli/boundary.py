@@ -1,7 +1,7 @@
 """The one place where errors become text and an exit code. No traceback reaches a user.
 
-- Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`. On a terminal the first is
-  wrapped at spaces; a line with a command never is, so that it can be copied.
+- Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`, a line for each remedy. On a
+  terminal the first is wrapped at spaces; a line with a command never is, so that it can be copied.
 - Anything else is a fault of ours or of the user's code: one line, and the full trace in a file whose path is printed.
 - Exit codes are for schedulers and never change their meaning. A usage error is a refusal: 2 means that `plan` found
   work.
@@ -24,7 +24,9 @@ from typing import TextIO
 import click
 
 from rekindle.cli import hidden
+from rekindle.cli.next_command import lines_of, unset
 from rekindle.cli.text import folded, printable, say, styled
+from rekindle.cli.typed import begin
 from rekindle.config import is_plain, load_config
 from rekindle.errors import (
     AppendRejected,
@@ -38,7 +40,7 @@ from rekindle.errors import (
     StoreFailed,
 )
 
-COMMAND = ": rekindle "
+NEXT = "next"
 
 
 class ExitCode(IntEnum):
@@ -55,6 +57,7 @@ class ExitCode(IntEnum):
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command; the exit code. A command returns one, or None for done."""
     hidden.forget()
+    begin(command, arguments)
     try:
         color = False if is_plain() else None
         with _notices_as_lines():
@@ -108,7 +111,10 @@ def tell(error: RekindleError) -> None:
     """Print an error of ours, to stderr."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     _say(f"error {error.code}", error.message, "red", width)
-    _say("next", error.hint or error.advice, "cyan")
+    if missing := unset(error.remedies):
+        _say("set first", f"{', '.join(missing)}, which the next command names: Rekindle does not print secrets")
+    indent = "\n" + " " * len(f"{NEXT}: ")
+    _say(NEXT, indent.join(lines_of(error.remedies)), "cyan")
 
 
 def exit_code(error: RekindleError) -> ExitCode:
@@ -126,7 +132,7 @@ def exit_code(error: RekindleError) -> ExitCode:
 def _say(word: str, text: str, color: str | None = None, width: int | None = None) -> None:
     head = f"{word}:"
     lines = f"{head} {printable(text)}".split("\n")
-    shown = "\n".join(part for line in lines for part in folded(line, None if COMMAND in line else width))
+    shown = "\n".join(part for line in lines for part in folded(line, width))
     head_styled = styled(head, color, bold=True)
     say([head_styled + shown.removeprefix(head)], err=True, color=False if is_plain() else None)
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from rekindle.errors import NotFound
 from rekindle.journal.keys import listed, numbered, numbers
+from rekindle.remedies import CommandRemedy, TextRemedy
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
 
@@ -58,7 +59,8 @@ def find_run(store: Store, word: str | None) -> Named:
     newest of all. `pipeline/…` looks at one pipeline only."""
     known = pipelines(store)
     if not known:
-        raise NotFound(f"there is no run at {store.name}", "rekindle run PIPELINE, or look at another --location")
+        hint = (CommandRemedy("run", "start one"), TextRemedy("or look at another location"))
+        raise NotFound(f"there is no run at {store.name}", hint)
     pipeline, slash, rest = (word or "").rpartition("/")
     if slash:
         if pipeline not in known:
@@ -89,7 +91,8 @@ def _pick(store: Store, among: Sequence[str], word: str | None, given: str) -> N
     matches = [one for one in every if one.run == word] or [one for one in every if one.run.startswith(word)]
     if not matches:
         newest_first = sorted(every, key=lambda one: one.run, reverse=True)
-        raise NotFound(f"there is no run {given}", f"the newest are {_few(map(str, newest_first))}; rekindle runs")
+        newest_few = TextRemedy(f"the newest are {_few(map(str, newest_first))}")
+        raise NotFound(f"there is no run {given}", (newest_few, CommandRemedy("runs", "see all of them")))
     return _only(matches, given)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.next_command import same
 from rekindle.cli.options import pipeline_argument, with_parameters
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
@@ -60,7 +61,7 @@ def tell(trials: list[Trial], rows: int = ROWS) -> int:
         say([f"not determinate: {', '.join(differing)}. If a partition is lost, its consumers are recomputed too."])
         say(["Sort the rows, take time and randomness from rk.run_time() and rk.seed(), or keep the step."])
     if empty := [trial.step for trial in trials if trial.is_empty]:
-        say([f"not tried: {', '.join(empty)}. A larger sample may help: --rows {rows * 10}"])
+        say([f"not tried: {', '.join(empty)}. A larger sample may help: {same(rows=rows * 10)}"])
     if failed:
         return ExitCode.FAILED
     return ExitCode.WORK if differing else ExitCode.DONE

@@ -21,8 +21,9 @@ import rekindle
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.checks import Check, Verdict
 from rekindle.cli.local_dirs import looked_at
+from rekindle.cli.next_command import lines_of, same
 from rekindle.cli.options import Settings, with_settings
-from rekindle.cli.text import Cell, Column, say, say_json, styled, table, width, wrapped
+from rekindle.cli.text import Cell, Column, folded, say, say_json, styled, table, width, wrapped
 from rekindle.config import Config, java_home
 from rekindle.errors import RekindleError
 from rekindle.storage.probe import probe
@@ -79,7 +80,9 @@ def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[st
         yield f"{mark} {first}"
         yield from (f"     {line}" for line in more)
         if one.next:
-            yield from wrapped(f"next: {one.next}", wide, "       ", first="     ")
+            first, *more = one.next.split("\n")
+            for line in (f"     next: {first}", *(f"           {line}" for line in more)):
+                yield from folded(line, wide)
     yield ""
     above = ", found above the current folder" if config.is_file_above else ""
     yield f"settings{f' (file {config.file}{above})' if config.file else ' (no rekindle.toml)'}"
@@ -170,18 +173,18 @@ def _location(config: Config) -> Check:
             "location",
             Verdict.WARNING,
             "none is set",
-            "--location s3a://bucket/rekindle, or `location = …` in rekindle.toml",
+            f"name it: {same(location='s3a://bucket/rekindle')}\nor write `location = …` into rekindle.toml",
         )
     try:
         probe(open_store(config.location, config.storage))
     except RekindleError as error:
-        return Check("location", Verdict.PROBLEM, f"{error.code} {error.message}", error.hint or error.advice)
+        return Check("location", Verdict.PROBLEM, f"{error.code} {error.message}", "\n".join(lines_of(error.remedies)))
     except Exception as error:
         text = next(iter(str(error).splitlines()), "")
         return Check(
             "location",
             Verdict.PROBLEM,
             f"{config.location} cannot be opened: {type(error).__name__}: {text}",
-            "look at --location and --storage",
+            "look at the location, and at how the store is reached",
         )
     return Check("location", Verdict.FINE, f"{config.location}: reachable, and conditional writes work")

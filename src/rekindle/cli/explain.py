@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from rekindle.cli.opened import Opened, open_run
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import say, say_json, styled, width, wrapped
+from rekindle.cli.typed import learn
 from rekindle.observe.show_words import clock, to_json
 from rekindle.observe.story import Story, story_of
+from rekindle.remedies import CommandRemedy
 from rekindle.service.vertices import vertex_of
 
 
@@ -26,7 +29,9 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
     say whether it will run again, and why.
     """
     opened = open_run(settings, run)
-    step, partition = vertex_of(opened.state, vertex, str(opened.named), "rekindle explain")
+    learn(run=str(opened.named))
+    again = partial(CommandRemedy, "explain", "", "")
+    step, partition = vertex_of(opened.state, vertex, str(opened.named), again)
     records = ((one.sequence, one.epoch, one.events) for one in opened.history.records)
     story = story_of(records, opened.state, step, partition)
     if is_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +10,7 @@ import msgspec
 
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import pipelines, runs_of
+from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
@@ -19,6 +19,7 @@ from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Re
 from rekindle.gc.policy import Act
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.remedies import StartRemedy
 from rekindle.service.limits import rules_of
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
@@ -59,8 +60,7 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     if is_json:
         say_json(msgspec.json.encode(reports))
     else:
-        again = shlex.join(["rekindle", "gc", *settings.words(), *([pipeline] if pipeline else [])])
-        say(_lines(reports, now_ms, again, is_dry=is_dry, is_all=is_all))
+        say(_lines(reports, now_ms, is_dry=is_dry, is_all=is_all))
     return _ended(store, reports)
 
 
@@ -75,17 +75,17 @@ def named_pipelines(store: Store, pipeline: str | None) -> list[str]:
     return [pipeline]
 
 
-def _lines(reports: list[Report], now_ms: int, again: str, *, is_dry: bool, is_all: bool) -> Iterator[str]:
+def _lines(reports: list[Report], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
     rows = [_row(report, finding, now_ms) for report in reports for finding in report.findings]
     shown = rows if is_all else rows[:LINES_MAX]
     if shown:
         yield from table(HEAD, shown, width())
     if len(shown) < len(rows):
-        yield f"{len(rows) - len(shown):,} more: {again} --dry-run --all"
+        yield f"{len(rows) - len(shown):,} more: {same(is_dry=True, is_all=True)}"
     for report in reports:
         if report.trouble:
             yield f"{report.pipeline}/{report.number} not changed: {report.because} ({report.trouble})"
-    yield _total(reports, again if is_dry else "")
+    yield _total(reports, same(leaves=("is_dry", "is_all")) if is_dry else "")
     yield from _kept(reports)
 
 
@@ -142,6 +142,6 @@ def _ended(store: Store, reports: Iterable[Report]) -> int:
     if failed:
         raise StoreFailed(
             f"{store.name} failed for {count_text(failed, 'run')}; gc can be repeated safely",
-            "rekindle gc",
+            StartRemedy(to="go on with them"),
         )
     return ExitCode.DONE

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import click
 
+from rekindle.cli.next_command import line_of
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.text import say, styled
+from rekindle.cli.typed import learn
 from rekindle.observe.picture_page import graph_page
 from rekindle.observe.picture_svg import legend, svg, text
 from rekindle.observe.show import RunView
+from rekindle.remedies import CommandRemedy
 
 
 @click.command("graph")
@@ -40,4 +43,5 @@ def _lines(view: RunView) -> Iterator[str]:
     yield from text(view.picture())
     yield legend([share for step in view.steps for share in step.shares])
     if any(step.again for step in view.steps):
-        yield "* restarted at least once: rekindle explain STEP"
+        learn(run=f"{view.pipeline}/{view.order}")
+        yield f"* restarted at least once: {line_of(CommandRemedy('explain', vertex='STEP'))}"

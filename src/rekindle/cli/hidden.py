@@ -1,7 +1,10 @@
 """Secrets, and everything else that a user typed, in what is printed.
 
-- A value is hidden by the name it was given under (`is_secret`), and a password inside a URL by its place. Printed is
-  `spark.hadoop.fs.s3a.secret.key=(hidden)`: the user has to give it again.
+- A value is hidden by the name it was given under (`is_secret`), and a password inside a URL by its place: printed is
+  `(hidden)`.
+- In a command that can be pasted, a variable of the shell stands in its place: one that the environment has with just
+  that value, else one that is named after the option. `"${TOKEN:?}"` is refused by the shell while TOKEN is not set, so
+  that no command runs with an empty secret.
 - What was hidden once is hidden wherever it turns up in the output of this process, such as in the text of an error:
   not switches, numbers and names of classes, which stand there for other reasons. JSON stays JSON: there the texts
   inside of it are searched, one by one.
@@ -12,10 +15,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from rekindle.config import HIDDEN, Config, is_open, is_secret, may_show, without_passwords
+from rekindle.config import (
+    HIDDEN,
+    PASSWORD,
+    PREFIX,
+    STORAGE,
+    Config,
+    is_open,
+    is_secret,
+    may_show,
+    variable_with,
+    without_passwords,
+)
 from rekindle.errors import ConfigRefused
 
 # A shorter value is found inside of words that have nothing to do with it.
@@ -24,7 +40,6 @@ KNOWN_LEAST = 4
 UNNAMED_LEAST = 8
 PLAIN = re.compile(r"[a-z_-]+|/.*")
 SCHEME = re.compile(r"(?:bearer|basic)\s+", re.IGNORECASE)
-GIVE_AGAIN = f"where the next command says {HIDDEN}, give the value again: Rekindle does not print secrets"
 
 _known: set[str] = set()
 
@@ -84,31 +99,61 @@ def refuse_hidden(option: str, name: str, value: str) -> None:
         )
 
 
-def property_words(conf: Iterable[tuple[str, str]]) -> list[str]:
-    """Spark's properties as they can be typed again."""
-    return [word for name, value in conf for word in ("--conf", f"{name}={_shown(name, value)}")]
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Stands for a secret in a command. `is_set` if the environment of this process has it."""
+
+    name: str
+    is_set: bool
+
+    @property
+    def shown(self) -> str:
+        return f'"${{{self.name}:?}}"'
 
 
-def storage_word(name: str, value: str) -> str:
-    """An option of the store as it can be typed again."""
-    return f"{name}={without_passwords(value) if may_show(name) else HIDDEN}"
+# A word of a command line: texts and variables, one after the other without a space.
+Word = tuple[str | Variable, ...]
+# Options whose value is a pair, and what stands before the name of a secret among them, in the name of its variable.
+PAIRS = {"--storage": f"{PREFIX}STORAGE_", "--set": PREFIX, "--conf": "", "--param": ""}
 
 
-def typed_again(arguments: Sequence[str]) -> list[str]:
-    """The words of a command line as they can be typed again."""
-    return [_word(before, word) for before, word in zip(("", *arguments), arguments, strict=False)]
+def word_of(option: str, text: str) -> Word:
+    """The value of an option as it can be typed again."""
+    if option not in PAIRS:
+        return tuple(_without_password(option.lstrip("-"), text))
+    name, _, value = text.partition("=")
+    if _may_print(option, name, value):
+        return (f"{name}=", *_without_password(name.removeprefix(STORAGE), value))
+    return f"{name}=", _variable(value, PAIRS[option] + name)
 
 
-def _word(before: str, word: str) -> str:
-    option, equals, pair = word.partition("=") if word.startswith("--") else (before, "=", word)
-    name, has_value, value = pair.partition("=")
-    if not (equals and has_value) or option not in ("--conf", "--storage", "--set"):
-        return without_passwords(word)
-    is_stored = option == "--storage" or name.startswith("storage.")
-    shown = storage_word(name.removeprefix("storage."), value) if is_stored else f"{name}={_shown(name, value)}"
-    shown = f"storage.{shown}" if is_stored and option == "--set" else shown
-    return f"{option}={shown}" if word.startswith("--") else shown
+def quoted(word: Word) -> Iterator[str | Variable]:
+    """The same for a shell."""
+    if not any(word):
+        yield shlex.quote("")
+    for part in word:
+        if part:
+            yield shlex.quote(part) if isinstance(part, str) else part
 
 
-def _shown(name: str, value: str) -> str:
-    return HIDDEN if is_secret(name, value) else without_passwords(value)
+def _may_print(option: str, name: str, value: str) -> bool:
+    is_stored = option == "--storage" or (option == "--set" and name.startswith(STORAGE))
+    if not is_stored:
+        return not is_secret(name, value)
+    option = name.removeprefix(STORAGE)
+    return may_show(option) or (is_open(value) and not is_secret(option, value))
+
+
+def _without_password(name: str, text: str) -> Iterator[str | Variable]:
+    end = 0
+    for found in PASSWORD.finditer(text):
+        user, password = found[0][:-1].split(":", 1)
+        yield f"{text[end : found.start()]}{user}:"
+        yield _variable(password, f"{name}_PASSWORD")
+        end = found.end() - 1
+    yield text[end:]
+
+
+def _variable(value: str, name: str) -> Variable:
+    known = variable_with(value)
+    return Variable(known or re.sub("[^A-Z0-9_]", "_", name.upper()), bool(known))

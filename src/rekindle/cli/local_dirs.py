@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rekindle.cli.checks import Check, Verdict
+from rekindle.cli.next_command import same
 from rekindle.gc.local_folders import Folder, Whose, find, remove
 from rekindle.observe.words import bytes_text, count_text
 
@@ -38,11 +39,12 @@ def _checks(root: str, found: Sequence[Folder]) -> Iterator[Check]:
         if some:
             who = _named(sorted({one.application for one in some if one.application}))
             told = f"{root}: {_told(some)}{f' of {who}' if who else ''}: {whose.value}"
-            yield Check("local folder", Verdict.WARNING, told, advice.format(root=root))
+            what = advice or same(local_dirs=(root,), removes=True)
+            yield Check("local folder", Verdict.WARNING, told, what)
 
 
 ADVICE = {
-    Whose.DEAD: "rekindle doctor --local-dir {root} --remove-dead",
+    Whose.DEAD: "",
     Whose.SERVED: "it goes when the shuffle service forgets the application",
     Whose.UNSEEN: "compare it with the applications that run: Rekindle removes it only where it saw its process die",
     Whose.UNKNOWN: "look whose it is: Rekindle does not touch it",

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 import click
 
 from rekindle.cli import hidden
+from rekindle.cli.next_command import same
 from rekindle.cli.text import say
-from rekindle.config import STORAGE, Config, load_config, without_passwords
+from rekindle.config import STORAGE, Config, load_config
 from rekindle.errors import ConfigRefused, ParameterRefused
+from rekindle.remedies import TextRemedy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,20 +39,6 @@ class Settings:
         hidden.remember(config)
         return config
 
-    def words(self, *, without: Container[str] = ()) -> list[str]:
-        """The flags as they can be typed again: everything but secrets, which are hidden, and the keys in `without`."""
-        found = ["--config", self.file] if self.file else []
-        for key, value in self.flags.items():
-            if key in without:
-                continue
-            if key == "location":
-                found += ["--location", without_passwords(value)]
-            elif key.startswith(STORAGE):
-                found += ["--storage", hidden.storage_word(key.removeprefix(STORAGE), value)]
-            else:
-                found += ["--set", f"{key}={value}"]
-        return found
-
     def located(self, spark: Mapping[str, str] | None = None) -> Config:
         """The same, refused where no location is set. A file above the current folder is named: somebody may not know
         that it is there."""
@@ -60,7 +48,10 @@ class Settings:
         if not config.location:
             raise ConfigRefused(
                 "no location is set: Rekindle does not know where to store journals and results",
-                "--location s3a://bucket/rekindle, or `location = …` in rekindle.toml",
+                (
+                    TextRemedy(f"name it: {same(location='s3a://bucket/rekindle')}"),
+                    TextRemedy("or write `location = …` into rekindle.toml"),
+                ),
             )
         return config
 

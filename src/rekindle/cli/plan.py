@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.next_command import line_of
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, options_of, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
@@ -89,7 +90,7 @@ def show(plan: Plan, to: Console) -> None:
     tell(to, plan.headline, style="bold")
     if plan.has_work:
         to.print(_table(plan, is_wide=to.width >= WIDE))
-        for line in plan.closing():
+        for line in plan.closing(line_of):
             tell(to, line)
 
 

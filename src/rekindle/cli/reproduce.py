@@ -10,10 +10,12 @@ from rekindle.cli.options import Settings, pipeline_argument, with_settings
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
 from rekindle.cli.text import say, styled
+from rekindle.cli.typed import learn
 from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
 from rekindle.observe.words import count_text
+from rekindle.remedies import CommandRemedy
 from rekindle.service.options import RunOptions
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
@@ -48,6 +50,7 @@ def command(
         store = open_store(config.location, config.storage)
         named = _named(store, loaded.pipeline.name, run)
         parameters = parameters_of(store, named.pipeline).get(named.run, {})
+        learn(run=str(named.number), parameters=parameters)
         options = RunOptions(run=named.run, storage=config.storage)
         opened = loaded.pipeline.reproduce(session, config.location, vertex, options=options, **parameters)
         return _try(opened, named, rows)
@@ -56,7 +59,7 @@ def command(
 def _named(store: Store, pipeline: str, word: str | None) -> Named:
     named = find_run(store, word if "/" in word else f"{pipeline}/{word}") if word else newest_of(store, pipeline)
     if named is None:
-        raise NotFound(f"there is no run of {pipeline} at {store.name}", "rekindle run PIPELINE")
+        raise NotFound(f"there is no run of {pipeline} at {store.name}", CommandRemedy("run", "start one"))
     if named.pipeline != pipeline:
         raise NotFound(f"run {named} is not a run of {pipeline}", "name the file of its pipeline")
     return named

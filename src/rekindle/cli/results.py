@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shlex
 import time
 
 import click
@@ -13,6 +12,7 @@ import msgspec
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
 from rekindle.cli.gc import what_text
+from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.config import Config
@@ -23,6 +23,7 @@ from rekindle.gc.inspect_run import Look, look_at
 from rekindle.gc.policy import Act, Found
 from rekindle.master.state.run_state import Phase
 from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.remedies import CommandRemedy
 from rekindle.runtime import pins
 from rekindle.runtime.pins import Pin
 from rekindle.service.limits import rules_of
@@ -83,7 +84,7 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
     sizes = [one.holding.bytes or 0 for one in kept]
     say([f"{count_text(len(kept), 'result')} of {count_text(len(shown), 'run')}, {bytes_text(sum(sizes))}"])
     if len(shown) < len(named):
-        say([f"{len(named) - len(shown):,} older: {_again(settings, 'ls', '--all')}"])
+        say([f"{len(named) - len(shown):,} older: {same(is_all=True)}"])
 
 
 @command.command("pin")
@@ -120,7 +121,8 @@ def unpin(settings: Settings, run: str) -> int:
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is no longer pinned" if found else f"run {named} was not pinned"])
     if found and _look(store, named, config).facts.found is Found.SUCCEEDED:
-        say([f"its results are kept until you release them: {_again(settings, 'release', str(named))}"])
+        release = line_of(CommandRemedy("results release", run=str(named)))
+        say([f"its results are kept until you release them: {release}"])
     return ExitCode.DONE
 
 
@@ -138,7 +140,7 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
     named = find_run(store, run)
     held = pins.find_pin(store, named.pipeline, named.run)
     if held is not None:
-        raise Refused(f"run {named} is {held}", _again(settings, "unpin", str(named)))
+        raise Refused(f"run {named} is {held}", CommandRemedy("results unpin", run=str(named)))
     look = _look(store, named, config)
     _refuse_closed(named, look)
     if look.facts.found is Found.LIVING:
@@ -148,16 +150,14 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
     )
     if report.act is not Act.CLOSE:
         kind = StoreFailed if report.is_failed else Refused
-        raise kind(f"run {named} was not closed: {report.because} ({report.trouble})", f"rekindle show {named}")
+        raise kind(
+            f"run {named} was not closed: {report.because} ({report.trouble})", CommandRemedy("show", run=str(named))
+        )
     for finding in report.findings:
         verb = "would delete" if is_dry else "deleted"
         size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
         say([f"{verb}: {what_text(finding)} {named}, {size}"])
     return ExitCode.DONE
-
-
-def _again(settings: Settings, *words: str) -> str:
-    return shlex.join(["rekindle", "results", words[0], *settings.words(), *words[1:]])
 
 
 def _user() -> str:
@@ -187,7 +187,7 @@ def _refuse_closed(named: Named, look: Look) -> None:
     is_closing = look.state is not None and look.state.phase is Phase.CLOSING
     if is_closing or look.facts.found in (Found.CLOSING, Found.CLOSED):
         found = Found.CLOSING if is_closing else look.facts.found
-        raise RunClosed(f"run {named} has no results: {found.value}", "rekindle results ls")
+        raise RunClosed(f"run {named} has no results: {found.value}", CommandRemedy("runs"))
 
 
 def _row(one: Kept) -> tuple[Cell | str, ...]:

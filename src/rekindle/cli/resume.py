@@ -15,9 +15,11 @@ from rekindle.cli.plan import console, tell
 from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, execute
+from rekindle.cli.typed import learn
 from rekindle.errors import NewerJournal, NotFound, RekindleError, StoreFailed
 from rekindle.journal.keys import parameters_of
 from rekindle.master.state.run_state import Phase, RunState
+from rekindle.remedies import CommandRemedy
 from rekindle.runtime.opening import peek
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
@@ -53,6 +55,7 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         loaded = session.load()
         config = settings.located(session.properties())
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
+        learn(run=str(chosen.named.number), parameters=chosen.parameters)
         refuse_other_strategy(settings, config, loaded.pipeline.name, run=chosen.named.run)
         tell(console(), str(chosen))
         starting = Starting(
@@ -79,7 +82,8 @@ def choose(store: Store, pipeline: str, word: str) -> Chosen:
     found = _resumable(store, pipeline, keys)
     if not found:
         raise NotFound(
-            f"no run of {pipeline} can be resumed", "`rekindle run` starts one, `rekindle runs` lists those there are"
+            f"no run of {pipeline} can be resumed",
+            (CommandRemedy("run", "start one"), CommandRemedy("runs", "or see those that there are")),
         )
     newest, *others = found
     if not others:

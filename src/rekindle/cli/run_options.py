@@ -14,6 +14,7 @@ from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused, Refused, RekindleError
 from rekindle.journal.keys import find_claim
+from rekindle.remedies import StartRemedy, new_run
 from rekindle.runtime.opening import peek
 from rekindle.service.options import RunOptions, as_settings_say
 from rekindle.storage.stores import open_store
@@ -67,7 +68,10 @@ def refuse_other_strategy(
     if known is not None and known.config.strategy.value != given:
         raise Refused(
             f"run {name} was started with the strategy {known.config.strategy.value}, and keeps it",
-            f"leave --strategy {given} out, or start another run with it: rekindle run --new --strategy {given}",
+            (
+                StartRemedy(to="go on with its own strategy", leaves=("strategy",)),
+                new_run(f"or start another run with the strategy {given}"),
+            ),
         )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rekindle.cli import hidden
 from rekindle.cli.load import Loaded
+from rekindle.cli.next_command import line_of, lines_of
 from rekindle.cli.options import Settings
 from rekindle.cli.plan import console, show, tell
 from rekindle.cli.progress import Display
-from rekindle.cli.run_options import STRATEGY, Choices, options_of
+from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
-from rekindle.config import HIDDEN, Config
-from rekindle.errors import PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
+from rekindle.cli.typed import learn
+from rekindle.config import Config
+from rekindle.errors import Refused, RekindleError, RunFailed
 from rekindle.master.facts.events import Event, FailureHandled
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.state.run_state import RunState
@@ -22,7 +22,9 @@ from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
-from rekindle.service.running import NEW_RUN
+from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
+
+GO_ON = StartRemedy(kind=StartKind.RESUME)
 
 
 class SparkDied(RunFailed):
@@ -64,33 +66,32 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
                 starting.session, config.location, options=options, **starting.parameters
             )
         except RunFailed as error:
-            looks = list(_looks(ended, starting, display.number)) if ended is not None else []
-            raise _with_command(error, starting, display.number, looks) from error
+            learn(run=display.number, parameters=starting.parameters)
+            looks = list(_looks(ended)) if ended is not None else []
+            raise _with_trace(error, starting, looks) from error
         except RekindleError:
+            learn(run=display.number, parameters=starting.parameters)
             raise
         except Exception as error:
             if starting.session.is_alive():
                 raise
-            died = SparkDied("the driver JVM of Spark died; committed results are kept")
-            raise _with_command(died, starting, display.number) from error
-    for line in summary.lines():
+            learn(run=display.number, parameters=starting.parameters)
+            died = SparkDied("the driver JVM of Spark died; committed results are kept", GO_ON)
+            raise _with_trace(died, starting) from error
+    for line in summary.lines(line_of):
         tell(to, line)
     return summary
 
 
-def _looks(state: RunState, starting: Starting, number: str) -> Iterator[str]:
+def _looks(state: RunState) -> Iterator[Remedy]:
     """What else can be done about the first failure of somebody's own code or data: see it again, or leave it out."""
     for failure in state.failing.failures if state.failing else ():
         if not failure.cause.root.kind.blames_partition:
             continue
         vertex = f"{failure.step}[{failure.partitions.lowest}]" if failure.partitions else failure.step
-        found = [*starting.settings.words(without=(STRATEGY,)), *hidden.property_words(starting.choices.conf)]
-        again = ["rekindle", "reproduce", *found, "--run", number, starting.named, vertex]
-        yield f"see it fail here: {shlex.join(again)}"
+        yield CommandRemedy("reproduce", "see it fail here", vertex=vertex)
         if _may_be_left_out(state, failure):
-            words = [*_words(starting, without=(STRATEGY,)), starting.named, number, "--without", vertex]
-            without = ["rekindle", "resume", *words]
-            yield f"publish without it: {shlex.join(without)}"
+            yield StartRemedy(to="publish without it", kind=StartKind.RESUME, without=(vertex,))
         return
 
 
@@ -104,31 +105,8 @@ def _may_be_left_out(state: RunState, failure: Failure) -> bool:
     return True
 
 
-def _with_command(error: RunFailed, starting: Starting, number: str, looks: Sequence[str] = ()) -> RunFailed:
-    """The same, with where the full trace is and what to type next."""
+def _with_trace(error: RunFailed, starting: Starting, looks: Sequence[Remedy] = ()) -> RunFailed:
+    """The same, with where the full trace is, and with what else can be done."""
     log = starting.session.keep_log()
-    message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *looks))
-    if error.is_resumable:
-        first = "" if isinstance(error, SparkDied | PublishedDiffers) else "correct it, then: "
-        word = ["--republish"] if isinstance(error, PublishedDiffers) else []
-        words = _words(starting, without=(STRATEGY,))
-        hint = f"{first}{shlex.join(['rekindle', 'resume', *words, *word, starting.named, number])}"
-    else:
-        key = [word for name, value in starting.parameters.items() for word in ("--param", f"{name}={value}")]
-        words = [*_words(starting), *key, starting.named]
-        if isinstance(error, RowsNotConserved):
-            hint = shlex.join(["rekindle", "run", "--new", "--conf", "spark.sql.adaptive.enabled=false", *words])
-        else:
-            hint = error.hint.replace(NEW_RUN, shlex.join(["rekindle", "run", "--new", *words]))
-    if HIDDEN in hint:
-        message = f"{message}\n{hidden.GIVE_AGAIN}"
-    return type(error)(message, hint, is_resumable=error.is_resumable)
-
-
-def _words(starting: Starting, *, without: Container[str] = ()) -> list[str]:
-    """The flags of this start that the next one needs too."""
-    choices = starting.choices
-    found = starting.settings.words(without=without)
-    found += [word for sink in choices.take_target for word in ("--take-target", sink)]
-    found += ["--master", choices.master] if choices.master else []
-    return found + hidden.property_words(choices.conf)
+    message = "\n".join((error.message, *([f"full trace: {log}"] if log else []), *lines_of(looks)))
+    return type(error)(message, error.remedies, is_resumable=error.is_resumable)

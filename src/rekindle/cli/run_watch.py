@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from rekindle.cli.boundary import ExitCode
+from rekindle.cli.next_command import line_of
 from rekindle.cli.plan import console, tell
 from rekindle.cli.progress import Display
 from rekindle.cli.run_start import Starting
+from rekindle.cli.typed import learn
 from rekindle.journal.keys import find_claim
 from rekindle.master.state.run_state import Phase
+from rekindle.remedies import StartKind, StartRemedy
 from rekindle.service.watching import watch
 from rekindle.storage.stores import open_store
+
+GO_ON = StartRemedy(to="go on with it", kind=StartKind.RESUME)
 
 
 def watch_living(starting: Starting) -> int:
@@ -18,6 +23,7 @@ def watch_living(starting: Starting) -> int:
     store = open_store(config.location, config.storage)
     held = find_claim(store, pipeline, starting.parameters)
     assert held is not None, "a living run holds its key"
+    learn(run=held.run)
     tell(to, f"watching run {held.run}, which another process is executing")
     with Display(to) as display:
         for events, state in watch(store, pipeline, held.run, stale_seconds=config.stale_seconds):
@@ -32,6 +38,6 @@ def _ending(phase: Phase) -> str:
         case Phase.SUCCEEDED:
             return "done"
         case Phase.FAILED | Phase.FAILING:
-            return "failed; `rekindle resume` resumes it"
+            return f"failed; {line_of(GO_ON)}"
         case _:
-            return "its driver is gone; `rekindle resume` resumes it"
+            return f"its driver is gone; {line_of(GO_ON)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 
 import click
@@ -10,6 +9,7 @@ import msgspec
 
 from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, pipelines, runs_of
+from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table, width
 from rekindle.errors import NotFound
@@ -17,6 +17,7 @@ from rekindle.journal.keys import parameters_of
 from rekindle.observe.runs import Brief
 from rekindle.observe.words import time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.remedies import CommandRemedy
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 
@@ -54,12 +55,12 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
         say_json(msgspec.json.encode(briefs))
         return
     if not briefs:
-        say([f"no run at {store.name} yet", f"next: {shlex.join(['rekindle', 'run', *settings.words(), 'PIPELINE'])}"])
+        say([f"no run at {store.name} yet", f"next: {line_of(CommandRemedy('run'))}"])
         return
     now_ms = time.time_ns() // 1_000_000
     say(table(HEAD, [_row(brief, now_ms) for brief in briefs], width()))
     if len(shown) < len(named):
-        say([f"{len(named) - len(shown):,} older: {shlex.join(['rekindle', 'runs', *settings.words(), '--all'])}"])
+        say([f"{len(named) - len(shown):,} older: {same(is_all=True)}"])
 
 
 def _named(store: Store, pipeline: str | None) -> list[Named]:

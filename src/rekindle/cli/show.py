@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from rekindle.cli.next_command import line_of
 from rekindle.cli.opened import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.runs import parameters_text
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
+from rekindle.cli.typed import learn
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
 from rekindle.observe.words import count_text, time_text
+from rekindle.remedies import StartKind, StartRemedy
 
 SHOWN = 10
 STEPS = (
@@ -50,10 +52,10 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
     if is_json:
         say_json(to_json(view))
     elif html is None:
-        say(_lines(view, settings.words(), width()))
+        say(_lines(view, width()))
 
 
-def _lines(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[str]:
+def _lines(view: RunView, wide: int | None) -> Iterator[str]:
     yield from _head(view, wide)
     yield ""
     yield from table(STEPS, [_step(step) for step in view.steps], wide)
@@ -67,7 +69,7 @@ def _lines(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[st
         yield ""
         for sink in view.sinks:
             yield f"sink {sink.name}: {sink}"
-    yield from _next(view, words, wide)
+    yield from _next(view, wide)
 
 
 def _head(view: RunView, wide: int | None) -> Iterator[str]:
@@ -143,10 +145,10 @@ def _restart(one: RestartView) -> str:
     return f"{clock(one.at_ms)}  {one.step}: {count_text(one.count, 'partition')}, {one.what} ({joined(one.because)})"
 
 
-def _next(view: RunView, words: Sequence[str], wide: int | None) -> Iterator[str]:
-    """What is kept, and what to type."""
+def _next(view: RunView, wide: int | None) -> Iterator[str]:
+    """What is kept, and what to type: a command is not wrapped."""
     yield ""
-    is_left = view.is_resumable and view.phase != "running"
-    again = shlex.join(["rekindle", "resume", *words, "FILE.py", f"{view.pipeline}/{view.order}"])
-    what_next = f". next: {again}" if is_left else ""
-    yield from wrapped(f"{view.kept}{what_next}", wide)
+    yield from wrapped(view.kept, wide)
+    if view.is_resumable and view.phase != "running":
+        learn(run=f"{view.pipeline}/{view.order}")
+        yield f"next: {line_of(StartRemedy(kind=StartKind.RESUME))}"

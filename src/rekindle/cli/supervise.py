@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import shlex
 import signal
 import subprocess
 import sys
@@ -23,21 +22,22 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.hidden import typed_again
+from rekindle.cli.next_command import same
 from rekindle.cli.text import say
 from rekindle.config import Config, is_submitted
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
+from rekindle.remedies import StartRemedy, TextRemedy
 from rekindle.service.limits import master_config
 from rekindle.service.running import fresh_name
 
 FLAG = "--supervise"
 CHILD_FLAG = "--supervised"
 NAME_OPTION = "--as"
-# Said about this start alone: the same command without these goes on with the run.
-ONCE = ("--new", "--force")
+# The same command goes on with the run, without what was said about its first start alone.
+GO_ON = StartRemedy(leaves=("new", "force"))
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
@@ -54,12 +54,14 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
     if is_submitted():
         raise Refused(
             "--supervise cannot restart a driver that spark-submit started",
-            "start `rekindle run --supervise --master …` without spark-submit, or let the cluster restart the driver",
+            (
+                TextRemedy(f"start it without spark-submit: {same(master='local[4]')}"),
+                TextRemedy("or let the cluster restart the driver"),
+            ),
         )
     first, again = words_of(arguments)
     turns = itertools.chain([first], itertools.repeat(again))
-    next_time = shlex.join(["rekindle", *typed_again([word for word in arguments if word not in ONCE])])
-    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy(), next_time=next_time)
+    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy())
 
 
 def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -73,7 +75,6 @@ def keep_going(
     drive: Drive,
     backoff: Backoff,
     *,
-    next_time: str,
     now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     pause: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = lambda: random.uniform(-1, 1),
@@ -83,7 +84,7 @@ def keep_going(
     while (code := drive()) not in ENDINGS:
         memory, verdict = on_failure(backoff, memory, DIED, now_ms(), jitter())
         if isinstance(verdict, GiveUp):
-            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", next_time)
+            raise RunFailed(f"the driver died ({_how(code)}); {verdict.who}: {verdict.why}", GO_ON)
         wait_ms = max(0, verdict.at_ms - now_ms())
         say([f"the driver died ({_how(code)}); restart {verdict.attempt} in {time_text(wait_ms)}"], err=True)
         pause(wait_ms / 1000)

@@ -23,6 +23,7 @@ from rekindle.errors import visible
 
 GAP = "  "
 INDENT = "  "
+COMMAND = ": rekindle "
 PHASE_COLORS = {
     "succeeded": "green",
     "running": "cyan",
@@ -114,8 +115,9 @@ def wrapped(text: str, width: int | None, indent: str = "", first: str | None = 
 
 
 def folded(line: str, width: int | None) -> Iterator[str]:
-    """The same for a line that is indented: what is wrapped stands two further to the right."""
-    text = line.lstrip()
+    """The same for a line that is indented: what is wrapped stands two further to the right. A line with a command is
+    never wrapped, so that it can be copied."""
+    text, width = line.lstrip(), None if COMMAND in line else width
     indent = line[: len(line) - len(text)]
     return wrapped(text, width, indent + INDENT, first=indent)
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import click
 
 from rekindle.api import Pipeline, verify_files
-from rekindle.cli import hidden
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run
+from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import LazySession, session_here
 from rekindle.cli.text import say, styled
+from rekindle.cli.typed import learn
 from rekindle.config import Config
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.keys import parameters_of
 from rekindle.observe.verified import Answer, Verified, Way
+from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy, new_run
 from rekindle.service.options import RunOptions
 from rekindle.service.verifying import Place, Sample
 from rekindle.storage.stores import open_store
@@ -57,15 +58,16 @@ def command(
     if wanted is not None and pipeline is None:
         raise Refused(
             "--sample works only with --pipeline, which recomputes partitions",
-            "name the file: --pipeline FILE --sample …",
+            f"name the file: {same(pipeline='PIPELINE')}",
         )
     with session_here(pipeline or "verify", choices) as session:
         loaded = session.load() if pipeline is not None else None
         config = settings.located(session.properties())
         store = open_store(config.location, config.storage)
         named = find_run(store, run)
-        words = (*settings.words(), *hidden.property_words(choices.conf))
-        asked = Asked(named, pipeline, config, words, parameters_of(store, named.pipeline).get(named.run, {}))
+        parameters = parameters_of(store, named.pipeline).get(named.run, {})
+        learn(run=str(named.number), parameters=parameters)
+        asked = Asked(named, pipeline, config, parameters)
         if loaded is None:
             found = verify_files(Place(named.pipeline, named.run, config.location, config.storage, session), step)
         else:
@@ -80,15 +82,7 @@ class Asked:
     named: Named
     pipeline: str | None
     config: Config
-    flags: tuple[str, ...]
     parameters: Mapping[str, str]
-
-    def command(self, name: str, *words: str) -> str:
-        return shlex.join(["rekindle", name, *self.flags, *words])
-
-    @property
-    def key(self) -> list[str]:
-        return [word for name, value in self.parameters.items() for word in ("--param", f"{name}={value}")]
 
 
 def _with_code(pipeline: Pipeline, session: LazySession, asked: Asked, step: str | None, sample: Sample) -> Verified:
@@ -120,22 +114,18 @@ def tell(found: Verified, asked: Asked) -> int:
         say([head.replace(word, f": {styled(one.answer.value, COLORS[one.answer])}:", 1), *details])
     *_, sums = found.lines()
     say([sums, *([] if asked.pipeline else [FILES_ALONE])])
-    for line in advice(found, asked):
-        say([line])
+    for remedy in remedies(found):
+        say([f"next: {line_of(remedy)}"])
     return ExitCode.WORK if found.answer is Answer.DIFFERENT else ExitCode.DONE
 
 
-def advice(found: Verified, asked: Asked) -> Iterator[str]:
-    """What to type next."""
-    file = asked.pipeline or "PIPELINE"
-    number = str(asked.named.number)
+def remedies(found: Verified) -> Iterator[Remedy]:
+    """What to do about the bad ones."""
     if found.different(Way.FILES) and not found.is_over:
-        again = asked.command("resume", file, number)
-        yield f"next: move the files that are named away, then: {again}; what is missing is made again"
+        to = "move the files that are named away, then make again what is missing"
+        yield StartRemedy(to=to, kind=StartKind.RESUME)
     elif found.different(Way.FILES, Way.PUBLISHED):
-        again = asked.command("run", "--new", *asked.key, file)
         over = "the run is over; " if found.is_over else ""
-        yield f"next: {over}a new one computes and publishes it again: {again}"
+        yield new_run(f"{over}a new one computes and publishes it again")
     for step, partitions in found.different(Way.AGAIN).items():
-        vertex = f"{step}[{partitions.lowest}]"
-        yield f"next: see what is made now: {asked.command('reproduce', '--run', number, file, vertex)}"
+        yield CommandRemedy("reproduce", "see what is made now", vertex=f"{step}[{partitions.lowest}]")

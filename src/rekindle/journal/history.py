@@ -18,6 +18,7 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, checksum_of, find, name_of, whole
 from rekindle.journal.owner import Owner
 from rekindle.journal.tail import Seen, Verdict, judge
+from rekindle.remedies import CommandRemedy, TextRemedy, new_run
 from rekindle.storage.store import Store
 
 E = TypeVar("E")
@@ -203,7 +204,7 @@ def fenced(run: str, frame: Frame) -> Fenced:
     who = f" ({frame.owner})" if frame.owner is not None else ""
     return Fenced(
         f"run {run} was taken over: record {frame.sequence} belongs to epoch {frame.epoch}{who}",
-        f"rekindle show {run.rsplit('/', 1)[-1]}",
+        CommandRemedy("show", run=run.rsplit("/", 1)[-1]),
     )
 
 
@@ -220,5 +221,5 @@ def _refused(store: Store, run: str, name: str, item: Found, because: str) -> Jo
             what = because
     return JournalRefused(
         f"record {int(name)} of {store.name}/{folder_of(run)} cannot be used: {what}. Nothing was changed.",
-        "restore that object from a backup or an older version, or start over with `rekindle run --new`",
+        (TextRemedy("restore that object from a backup or an older version"), new_run("or start over")),
     )

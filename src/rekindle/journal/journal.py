@@ -20,6 +20,7 @@ from rekindle.journal.codec import Codec
 from rekindle.journal.frame import Frame, Whole, find, name_of, to_bytes
 from rekindle.journal.history import Position, Record, fenced, folder_of, follow
 from rekindle.journal.owner import Owner
+from rekindle.remedies import StartKind, StartRemedy, new_run
 from rekindle.storage.store import Put, Store
 
 E = TypeVar("E")
@@ -97,7 +98,7 @@ class Journal(Generic[E]):
                 f"record {number} of run {self.run} is still unknown, and no other record can follow it"
             )
         if self._position.is_closed:
-            raise RunClosed(f"run {self.run} is closed, its journal has ended", "rekindle run --new")
+            raise RunClosed(f"run {self.run} is closed, its journal has ended", new_run())
         named = [self._codec.encode(event) for event in events]
         frame = Frame(
             sequence=self._position.sequence + 1,
@@ -162,7 +163,7 @@ class Journal(Generic[E]):
             return fenced(self.run, found.frame)
         return AppendRejected(
             f"record {ours.sequence} of run {self.run} was not written: another record has its number",
-            "rekindle resume, which reads the journal again",
+            StartRemedy(to="read the journal again, and go on", kind=StartKind.RESUME),
         )
 
     def _acknowledge(self, pending: _Pending[E]) -> Record[E]:

@@ -28,6 +28,7 @@ import msgspec
 
 from rekindle.errors import AppendUnknown, JournalRefused, Notice, Refused
 from rekindle.journal.journal import PAUSES_SECONDS, Pause
+from rekindle.remedies import TextRemedy, new_run
 from rekindle.storage.store import Put, Store
 
 IDENTITY = "_identity/id"
@@ -217,11 +218,12 @@ def _read_run(data: bytes, key: str) -> str:
         run = _decode(data).run
     except msgspec.MsgspecError as error:
         raise JournalRefused(
-            f"{key} is damaged: {error}", "restore it from a backup, or start anew with --new"
+            f"{key} is damaged: {error}", (TextRemedy("restore it from a backup"), new_run("or start anew"))
         ) from None
     if not _is_folder(run):
         raise JournalRefused(
-            f"{key} holds {run[:80]!r}, which is not the name of a run", "find out who wrote it; --new starts a new run"
+            f"{key} holds {run[:80]!r}, which is not the name of a run",
+            (TextRemedy("find out who wrote it"), new_run("or start a new run")),
         )
     return run
 

@@ -24,6 +24,7 @@ from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.owner import Owner, is_seen_dead
+from rekindle.remedies import TextRemedy, new_run
 from rekindle.storage.store import Store
 
 BEAT_SECONDS = 5.0
@@ -104,7 +105,7 @@ def refuse_loss(store: Store, run: str, position: Position) -> None:
         return
     raise JournalRefused(
         f"run {run} had {beat.sequence} records and now has {position.kept}: the storage lost records",
-        "restore the objects of its journal folder, or start over with `rekindle run --new`",
+        (TextRemedy("restore the objects of its journal folder"), new_run("or start over")),
     )
 
 

@@ -18,6 +18,7 @@ from rekindle.journal.history import History, Position, catch_up, read
 from rekindle.journal.journal import Journal, Pause
 from rekindle.journal.lease import STALE_SECONDS, Sign, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
 from rekindle.storage.store import Store
 
 E = TypeVar("E")
@@ -63,13 +64,13 @@ def take_over(
         return journal, History((*history.records, record), journal.position, history.cut)
     raise StillOwned(
         f"run {_short(run)} could not be taken over: another process appended first {TRIES} times in a row",
-        "stop its master, or try again",
+        StartRemedy(to="stop its master, then"),
     )
 
 
 def _refuse_closed(run: str, position: Position) -> None:
     if position.is_closed:
-        raise RunClosed(f"run {_short(run)} is closed: it has a tombstone", "rekindle run --new")
+        raise RunClosed(f"run {_short(run)} is closed: it has a tombstone", new_run())
 
 
 def refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
@@ -79,7 +80,10 @@ def refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
     age = 0.0 if sign.age_seconds is None else sign.age_seconds
     raise StillOwned(
         f"run {_short(run)} belongs to {sign.owner}, whose last heartbeat was {age:.0f} s ago",
-        f"wait until it is silent for {stale_seconds:.0f} s, or take it over now with `--force`",
+        (
+            TextRemedy(f"wait until it is silent for {stale_seconds:.0f} s"),
+            StartRemedy(to="or take it over now", force=True),
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, span_text, time_text
+from rekindle.remedies import Say, in_python
 
 NUMBERS_SHOWN_MAX = 40
 
@@ -285,10 +286,10 @@ class Plan:
                 end = ", but something changed since" if self.differs else ": nothing to do"
                 return f"run {self.run} of {self.pipeline} is done{without}{end}"
 
-    def closing(self) -> Iterator[str]:
-        """The lines below the table."""
+    def closing(self, say: Say = in_python) -> Iterator[str]:
+        """The lines below the table. `say` is the face that they are for."""
         if self.start is Start.DONE:
-            yield from differing(self.differs)
+            yield from differing(self.differs, say)
             return
         time = span_text(self.span.low_ms, self.span.high_ms) if self.span else UNKNOWN
         least = f"at least {count_text(self.vertices, 'Spark task')}"

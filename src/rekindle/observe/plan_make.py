@@ -290,5 +290,5 @@ def _end(state: RunState) -> str:
     if state.failing is None:
         return "it is incomplete, and no vertex can start"
     if state.failing.differs is not None:
-        return f"{unless_equal(state.failing.differs)}, or pass --republish"
+        return f"{unless_equal(state.failing.differs)}, unless you publish again"
     return state.failing.gave_up

@@ -25,6 +25,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, Pace
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import bytes_text, count_text, differing, escape, time_text
+from rekindle.remedies import Say, in_python
 
 SAVED_MS_MIN = 1_000
 
@@ -82,12 +83,12 @@ class RunSummary:
     def bytes(self) -> int | None:
         return _sum(step.bytes for step in self.steps.values())
 
-    def lines(self) -> Iterator[str]:
-        """The lines of the summary."""
+    def lines(self, say: Say = in_python) -> Iterator[str]:
+        """The lines of the summary. `say` is the face that they are for."""
         what = "is already done" if self.was_done else "is done (resumed)" if self.was_resumed else "is done"
         took = f"; it took {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
         yield f"run {self.run} of {self.pipeline} {what}{took}"
-        yield from differing(self.differs)
+        yield from differing(self.differs, say)
         computed = sum(step.computed for step in self.steps.values())
         reused = sum(step.reused for step in self.steps.values())
         if not self.was_done:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator
 
 from rekindle.errors import visible
+from rekindle.remedies import Say, new_run
 
 UNKNOWN = "?"
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -58,9 +59,9 @@ def count_text(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def differing(differs: tuple[str, ...]) -> Iterator[str]:
-    """What changed since a run that is done published, and what to type."""
+def differing(differs: tuple[str, ...], say: Say) -> Iterator[str]:
+    """What changed since a run that is done published, and what to do."""
     if differs:
         yield "  It was not recomputed, although this changed since it was computed:"
         yield from (f"    {one}" for one in differs)
-        yield "  next: --new (rk.RunOptions(new=True)) computes it with all of that, and publishes it"
+        yield f"  next: {say(new_run('compute it with all of that, and publish it'))}"

@@ -29,6 +29,7 @@ from rekindle.master.state.apply import fold
 from rekindle.master.state.invariants import check_invariants
 from rekindle.master.state.run_state import RunState
 from rekindle.master.state.wire import dec_hook, enc_hook
+from rekindle.remedies import StartRemedy, new_run
 from rekindle.runtime.loop import Loop, Watcher, decide_asking, ignore
 from rekindle.runtime.pins import find_pin
 from rekindle.runtime.snapshots import StateKeeper
@@ -95,7 +96,7 @@ def look(store: Store, pipeline: str, run: str) -> JournalView:
     after, base = keeper.load()
     history = read(store, name, codec(), after=after)
     if history.position.is_closed:
-        raise RunClosed(f"run {run} is closed", hint="start a new run with --new")
+        raise RunClosed(f"run {run} is closed", hint=new_run())
     state = state_of(history, base)
     if state is not None and (state.pipeline, state.run) != (pipeline, run):
         raise JournalRefused(f"the journal of {name} belongs to {state.pipeline}/{state.run}: it was copied or forged")
@@ -247,9 +248,7 @@ def opening_of(intent: Intent, application: str, state: RunState | None) -> Star
     constants = intent.constants or Constants.fresh()
     if state is not None:
         if intent.constants is not None and constants != Constants.of(state):
-            raise StillOwned(
-                f"run {intent.run} was started by another process a moment ago", hint="run the same command again"
-            )
+            raise StillOwned(f"run {intent.run} was started by another process a moment ago", hint=StartRemedy())
         return TakeOver(
             application=application, owner=str(this_process()), spec=intent.spec, decisions=intent.decisions
         )

@@ -12,6 +12,7 @@ from rekindle.journal.lease import Life, sign_of_life
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
 from rekindle.observe.show import RunView, view_of
+from rekindle.remedies import CommandRemedy, TextRemedy
 from rekindle.runtime.opening import codec
 from rekindle.service.life import life_text
 from rekindle.storage.store import Store
@@ -38,7 +39,7 @@ def show(wish: Wish) -> RunView:
         given = " ".join(f"{key}={value}" for key, value in wish.key.items())
         raise NotFound(
             f"{wish.pipeline} has no run{f' of {given}' if given else ''} at {store.name}",
-            "`pipeline.run` starts one, `rekindle runs` lists those there are",
+            (TextRemedy("`pipeline.run` starts one"), CommandRemedy("runs", "or see those that there are")),
         )
     return look(store, wish.pipeline, name, name, wish.options.stale_seconds).view
 
@@ -48,9 +49,9 @@ def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float
     folder = f"{pipeline}/{run}"
     history = read(store, folder, codec())
     if not history.records:
-        raise NotFound(f"run {shown} has no journal: it never began", "rekindle runs")
+        raise NotFound(f"run {shown} has no journal: it never began", CommandRemedy("runs"))
     if history.position.is_closed:
-        raise RunClosed(f"run {shown} is closed: its results and its journal are deleted", "rekindle runs")
+        raise RunClosed(f"run {shown} is closed: its results and its journal are deleted", CommandRemedy("runs"))
     parameters = parameters_of(store, pipeline).get(run)
     life, is_alone = _life(store, folder, history, stale_seconds)
     view, state = view_of((record.events for record in history.records), parameters, life, is_alone)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -24,13 +25,15 @@ from rekindle.model.failures import Failure
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
 from rekindle.pipeline.identity.changes import describe_change
+from rekindle.remedies import CommandRemedy, new_run
 from rekindle.runtime.counted import commits_of
 from rekindle.runtime.opening import Constants, codec, peek
 from rekindle.service.running import Wish, wanted_of
 from rekindle.service.vertices import vertex_of
 from rekindle.storage.store import Store
 
-COMMAND = "rekindle reproduce PIPELINE"
+REPRODUCE = partial(CommandRemedy, "reproduce", "", "")
+RUNS = CommandRemedy("runs", "see those that there are")
 
 
 def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reproduced:
@@ -38,7 +41,7 @@ def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reprod
     store = wish.store
     state = state_of_run(store, wish.pipeline, run_of(store, wish))
     refuse_fused(wish, state, vertex)
-    step, partition = vertex_of(state, vertex, state.run, COMMAND)
+    step, partition = vertex_of(state, vertex, state.run, REPRODUCE)
     failure = _failure(store, f"{wish.pipeline}/{state.run}", step, partition)
     wanted = state.layout.graph.whole[step] if partition is None else Partitions((partition,))
     asked = Asked(step, partition, tuple(inputs_of(state, step, wanted)), failure)
@@ -52,7 +55,7 @@ def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reprod
 def state_of_run(store: Store, pipeline: str, run: str) -> RunState:
     state = peek(store, pipeline, run)
     if state is None:
-        raise NotFound(f"{pipeline} has no run {run}", "`rekindle runs` lists those there are")
+        raise NotFound(f"{pipeline} has no run {run}", RUNS)
     return state
 
 
@@ -62,7 +65,7 @@ def run_of(store: Store, wish: Wish) -> str:
         return wish.options.run
     held = find_claim(store, wish.pipeline, wish.key)
     if held is None:
-        raise NotFound(f"{wish.pipeline} has no run of these parameters", "`rekindle runs` lists those there are")
+        raise NotFound(f"{wish.pipeline} has no run of these parameters", RUNS)
     return held.run
 
 
@@ -91,7 +94,7 @@ def inputs_of(state: RunState, step: str, wanted: Partitions) -> Iterator[Input]
         if missing := read_ - kept.available:
             what = "released" if missing <= kept.released else "not there"
             failed = missing & state.failed().get(producer, EMPTY)
-            hint = f"{COMMAND} '{producer}[{failed.lowest}]'" if failed else "`rekindle run --new` computes it again"
+            hint = REPRODUCE(f"{producer}[{failed.lowest}]") if failed else new_run("a new run computes it again")
             raise Refused(f"{step} reads {producer}[{missing}], which is {what}", hint=hint)
         yield Input(
             producer,

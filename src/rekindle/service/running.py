@@ -36,6 +36,7 @@ from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.targets import store_of
+from rekindle.remedies import CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
 from rekindle.service.done import differences
@@ -49,9 +50,10 @@ from rekindle.storage.stores import open_store
 
 # Stands in the key of what a script publishes, beside its parameters.
 PUBLISHED_TO = "published to"
-NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
+
+OVERTAKEN = (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it"))
 
 MakeAdapter = Callable[[], Adapter]
 
@@ -202,7 +204,7 @@ def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pa
 def _seen(store: Store, wish: Wish, name: str) -> JournalView:
     seen = look(store, wish.pipeline, name)
     if seen.state is None and wish.options.run and not wish.options.new:
-        raise NotFound(f"{wish.pipeline} has no run {name}", "`rekindle runs` lists those there are")
+        raise NotFound(f"{wish.pipeline} has no run {name}", CommandRemedy("runs", "see those that there are"))
     return seen
 
 
@@ -218,7 +220,7 @@ def _refuse_done(wish: Wish, known: RunState | None) -> None:
             *(f"it published {one}, which the code no longer has" for one in sorted(was - now)),
             *(f"{one} is new in the code" for one in sorted(now - was)),
         ]
-        raise Refused(f"run {known.run} is done with other sinks: {', '.join(told)}", "start a new run with --new")
+        raise Refused(f"run {known.run} is done with other sinks: {', '.join(told)}", new_run())
 
 
 def _differences(wish: Wish, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
@@ -239,11 +241,16 @@ def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
             raise Refused(
                 f"{given} cannot be left out: the run has not started", "run it: only what failed is left out"
             )
-        step, partition = vertex_of(known, given, known.run, "--without")
+        step, partition = vertex_of(known, given, known.run, partial(_leave_out, given))
         if partition is None:
-            raise Refused(f"--without {given} has no partition number", f"--without '{step}[0]'")
+            hint = _leave_out(given, f"{step}[0]")
+            raise Refused(f"{given} cannot be left out: it has no partition number", hint)
         found[step] = found.get(step, EMPTY) | Partitions((partition,))
     return found
+
+
+def _leave_out(given: str, vertex: str) -> StartRemedy:
+    return StartRemedy(without=(vertex,), drops=(given,))
 
 
 def make_ready(wish: Wish, make: MakeAdapter, name: str, seen: JournalView | None, order: int) -> Ready:
@@ -258,8 +265,8 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, seen: JournalView | Non
         run=name,
         spec=prepared.spec,
         decisions=UserDecisions(
-            accepted=_kept("accept_change", wish.options.accept_change, prepared),
-            replaced=_kept("replace", wish.options.replace, prepared),
+            accepted=_kept(wish.options.accept_change, prepared, lambda one: StartRemedy(accept_change=one)),
+            replaced=_kept(wish.options.replace, prepared, lambda one: StartRemedy(replace=one)),
             without=_left_out(wish, known),
             republish=wish.options.republish,
         ),
@@ -307,36 +314,36 @@ def _failure_of(state: RunState) -> RunFailed:
     once = written_once(state, failing.differs) if failing is not None and failing.differs is not None else ()
     told += [f"  {sink} can be published only once" for sink in once]
     if once:
-        return RunFailed("\n".join(told), f"{ELSEWHERE}: {NEW_RUN}", is_resumable=False)
+        return RunFailed("\n".join(told), new_run(ELSEWHERE), is_resumable=False)
     if failing is not None and failing.differs is not None:
-        hint = "rk.RunOptions(republish=True) makes again what was made from it, and publishes those sinks together"
-        return PublishedDiffers("\n".join(told), hint)
+        return PublishedDiffers("\n".join(told), PublishedDiffers.advice)
     if failing is not None and any(one.cause.root.kind is FailureKind.INVARIANT for one in failing.failures):
         return RowsNotConserved("\n".join(told), RowsNotConserved.advice)
-    is_resumable = state.gave_up_for_good is None
-    again = _read_again(state) or "correct it and run the same again: what is kept is reused"
-    hint = again if is_resumable else f"leave it if the later run is right; {NEW_RUN} computes this one anew, over it"
-    return RunFailed("\n".join(told), hint, is_resumable=is_resumable)
+    if state.gave_up_for_good is not None:
+        return RunFailed("\n".join(told), OVERTAKEN, is_resumable=False)
+    return RunFailed("\n".join(told), _go_on(state))
 
 
-def _read_again(state: RunState) -> str:
-    """What to type where a source was replaced under the run; empty if none was."""
+def _go_on(state: RunState) -> StartRemedy:
+    """What to do about a run that stopped; where a source was replaced under it, that is read again."""
     failures = state.failing.failures if state.failing is not None else ()
-    steps = sorted({one.step for one in failures if one.cause.root.kind is FailureKind.INPUT_CHANGED})
-    typed = " ".join(f"--replace {step}" for step in steps)
-    again = f"{typed}, or rk.RunOptions(replace={steps}), reads it again; a script with rk.run(…) is just started again"
-    return again if steps else ""
+    steps = tuple(sorted({one.step for one in failures if one.cause.root.kind is FailureKind.INPUT_CHANGED}))
+    to = "read it again" if steps else "correct it, then"
+    return StartRemedy(to=to, kind=StartKind.RESUME, replace=steps)
 
 
-def _kept(option: str, names: Iterable[str], prepared: Prepared) -> frozenset[str]:
+def _kept(
+    names: Iterable[str], prepared: Prepared, instead: Callable[[tuple[str, ...]], StartRemedy]
+) -> frozenset[str]:
     """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
     for name in names:
         if name in prepared.members:
             continue
         roots = [root for root, members in prepared.members.items() if name in members]
         if roots:
-            raise Refused(f"{option}: {name} is pipelined into {' and '.join(roots)}", f"{option}={roots}")
-        raise Refused(f"{option}: there is no step {name}", did_you_mean(name, prepared.why))
+            hint = replace(instead(tuple(roots)), drops=(name,))
+            raise Refused(f"{name} is pipelined into {' and '.join(roots)}, and has nothing of its own", hint)
+        raise Refused(f"there is no step {name}", did_you_mean(name, prepared.why))
     return frozenset(names)
 
 

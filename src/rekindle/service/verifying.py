@@ -15,6 +15,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rekindle.engine.location import run_root
@@ -28,6 +29,7 @@ from rekindle.observe.show_words import brief
 from rekindle.observe.verified import Answer, Compared, Judged, Verified, Way, difference, total
 from rekindle.observe.words import count_text
 from rekindle.pipeline.identity.changes import describe_change
+from rekindle.remedies import CommandRemedy
 from rekindle.results import manifest
 from rekindle.results.result_paths import RESULTS, directory_of
 from rekindle.runtime.counted import commits_of, last_counted
@@ -38,7 +40,7 @@ from rekindle.service.vertices import vertex_of
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 
-COMMAND = "rekindle verify RUN"
+VERIFY = partial(CommandRemedy, "verify", "", "")
 NO_DIGEST = "no digest was recorded; names, lengths and Parquet checksums are correct"
 NOT_READ = "its schema has a type without a digest; names and lengths are correct, and no file was read"
 ON_EXECUTORS = "kept on executors, not in files"
@@ -110,9 +112,9 @@ def _look(place: Place, state: RunState, make: Callable[[], Verifier]) -> _Looki
 def _chosen(state: RunState, step: str | None) -> list[str]:
     if step is None:
         return list(state.steps)
-    name, partition = vertex_of(state, step, state.run, COMMAND)
+    name, partition = vertex_of(state, step, state.run, lambda vertex: VERIFY(vertex.partition("[")[0]))
     if partition is not None:
-        raise Refused(f"{step} is a partition; verify works on whole steps", f"{COMMAND} {name}")
+        raise Refused(f"{step} is a partition; verify works on whole steps", VERIFY(name))
     return [name]
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from rekindle.errors import NotFound
 from rekindle.master.state.run_state import RunState
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.remedies import Remedy
 
 VERTEX = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
 
 
-def vertex_of(state: RunState, given: str, run: str, command: str) -> tuple[str, int | None]:
-    """The kept step and the partition that were named. `run` is how the user knows the run; `command` is what they
-    typed before it, to be typed again."""
+def vertex_of(state: RunState, given: str, run: str, again: Callable[[str], Remedy]) -> tuple[str, int | None]:
+    """The kept step and the partition that were named. `run` is how the user knows the run; `again` makes of
+    another vertex what they asked for."""
     found = VERTEX.fullmatch(given)
     name = found["step"] if found else given
     if found is None or name not in state.steps:
@@ -25,5 +27,5 @@ def vertex_of(state: RunState, given: str, run: str, command: str) -> tuple[str,
         return name, None
     partition, count = int(found["partition"]), state.layout.graph.steps[name].partitions
     if partition >= count:
-        raise NotFound(f"{name} has partitions 0 to {count - 1}", f"{command} '{name}[{count - 1}]'")
+        raise NotFound(f"{name} has partitions 0 to {count - 1}", again(f"{name}[{count - 1}]"))
     return name, partition

@@ -107,8 +107,8 @@ def _check_targets(
 ) -> dict[str, str | None]:
     """The answer is from which place the target of each sink is taken."""
     for name in wanted.takes - compiled.named.keys():
-        known = ", ".join(compiled.named) or "none"
-        raise Refused(f"--take-target {name}: there is no such sink", did_you_mean(name, compiled.named) or known)
+        known = f"the sinks are {', '.join(compiled.named) or 'none'}"
+        raise Refused(f"there is no sink {name} to take the target of", did_you_mean(name, compiled.named) or known)
     taken: dict[str, str | None] = {}
     read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     for sink, step in compiled.named.items():

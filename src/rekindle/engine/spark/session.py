@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.user_session import UserSession
 from rekindle.errors import Refused
+from rekindle.remedies import StartRemedy
 
 CONNECT = "pyspark.sql.connect"
 PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
@@ -78,7 +79,7 @@ def attach(spark: SparkSession) -> None:
     if not _has_classes(spark):
         raise Refused(
             "the Spark session could not load Rekindle's jar",
-            hint=f"start the session with --conf spark.jars={jar_path()}",
+            hint=StartRemedy(to="start the session with it", conf=(("spark.jars", str(jar_path())),)),
         )
     jvm(spark).rekindle.spark.LocalFolders.mark()
 

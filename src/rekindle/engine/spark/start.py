@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark_log import TO_FILE
 from rekindle.errors import Refused, visible
+from rekindle.remedies import StartRemedy, TextRemedy
 
 QUIET = {"spark.ui.showConsoleProgress": "false"}
 LOCAL = "local"
@@ -42,7 +43,10 @@ def start(
     if master.startswith(REMOTE):
         raise Refused(
             f"{master} is a Spark Connect server; Rekindle needs a driver in this process",
-            hint="--master local[4] or --master spark://host:7077, or spark-submit",
+            hint=(
+                StartRemedy(to="use a Spark of this machine", master="local[4]"),
+                TextRemedy("or name a cluster as spark://host:7077, or use spark-submit"),
+            ),
         )
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -19,6 +19,7 @@ from rekindle.master.rules.draft import Draft
 from rekindle.master.rules.versions import spread_change
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.remedies import Hint, StartRemedy, new_run
 
 
 def refuse_holes(
@@ -52,24 +53,32 @@ def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None
 def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[str], again: Collection[str]) -> None:
     step, settled = state.steps[name], state.settled.difference(again)
     if state.phase is Phase.SUCCEEDED:
-        raise _no(name, wanted, f"run {state.run} has published it", "start a new run: --new")
+        raise _no(name, wanted, f"run {state.run} has published it", new_run())
     if any(name in state.layout.upstream[sink] for sink in settled):
         said = f"run {state.run} has published it, or may have"
-        raise _no(name, wanted, said, "publish again without it: --republish, or start a new run: --new")
+        publish = StartRemedy(to="publish again without it", republish=True)
+        raise _no(name, wanted, said, (publish, new_run("or start a new run")))
     if there := wanted & (step.committed | step.released):
-        raise _no(name, there, "its result is committed", "resume without it: it is not computed again")
+        raise _no(name, there, "its result is committed", _kept(name, there, "keep it: it is not computed again"))
     if flying := wanted & state.running(name):
-        raise _no(name, flying, "the previous driver may have finished it", "resume first: what is finished is adopted")
+        to = "go on first: what is finished is adopted"
+        raise _no(name, flying, "the previous driver may have finished it", _kept(name, flying, to))
     if restarted := [one for one in changed if one in state.layout.members(name)]:
         said = f"{' and '.join(restarted)} changed since it failed"
-        raise _no(name, wanted, said, "resume without it: it is tried again, with the new code")
+        raise _no(name, wanted, said, _kept(name, wanted, "try it again, with the new code"))
     if healthy := wanted - (state.failed_of(name) & step.started):
-        raise _no(name, healthy, "it has not failed since the run was last started", "resume: it is tried first")
+        said = "it has not failed since the run was last started"
+        raise _no(name, healthy, said, _kept(name, healthy, "go on: it is tried first"))
     if state.layout.restarts_whole(name):
-        raise _no(name, wanted, f"{name} is computed as a whole", "correct the step, then resume")
+        raise _no(name, wanted, f"{name} is computed as a whole", _kept(name, wanted, "correct the step, then"))
     if step.holes | wanted == state.layout.graph.whole[name]:
-        raise _no(name, wanted, f"no partition of {name} would be left", "correct the step, then resume")
+        raise _no(name, wanted, f"no partition of {name} would be left", _kept(name, wanted, "correct the step, then"))
 
 
-def _no(name: str, partitions: Partitions, why: str, hint: str) -> Refused:
+def _kept(name: str, partitions: Partitions, to: str) -> StartRemedy:
+    """The same start, in which these are not left out."""
+    return StartRemedy(to=to, drops=tuple(f"{name}[{number}]" for number in partitions))
+
+
+def _no(name: str, partitions: Partitions, why: str, hint: Hint) -> Refused:
     return Refused(f"{name}[{partitions}] cannot be left out: {why}", hint=hint)

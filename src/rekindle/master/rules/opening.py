@@ -33,6 +33,7 @@ from rekindle.master.rules.published import affected, refuse_moved, refuse_once,
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.because import CodeChanged
 from rekindle.model.kinds import FailureDomain
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
 
 INPUT_PART = "input"
 IDENTITY = "identity"
@@ -132,25 +133,25 @@ def part_kind(part: str) -> str:
 
 def _refuse_closed(state: RunState) -> None:
     if state.phase is Phase.CLOSED:
-        raise RunIsClosed(f"run {state.run} is closed", hint="start a new run with --new")
+        raise RunIsClosed(f"run {state.run} is closed", hint=new_run())
 
 
 def _check(state: RunState, spec: RunSpec, decisions: UserDecisions) -> dict[str, tuple[str, ...]]:
     """Refuse what could be wrong; the changed parts of each step otherwise."""
     _refuse_closed(state)
     if state.phase is Phase.CLOSING:
-        raise RunIsClosed(f"run {state.run} is being closed", hint="start a new run with --new")
+        raise RunIsClosed(f"run {state.run} is being closed", hint=new_run())
     refuse_moved(state, spec.targets)
     if state.phase is Phase.SUCCEEDED:
         refuse_holes(state, decisions.without, frozenset())
         return {}
     if state.gave_up_for_good is not None:
-        raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint="start a new run")
+        raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint=new_run())
     difference = state.spec.graph.difference(spec.graph)
     if difference:
         raise Refused(
             f"run {state.run} was started with another graph: {difference}",
-            hint="restore the graph, or start a new run with --new",
+            hint=(TextRemedy("restore the graph"), new_run("or start a new run")),
         )
     changes = {
         step: parts
@@ -161,7 +162,10 @@ def _check(state: RunState, spec: RunSpec, decisions: UserDecisions) -> dict[str
         if INPUT_PART in parts and step not in decisions.accepted | decisions.replaced:
             raise Refused(
                 f"the input of {step} changed since run {state.run} started",
-                hint=f"--accept-change {step} keeps what was read, --replace {step} reads it again",
+                hint=(
+                    StartRemedy(to="keep what was read", accept_change=(step,)),
+                    StartRemedy(to="or read it again", replace=(step,)),
+                ),
             )
     started_over = changes.keys() - decisions.accepted
     refuse_holes(state, decisions.without, started_over, _again(state, decisions, changes))

@@ -24,6 +24,7 @@ from rekindle.master.rules.draft import Draft
 from rekindle.master.rules.failures import give_up
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
 
 UNKNOWN = "unknown"
 ELSEWHERE = "give it another path, and start a new run"
@@ -136,7 +137,10 @@ def refuse_published(state: RunState, changed: Collection[str]) -> None:
             is_published = "is published" if sink in state.published else "may be published"
             raise Refused(
                 f"{sink} {is_published}, and {' and '.join(found)} changed since",
-                hint="--republish publishes it again with all that changed, --accept-change keeps it as it is",
+                hint=(
+                    StartRemedy(to="publish it again with all that changed", republish=True),
+                    StartRemedy(to="or keep it as it is", accept_change=tuple(found)),
+                ),
             )
 
 
@@ -145,7 +149,7 @@ def refuse_once(again: Collection[str], once: Collection[str]) -> None:
     for sink in sorted(set(again) & set(once)):
         raise Refused(
             f"{sink} would have to be published again, but its target can be published only once",
-            hint=f"{ELSEWHERE}: --new",
+            hint=new_run(ELSEWHERE),
         )
 
 
@@ -154,7 +158,7 @@ def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:
     those of the code as it is now."""
     if state.sinks and not state.spec.targets:
         return  # Its journal was written before targets were noted.
-    hint = "restore it, or start a new run with --new"
+    hint = (TextRemedy("restore it"), new_run("or start a new run"))
     for sink in sorted(state.spec.targets.keys() ^ targets.keys()):
         told = f"{targets[sink]} is new" if sink in targets else f"{state.spec.targets[sink]} is gone"
         raise Refused(f"run {state.run} was started with other sinks: {told}", hint=hint)

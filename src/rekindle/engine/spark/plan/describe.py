@@ -27,6 +27,7 @@ from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
 from rekindle.pipeline.constants import Known, known
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.signature import line_of
+from rekindle.remedies import StartRemedy, TextRemedy
 
 NO_JOBS = "rekindle-only-describes"
 JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
@@ -78,7 +79,10 @@ def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
         raise GraphRefused(
             f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; later steps do "
             "not see the change",
-            hint="change the setting before the run starts: spark.conf.set(…) before pipeline.run, or --conf",
+            hint=(
+                TextRemedy("change it before the run starts: spark.conf.set(…) before pipeline.run"),
+                StartRemedy(to="or when the session starts", conf=tuple((name, "VALUE") for name in changed)),
+            ),
         )
 
 

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 
 from rekindle.engine.spark.session import jvm
 from rekindle.errors import InputChanged
+from rekindle.remedies import StartRemedy
 
 LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 1.0, 60.0
 LOOK_SHARE = 0.1
@@ -51,12 +52,11 @@ def source_files(step: str, frame: DataFrame, enter: Callable[[], None]) -> Sour
 
 
 def changed_input(step: str, found: list[str]) -> InputChanged:
-    """One line: a journal keeps no more of it. What to type stands before the paths, which may be long."""
+    """One line: a journal keeps no more of it."""
     more = f" and {len(found) - FILES_NAMED_MAX} more" if len(found) > FILES_NAMED_MAX else ""
     return InputChanged(
-        f"the input of {step} changed while the run was on (--replace {step} reads it again): "
-        f"{'; '.join(found[:FILES_NAMED_MAX])}{more}",
-        hint=f"run again with --replace {step} to read it again",
+        f"the input of {step} changed while the run was on: {'; '.join(found[:FILES_NAMED_MAX])}{more}",
+        hint=StartRemedy(to="read it again", replace=(step,)),
     )
 
 

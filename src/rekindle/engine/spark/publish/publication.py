@@ -12,6 +12,7 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import POINTERS, Part, Pointer, identify, version_of
 from rekindle.publish.targets import Target
+from rekindle.remedies import StartRemedy, TextRemedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,10 @@ class Claimant:
             raise Refused(
                 f"{base} is a target of runs of {top.owner} in another location (its newest is run "
                 f"{top.fence.order}): Rekindle cannot tell which publication is later",
-                f"--take-target {self.sink}, if that location publishes no more; or use it, or another target",
+                (
+                    StartRemedy(to="if that location publishes no more, take the target", take_target=(self.sink,)),
+                    TextRemedy("or use that location, or another target"),
+                ),
             )
 
 

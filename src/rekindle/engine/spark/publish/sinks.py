@@ -35,6 +35,7 @@ from rekindle.model.partitions import EMPTY
 from rekindle.publish.overlap import reads_versions
 from rekindle.publish.pointers import Part, Pointer, Top, advance, compose, newest
 from rekindle.publish.targets import Directory, Files, PointerStore, Replace, Table, Target, url
+from rekindle.remedies import TextRemedy, new_run
 
 __all__ = ["Claimant", "FilesLost", "Publication", "Published", "Stores", "check", "publish", "read_newest"]
 
@@ -111,7 +112,7 @@ def _check_later(by: Claimant, target: Target, order: int, top: Pointer | None, 
     if fence is not None and fence.order > order:
         raise Refused(
             f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
-            "leave it if the later run is right; --new computes this one anew, over it",
+            (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it")),
         )
 
 

@@ -46,6 +46,7 @@ from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
+from rekindle.remedies import CommandRemedy, StartKind, StartRemedy
 from rekindle.results import manifest
 from rekindle.results.result_paths import LEVELS, directory_of
 
@@ -85,6 +86,12 @@ def read_committed(
     return kept_frames.read(
         session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
     )
+
+
+TRY_STORAGE = (
+    CommandRemedy("doctor", "try the storage"),
+    StartRemedy(to="then go on with what is kept", kind=StartKind.RESUME),
+)
 
 
 class SparkEngine:
@@ -349,8 +356,7 @@ class SparkEngine:
                 enter_thread(self._spark, self._loader)
                 action()
             except Exception as error:
-                hint = "`rekindle doctor` tries the storage; then run the same again: what is kept is reused"
-                self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", hint))
+                self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", TRY_STORAGE))
 
         thread = threading.Thread(target=act, name=what, daemon=True)
         thread.start()
