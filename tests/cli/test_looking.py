@@ -22,6 +22,7 @@ from rekindle.errors import NewerJournal
 from rekindle.journal.frame import Frame, to_bytes
 from rekindle.journal.history import folder_of, start_of
 from rekindle.runtime.opening import close
+from rekindle.service.planning import paces_of
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.stores import open_store
 from support.instant import Instant
@@ -202,7 +203,8 @@ def test_a_newer_journal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     body = to_bytes(frame)[0].replace(b"RK1 ", b"RK9 ")
     store.put_if_absent("daily/_runs/00000001", b"run-1")
     store.put_if_absent(folder_of("daily/run-1") + f"{1:020d}", body)
-    assert " damaged " in call(capsys, "runs", "--location", str(tmp_path)).out
+    assert " newer " in call(capsys, "runs", "--location", str(tmp_path)).out
+    assert paces_of(store, "daily", "run-2") == {}, "another run of the pipeline is not held up"
     said = call(capsys, "show", "--location", str(tmp_path))
     assert said.err.startswith(f"error {NewerJournal.code}: a record has format 9") and said.code == 3
     assert "next: pip install -U rekindle" in said.err

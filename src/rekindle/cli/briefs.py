@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rekindle.cli.catalog import Named
-from rekindle.errors import RekindleError, StoreFailed
+from rekindle.errors import NewerJournal, RekindleError, StoreFailed
 from rekindle.journal.frame import NAME, Whole, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import Life, sign_of_life
@@ -40,6 +40,8 @@ class Briefs:
             phase = tally.phase or "never began"
             if phase in LIVE and position is not None:
                 phase, driver = self._life(named, position, phase)
+        except NewerJournal:
+            phase = "newer"  # Written by a newer release, which can read it.
         except (RekindleError, msgspec.MsgspecError, ValueError, KeyError):
             phase = "damaged"
         return Brief(

@@ -30,6 +30,7 @@ PHASE_COLORS = {
     "failed": "red",
     "failing": "red",
     "damaged": "red",
+    "newer": "red",
     "interrupted": "yellow",
     "closed": "bright_black",
     "never began": "bright_black",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from rekindle.engine.adapter import Prepared
 from rekindle.engine.port import Engine
-from rekindle.errors import JournalRefused
+from rekindle.errors import JournalRefused, NewerJournal
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
 from rekindle.journal.lease import Life, Sign
@@ -90,8 +90,8 @@ def paces_of(store: Store, pipeline: str, run: str, seen: JournalView | None = N
         known = seen.events if seen is not None and name == run else None
         try:
             events = known if known is not None else read(store, f"{pipeline}/{name}", codec()).events
-        except JournalRefused:
-            continue
+        except (JournalRefused, NewerJournal):
+            continue  # Another run's: how fast it was is no reason to hold this one up.
         found = {**paces(events), **found}
     return found
 
