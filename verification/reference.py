@@ -34,8 +34,9 @@ Each setting has one key. If several places set it, the last one in this order w
 4. Spark's properties, `{SPARK_PREFIX}<key>`
 5. flags: `--location`, `--storage KEY=VALUE`, and `--set KEY=VALUE` for every setting
 
-A `rekindle.toml` that Rekindle found itself must belong to you or to root and must not be world-writable; any other file is
-refused, unless you name it with `--config FILE`. If it is above the current folder, its path is printed to stderr.
+A `rekindle.toml` that Rekindle found itself must belong to you or to root and must not be world-writable; any other
+file is refused, unless you name it with `--config FILE`. If it is above the current folder, its path is printed to
+stderr.
 
 `rekindle doctor` prints every setting as resolved, and where its value came from. An unknown key
 or an invalid value is refused (RK101), and the message names the place. A run records its limits when it starts: later
@@ -60,11 +61,11 @@ attempts_max = 10
 | key | variable | what it is | default | meaning |
 | --- | --- | --- | --- | --- |
 {rows}
-| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the storage client, as obstore names them: `endpoint`, `region`, … |
+| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the storage client obstore: `endpoint`, `region`, … |
 
-Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage client
-find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks for Java
-in `JAVA_HOME`.
+Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage
+client find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks
+for Java in `JAVA_HOME`.
 """
 
 

@@ -131,8 +131,8 @@ def unpin(settings: Settings, run: str) -> int:
 def release(settings: Settings, run: str, is_dry: bool) -> int:
     """Close a run now, and delete its results.
 
-    A closed run cannot be resumed. gc closes a run in the same way after the retention time. A run that is pinned or has a living driver is refused. What the run
-    published is not deleted.
+    A closed run cannot be resumed. gc closes a run in the same way after the retention time. A run that is pinned or
+    has a living driver is refused. What the run published is not deleted.
     """
     config, store = _opened(settings)
     named = find_run(store, run)
