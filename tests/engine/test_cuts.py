@@ -306,7 +306,7 @@ def test_a_sorted_step_is_kept_and_only_a_reader_that_observes_it_sorts_again(
             "depends on the order of",
         ),
         ([with_interval, uses_interval], {"keep_until": "forever"}, "no file can hold a calendar interval: column i"),
-        ([joined], {}, "several columns of one name (k, k)"),
+        ([joined], {}, "duplicate column names (k, k)"),
     ],
     ids=["names of files", "hidden order", "interval", "doubled names in a sink"],
 )
@@ -325,7 +325,7 @@ def test_what_was_asked_to_be_kept_and_cannot_is_refused_with_its_line(
         ([ranked_by_hidden, top], "step1 depends on the order of its input rows"),
         (
             [lambda orders: orders.where("k < 25"), lambda rows: rows.select("*"), named_files],
-            "step2 asks for the names",
+            "step2 reads the file names",
         ),
     ],
     ids=["names of files", "hidden order", "through a pipelined step"],

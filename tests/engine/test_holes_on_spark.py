@@ -133,7 +133,7 @@ def test_the_plan_is_what_runs(spark: SparkSession, tmp_path: Path) -> None:
     hole = shop.fail()
     options = rk.RunOptions(config=CONFIG, without=[f"priced[{hole}]"])
     plan = shop.pipeline.plan(spark, shop.location, options=options)
-    assert f"Published without priced[{hole}]: left out on the user's word" in str(plan)
+    assert f"Published without priced[{hole}], which the user left out." in str(plan)
     done = shop.run(f"priced[{hole}]")
     computed = {name: len(partitions) for name, partitions in plan.computed().items()}
     assert computed == {name: step.computed for name, step in done.steps.items() if step.computed}

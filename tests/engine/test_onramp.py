@@ -222,7 +222,7 @@ def test_your_word_keeps_what_changed(script: Script) -> None:
     found = script.start(scored(script, SCORE.replace("k * 2", "k * 3")), word)
     assert (script.counts()["scored"], script.jobs) == ((0, 4), 0)
     assert {row.score for row in found.collect()} == {k * 2 for k in range(8)}
-    assert "kept on your word: score, which scored uses, changed" in "\n".join(script.told)
+    assert "kept, change accepted: score, which scored uses, changed" in "\n".join(script.told)
     script.start(scored(script, partitions=2, partition_by="k"), word)
     assert script.counts()["scored"] == (2, 0), "files that lie otherwise cannot be read as if they lay so"
 

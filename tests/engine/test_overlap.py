@@ -144,7 +144,7 @@ def test_a_directory_that_is_replaced_keeps_what_is_not_ours(spark: SparkSession
     (out / "other" / "precious.csv").write_text("1\n")
     spark.range(3).write.mode("append").parquet(str(out))
     for ask in (made.plan, made.run):
-        with pytest.raises(Refused, match="what Rekindle did not publish: other/"):
+        with pytest.raises(Refused, match="files that Rekindle did not publish: other/"):
             ask(spark, location)
     assert (out / "other" / "precious.csv").exists()
     (out / "other").rename(lake / "other")

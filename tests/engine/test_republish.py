@@ -76,7 +76,7 @@ def test_two_targets_never_hold_two_versions_of_one_input(spark: SparkSession, t
         file.unlink()
     with pytest.raises(PublishedDiffers, match=r"digest [0-9a-f]{48}, published [0-9a-f]{48}") as caught:
         pipeline(tmp_path).run(spark, str(tmp_path / "runs"), options=rk.RunOptions(config=AT_ONCE))
-    assert "priced[1], which first was published from, and second may have been, came back as something else" in str(
+    assert "priced[1], which first was published from, and second may have been, was recomputed with other rows" in str(
         caught.value
     )
     assert "republish=True" in caught.value.hint and caught.value.is_resumable

@@ -305,7 +305,7 @@ def test_what_a_dead_driver_finished_is_adopted_only_over_the_source_as_it_was(
     second = made()
     if is_changed:
         write(source, 2, "new")
-        with pytest.warns(RuntimeWarning, match=r"not taken over: .*p2\.parquet"):
+        with pytest.warns(RuntimeWarning, match=r"are not adopted: .*p2\.parquet"):
             found = sealed(second)
     else:
         found = sealed(second)

@@ -185,7 +185,7 @@ def test_only_what_nobody_can_have_read_may_go_elsewhere(
     publish(spark, changed(result(spark, folder, taken, 3, "aa"), owner="others"), open_store)
     with monkeypatch.context() as patched:
         patched.setattr(sinks, "check", lambda *arguments, **named: None)
-        with pytest.raises(RunFailed, match="is published by others"):
+        with pytest.raises(RunFailed, match="is a target of others"):
             pipeline(folder, daily=daily, weekly=taken).run(spark, location)
     assert count(spark, daily) == 10
     free = files(str(folder / "free"))

@@ -48,8 +48,8 @@ def test_the_plan_says_how_long_results_are_kept() -> None:
     plan = fresh("a[1] =blocking=> b[1]@forever =blocking=> c[1]@run_end")
     assert plan.released == ("a",)
     said = (
-        "The results of a are deleted as soon as they are consumed. When it succeeds, the results of c are deleted. "
-        "The results of b are kept forever."
+        "The results of a are deleted as soon as they are consumed. "
+        "When the run succeeds, the results of c are deleted. The results of b are kept forever."
     )
     assert said in str(plan)
     told = json.loads(plan.to_json())

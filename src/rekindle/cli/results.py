@@ -92,7 +92,7 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
 @click.option("--why", default="", metavar="TEXT", help="A note for other users: why it is pinned.")
 @with_settings
 def pin(settings: Settings, run: str, why: str) -> int:
-    """Pin a run: gc does not close it, and its results are kept until it is unpinned."""
+    """Pin a run: its results are kept until it is unpinned."""
     config, store = _opened(settings)
     named = find_run(store, run)
     _refuse_closed(named, _look(store, named, config))
@@ -114,7 +114,7 @@ def pin(settings: Settings, run: str, why: str) -> int:
 @click.argument("run", metavar="RUN")
 @with_settings
 def unpin(settings: Settings, run: str) -> int:
-    """Unpin a run: its results are kept as long as those of any other run."""
+    """Unpin a run: gc may delete its results again."""
     config, store = _opened(settings)
     named = find_run(store, run)
     found = pins.find_pin(store, named.pipeline, named.run)
@@ -131,10 +131,10 @@ def unpin(settings: Settings, run: str) -> int:
 @click.option("--dry-run", "is_dry", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @with_settings
 def release(settings: Settings, run: str, is_dry: bool) -> int:
-    """Close a run now: its results are deleted, and it can never be resumed.
+    """Close a run now, and delete its results.
 
-    gc would do the same after the retention time. A run that is pinned or has a living driver is refused. What the run
-    published is not deleted.
+    A closed run cannot be resumed. gc closes a run in the same way after the retention time. A run that is pinned or
+    has a living driver is refused. What the run published is not deleted.
     """
     config, store = _opened(settings)
     named = find_run(store, run)

@@ -319,10 +319,11 @@ class Plan:
             said.append(f"Deleted after being replaced: {gone}.")
         if self.released:
             said.append(f"The results of {' and '.join(self.released)} are deleted as soon as they are consumed.")
-        if not said:
-            said.append(f"No committed result is deleted{' before the run succeeds' if after else ''}.")
+        if not said and not after:
+            said.append("No committed result is deleted.")
         if after:
-            said.append(f"When it succeeds, the results of {' and '.join(after)} are deleted.")
+            when = "When the run succeeds," if said else "No committed result is deleted before the run succeeds; then"
+            said.append(f"{when} the results of {' and '.join(after)} are deleted.")
         if forever:
             said.append(f"The results of {' and '.join(forever)} are kept forever.")
         return " ".join(said)
