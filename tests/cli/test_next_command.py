@@ -310,3 +310,23 @@ def test_help_is_as_short_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("run", "results"):
         assert call(capsys, name, "-h").out.startswith(f"Usage: rekindle {name} ")
     assert call(capsys, "results", "ls", "-h").out.startswith("Usage: rekindle results ls ")
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (["--set", "gc.batch"], "--set gc.batch=VALUE"),
+        (["--storage", "region", "--storage", "bucket=b"], "--storage region=VALUE --storage bucket=b"),
+        (["--param", "monday"], "--param day=2026-11-13"),
+        (["--param", "day=1", "--param", "day=2"], "--param day=1"),
+        (["--conf", "spark.a"], "--conf spark.a=64"),
+    ],
+)
+def test_an_option_that_was_misspelt_is_corrected_in_the_whole_command(
+    words: list[str], again: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = call(capsys, "plan", "--location", "/x", *words, "daily.py")
+    assert said.code == 3
+    [line] = commands_in(said.err)
+    assert again in line and "--location /x" in line and line.endswith(" daily.py")
+    assert parsed(line)

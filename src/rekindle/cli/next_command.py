@@ -79,6 +79,12 @@ def same(*, leaves: Sequence[str] = (), **more: Any) -> str:
     return "".join(map(_shown, _line(now.words, more, then)))
 
 
+def corrected(name: str, wrong: str, right: str) -> str:
+    """The command that was typed, in which one value of an option is another one."""
+    given = typed().values.get(name, ())
+    return same(**{name: tuple(right if one == wrong else one for one in given)})
+
+
 def _line(words: Sequence[str], first: Values, then: Values) -> Iterator[str | hidden.Variable]:
     if not words:
         yield "type the same command again"
@@ -180,9 +186,9 @@ def _words(command: click.Command, first: Values, then: Values) -> Iterator[hidd
     for option in options:
         yield from _option(option, then.get(option.name or ""))
     for argument in command.params:
-        value = then.get(argument.name or "") if isinstance(argument, click.Argument) else None
-        if value:
-            yield (str(value),)
+        if isinstance(argument, click.Argument):
+            value = first.get(argument.name or "") or then.get(argument.name or "")
+            yield from [(str(value),)] if value else []
 
 
 def _option(option: click.Option, value: Any) -> Iterator[hidden.Word]:
