@@ -57,7 +57,7 @@ OPEN_VALUE = re.compile(
     r"true|false|[-+]?\d+(\.\d+)?([smhd]|ms)?|([a-z][a-z0-9_]*\.)+[A-Z][\w$]*(\s*,\s*([a-z][a-z0-9_]*\.)+[A-Z][\w$]*)*",
 )
 # Of a URL; not where a variable of the shell stands for it already.
-PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):(?!\"\$\{\w+:\?\}\"@)[^/\s]*@")
+PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):(?!'?\"\$\{\w+:\?\}\"@)[^/\s]*@")
 
 # Names that a shell takes for a variable.
 VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")

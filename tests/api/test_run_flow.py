@@ -71,7 +71,7 @@ def test_a_run_that_is_done_says_what_changed_since(
     assert (again.run, again.was_done) == (first.run, True)
     assert again.differs == plan.differs == ("counted: the constant RATE of clean is new", "counted: the input changed")
     for told in (str(again), str(plan)):
-        assert "the constant RATE of clean is new" in told and "--new" in told
+        assert "the constant RATE of clean is new" in told and "rk.RunOptions(new=True)" in told
     assert "is done, but something changed since" in plan.headline and not plan.has_work
     with monkeypatch.context() as patched:
         patched.setattr(spark, "prepare", lambda session, wanted: 1 / 0)

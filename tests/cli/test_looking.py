@@ -155,7 +155,7 @@ def test_graph_as_text_svg_and_page(look: Look, tmp_path: Path) -> None:
         (("explain", "clean[x", "--run", "daily/1"), "RK102", "has no kept step clean[x", "clean"),
         (("show", CLOSED), "RK123", "run daily/4 is closed", "rekindle runs"),
         (("show", "--set", "nothing=1"), "RK101", "there is no setting nothing", "the settings are"),
-        (("show", "--set", "nothing"), "RK101", "--set nothing has no value", "--set KEY=VALUE"),
+        (("show", "--set", "nothing"), "RK101", "--set nothing has no value", "rekindle show --set nothing=VALUE"),
     ],
 )
 def test_what_is_refused(look: Look, arguments: tuple[str, ...], code: str, message: str, hint: str) -> None:

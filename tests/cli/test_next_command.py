@@ -84,7 +84,13 @@ WANTED: dict[str, object] = {
 def missing(line: str, folder: Path, given: Sequence[str], location: str) -> list[str]:
     """What was given, and is not in the next command although it takes it."""
     command, values = parsed(line)
-    wanted = {**WANTED, "config": str(folder / "other settings.toml"), "location": location}
+    is_here = command.name == "reproduce"  # Its Spark is one of this machine.
+    wanted = {
+        **WANTED,
+        "master": None if is_here else WANTED["master"],
+        "config": str(folder / "other settings.toml"),
+        "location": location,
+    }
     flags = {one.name: one.opts[0] for one in command.params if isinstance(one, click.Option)}
     return [
         str(flags[name])
@@ -248,6 +254,16 @@ def test_who_named_no_file_is_told_where_it_stands(words: list[str]) -> None:
     assert told(StartRemedy()) == [" ".join(["rekindle", *words])]
 
 
+def test_the_master_of_a_run_is_not_that_of_a_look_on_this_machine() -> None:
+    begin(group, ["run", "--master", "spark://host:7077", "--conf", "a=b", "daily.py"])
+    learn(run="7")
+    look = CommandRemedy("reproduce", vertex="counted[2]")
+    assert told(look) == ["rekindle reproduce --conf a=b --run 7 daily.py 'counted[2]'"]
+    begin(group, ["verify", "--master", "local[2]", "--pipeline", "daily.py", "7"])
+    assert told(look) == ["rekindle reproduce --master 'local[2]' --run 7 daily.py 'counted[2]'"]
+    assert told(new_run()) == ["start a new run: rekindle run --new daily.py"]
+
+
 def test_a_plan_that_was_refused_is_followed_by_a_run() -> None:
     begin(group, ["plan", "--json", "-v", "--new", "daily.py"])
     assert told(StartRemedy(force=True)) == ["rekindle run --force --new daily.py"]
@@ -284,13 +300,14 @@ def test_a_secret_that_the_environment_has_is_named_by_its_variable(monkeypatch:
 
 
 def test_the_shell_refuses_a_command_without_its_secret_and_puts_it_in_where_it_is_set() -> None:
-    begin(group, ["run", "--conf", f"a.password={SECRET} x", "--location", f"http://me:{SECRET}@h/x", "da ily.py"])
+    begin(group, ["run", "--conf", f"a.password={SECRET} x", "--location", f"http://m$e:{SECRET}@h/x", "da ily.py"])
     line = line_of(StartRemedy()).replace("rekindle", "printf '<%s>'", 1)
     refused = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
     assert refused.returncode != 0 and "LOCATION_PASSWORD" in refused.stderr and refused.stdout == ""
+    assert hidden.without_secrets(line) == line, "a variable is no password"
     secrets = {"LOCATION_PASSWORD": "l l", "A_PASSWORD": "a $b"}
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=secrets)
-    assert done.stdout == "<run><--location><http://me:l l@h/x><--conf><a.password=a $b><da ily.py>"
+    assert done.stdout == "<run><--location><http://m$e:l l@h/x><--conf><a.password=a $b><da ily.py>"
 
 
 @pytest.mark.parametrize("option", ["skip_signature=true", "region=r1", "timeout=30"])
@@ -310,3 +327,23 @@ def test_help_is_as_short_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("run", "results"):
         assert call(capsys, name, "-h").out.startswith(f"Usage: rekindle {name} ")
     assert call(capsys, "results", "ls", "-h").out.startswith("Usage: rekindle results ls ")
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (["--set", "gc.batch"], "--set gc.batch=VALUE"),
+        (["--storage", "region", "--storage", "bucket=b"], "--storage region=VALUE --storage bucket=b"),
+        (["--param", "monday"], "--param day=2026-11-13"),
+        (["--param", "day=1", "--param", "day=2"], "--param day=1"),
+        (["--conf", "spark.a"], "--conf spark.a=64"),
+    ],
+)
+def test_an_option_that_was_misspelt_is_corrected_in_the_whole_command(
+    words: list[str], again: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = call(capsys, "plan", "--location", "/x", *words, "daily.py")
+    assert said.code == 3
+    [line] = commands_in(said.err)
+    assert again in line and "--location /x" in line and line.endswith(" daily.py")
+    assert parsed(line)

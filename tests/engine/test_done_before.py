@@ -44,7 +44,9 @@ def test_what_changed_since_is_said_and_a_new_run_publishes_it(spark: SparkSessi
     changed = priced(tmp_path, 5).run(spark, location)
     assert "totals: the closed-over rate of totals changed: 1 -> 5" in changed.differs
     assert any("the input changed" in one for one in changed.differs)
-    assert "next: --new" in str(changed) and "the input changed" in str(priced(tmp_path, 1).plan(spark, location))
+    assert "publish it: rk.RunOptions(new=True)" in str(changed) and "the input changed" in str(
+        priced(tmp_path, 1).plan(spark, location)
+    )
     assert rk.read_newest(spark, str(tmp_path / "out")).count() == 200, "it is said, nothing is done"
     with pytest.raises(Refused, match="is done with other sinks"):
         priced(tmp_path, 1, "elsewhere").run(spark, location)

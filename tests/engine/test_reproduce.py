@@ -185,12 +185,15 @@ def test_what_cannot_be_opened_is_refused_with_the_next_command(made: Scored, tm
             made.pipeline.reproduce(made.spark, made.location, vertex)
         return str(caught.value)
 
-    assert "scored has partitions 0 to 3\n  next: rekindle reproduce PIPELINE 'scored[3]'" in refused("scored[4]")
+    assert "scored has partitions 0 to 3\n  next: pipeline.reproduce(…, 'scored[3]')" in refused("scored[4]")
     assert "has no kept step score\n  next: did you mean scored" in refused("score[1]")
     assert "orders has no result partitions" in refused("orders[1]")
     made.poison.unlink()
     made.pipeline.run(made.spark, made.location, options=ONE_TRY)
-    assert "scored reads keyed[1], which is released\n  next: `rekindle run --new`" in refused("scored[1]")
+    assert (
+        "scored reads keyed[1], which is released\n  next: a new run computes it again: rk.RunOptions(new=True)"
+        in refused("scored[1]")
+    )
 
 
 def test_a_pipeline_that_is_cut_differently_is_refused(made: Scored, spark: SparkSession, tmp_path: Path) -> None:

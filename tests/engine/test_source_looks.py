@@ -32,6 +32,7 @@ from rekindle.master.state.commands import SealAttempt, StartAttempt
 from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
+from rekindle.remedies import StartKind, StartRemedy
 from rekindle.runtime.loop import Watcher
 from support.reports import until
 
@@ -121,7 +122,8 @@ def test_a_file_that_is_replaced_while_its_partition_waits_is_refused_by_name(
     options = rk.RunOptions(config=CONFIG, watcher=replaces(folder))
     with pytest.raises(RunFailed, match=r"InputChanged: the input of out changed.*p3\.parquet") as stopped:
         made.run(spark, str(folder / "kept"), options=options)
-    assert "--replace out" in str(stopped.value) and "--replace out" in stopped.value.hint
+    assert stopped.value.remedies == (StartRemedy(to="read it again", kind=StartKind.RESUME, replace=("out",)),)
+    assert "read it again: rk.RunOptions(replace=['out'])" in str(stopped.value)
     assert not (folder / "out" / "pointers").exists(), "nothing is published"
     if inside or eager:
         return
@@ -339,7 +341,7 @@ def test_each_change_of_a_file_is_told(
     lines = found.changed()
     assert len(lines) == (files if "directory" in told or not source.exists() else 1)
     assert any("p1.parquet" in line and told in line for line in lines)
-    with pytest.raises(InputChanged, match="--replace orders"):
+    with pytest.raises(InputChanged, match=r"read it again: rk\.RunOptions\(replace=\['orders'\]\)"):
         found.refuse_change()
 
 

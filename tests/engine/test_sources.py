@@ -13,6 +13,7 @@ from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run.engine import refuse_change
 from rekindle.errors import InputChanged
+from rekindle.remedies import StartRemedy
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_an_input_that_changed_while_the_run_is_on_is_refused(spark: SparkSessio
     next(folder.rglob("*.parquet")).unlink()
     with pytest.raises(InputChanged, match="the input of orders changed while the run was on") as refused:
         refuse_change(group, frame)
-    assert "--replace orders" in refused.value.hint
+    assert refused.value.remedies == (StartRemedy(to="read it again", replace=("orders",)),)
 
 
 def test_only_the_partitions_that_are_asked_for_count(spark: SparkSession, folder: Path) -> None:

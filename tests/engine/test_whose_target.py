@@ -149,11 +149,11 @@ def test_an_emptied_location_does_not_claim_what_it_never_wrote(spark: SparkSess
     spark.range(20).write.mode("overwrite").parquet(str(folder / "orders"))
     with pytest.raises(Refused, match=r"in another location") as refused:
         made.run(spark, location)
-    assert "--take-target daily" in refused.value.hint
+    assert "take the target: rk.RunOptions(take_target=['daily'])" in refused.value.hint
     with pytest.raises(Refused, match=r"in another location"):
         made.plan(spark, location)
     assert count(spark, target) == 10
-    with pytest.raises(Refused, match="there is no such sink"):
+    with pytest.raises(Refused, match="there is no sink"):
         made.run(spark, location, options=rk.RunOptions(take_target=("dayly",)))
     made.run(spark, location, options=rk.RunOptions(take_target=("daily",)))
     assert count(spark, target) == 20

@@ -110,7 +110,7 @@ def _resumed_with_changed_input(stage: Stage, session: Session, at: int) -> None
     try:
         answer = session.do(Order("input", accepted=["scored"]))
         same("changed input", answer.phase, "Refused")
-        assert "people" in answer.error and "--replace" in answer.error, answer.error
+        assert "replace=['people']" in answer.error, answer.error
         plain = bare(stage, session)
         order = Order("input", accepted=["scored"], replaced=["people"])
         over = whole("people", "enriched", "by_product", "report", "ledger")

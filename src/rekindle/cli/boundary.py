@@ -57,8 +57,8 @@ class ExitCode(IntEnum):
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
     """Run a command; the exit code. A command returns one, or None for done."""
     hidden.forget()
-    begin(command, arguments)
     try:
+        begin(command, arguments)
         color = False if is_plain() else None
         with _notices_as_lines():
             found = command.main(list(arguments), prog_name="rekindle", standalone_mode=False, color=color)

@@ -33,6 +33,7 @@ from rekindle.config import (
     without_passwords,
 )
 from rekindle.errors import ConfigRefused
+from rekindle.remedies import StartRemedy
 
 # A shorter value is found inside of words that have nothing to do with it.
 KNOWN_LEAST = 4
@@ -95,7 +96,8 @@ def _texts(value: Any) -> Any:
 def refuse_hidden(option: str, name: str, value: str) -> None:
     if HIDDEN in value:
         raise ConfigRefused(
-            f"{option} {name}={HIDDEN} is what Rekindle prints instead of the value", f"{option} {name}=THE-VALUE"
+            f"{option} {name}={HIDDEN} is what Rekindle prints instead of the value",
+            StartRemedy(to="give it by a variable"),
         )
 
 

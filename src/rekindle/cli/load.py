@@ -18,6 +18,7 @@ from traceback import walk_tb
 from types import ModuleType
 
 from rekindle.api import Pipeline
+from rekindle.cli.next_command import same
 from rekindle.errors import GraphRefused, NotFound, RekindleError
 from rekindle.pipeline.did_you_mean import did_you_mean
 
@@ -106,7 +107,10 @@ def _pick(module: ModuleType, attribute: str, place: str) -> Pipeline:
             return found[name]
         case names:
             first = names[0]
-            raise NotFound(f"{place} has several pipelines: {', '.join(names)}", f"{place}:{first}")
+            raise NotFound(
+                f"{place} has several pipelines: {', '.join(names)}",
+                f"name one, such as {place}:{first}: {same(pipeline=f'{place}:{first}')}",
+            )
 
 
 def _hint(error: Exception, again: str) -> str:

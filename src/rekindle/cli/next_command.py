@@ -1,7 +1,8 @@
 """Remedies as commands that can be pasted into a shell.
 
 - A command carries every option that the user typed and that it accepts: where the runs are, how to reach the store,
-  settings, Spark's master and properties, parameters. What was said about one start alone (`--force`, `--replace`) goes
+  settings, Spark's master and properties, parameters. The master of a run is not that of a command that looks at steps
+  on this machine, and the other way round. What was said about one start alone (`--force`, `--replace`) goes
   along only where that start was refused, because then nothing came of it.
 - A secret stands in it as a variable of the shell (`hidden.word_of`), and the shell refuses the command while that
   variable is not set. Which ones are not, `unset` tells.
@@ -26,6 +27,8 @@ PROGRAM = "rekindle"
 # Said about where and how, not about one start.
 LASTING = ("config", "set_", "storage", "location", "strategy", "take_target", "master", "conf", "param")
 STRATEGY = "failover.strategy="
+# Commands that start Spark here, to look at steps.
+HERE = ("reproduce", "check", "verify")
 # Commands that take the file of a pipeline; others take its name.
 WITH_FILE = ("plan", "run", "resume", "reproduce", "check", "verify")
 CHILD = "is_child"
@@ -79,6 +82,12 @@ def same(*, leaves: Sequence[str] = (), **more: Any) -> str:
     return "".join(map(_shown, _line(now.words, more, then)))
 
 
+def corrected(name: str, wrong: str, right: str) -> str:
+    """The command that was typed, in which one value of an option is another one."""
+    given = typed().values.get(name, ())
+    return same(**{name: tuple(right if one == wrong else one for one in given)})
+
+
 def _line(words: Sequence[str], first: Values, then: Values) -> Iterator[str | hidden.Variable]:
     if not words:
         yield "type the same command again"
@@ -95,7 +104,7 @@ def _named(remedy: CommandRemedy) -> tuple[tuple[str, ...], Values, Values]:
     about = {"run": remedy.run or _run(now), "vertex": remedy.vertex, "step": remedy.vertex, "pipeline": _file(now)}
     if words[0] not in WITH_FILE:
         del about["pipeline"]
-    return words, {}, {**_lasting(now), **about}
+    return words, {}, {**_lasting(now, words[0]), **about}
 
 
 def _start(remedy: StartRemedy) -> tuple[tuple[str, ...], Values, Values]:
@@ -105,11 +114,11 @@ def _start(remedy: StartRemedy) -> tuple[tuple[str, ...], Values, Values]:
     first["conf"] = tuple(f"{name}={value}" for name, value in remedy.conf)
     kind = remedy.kind
     if kind is StartKind.RESUME and not _run(now) and now.words[:1] == ("run",):
-        kind, carried = StartKind.AGAIN, {**_lasting(now), "pipeline": _file(now)}
+        kind, carried = StartKind.AGAIN, {**_lasting(now, "run"), "pipeline": _file(now)}
     elif kind is StartKind.AGAIN:
         carried = dict(now.values)
     else:
-        carried = {**_lasting(now), "pipeline": _file(now), "run": _run(now)}
+        carried = {**_lasting(now, kind.value), "pipeline": _file(now), "run": _run(now)}
     match kind:
         case StartKind.NEW:
             words: tuple[str, ...] = ("run",)
@@ -147,9 +156,11 @@ def _without(carried: dict[str, Any], remedy: StartRemedy, first: Values) -> Val
     return kept
 
 
-def _lasting(now: Typed) -> dict[str, Any]:
-    """What was typed about where and how; the parameters are those of the run, if it was found."""
+def _lasting(now: Typed, command: str) -> dict[str, Any]:
+    """What was typed about where and how, for another command; the parameters are those of the run, if it was found."""
     found = {name: now.values[name] for name in LASTING if name in now.values}
+    if (command in HERE) != any(word in HERE for word in now.words[:1]):
+        found.pop("master", None)
     if now.parameters is not None:
         found["param"] = tuple(f"{name}={value}" for name, value in now.parameters.items())
     return found
@@ -180,9 +191,9 @@ def _words(command: click.Command, first: Values, then: Values) -> Iterator[hidd
     for option in options:
         yield from _option(option, then.get(option.name or ""))
     for argument in command.params:
-        value = then.get(argument.name or "") if isinstance(argument, click.Argument) else None
-        if value:
-            yield (str(value),)
+        if isinstance(argument, click.Argument):
+            value = first.get(argument.name or "") or then.get(argument.name or "")
+            yield from [(str(value),)] if value else []
 
 
 def _option(option: click.Option, value: Any) -> Iterator[hidden.Word]:

@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 import click
 
 from rekindle.cli import hidden
-from rekindle.cli.next_command import same
+from rekindle.cli.next_command import corrected, same
 from rekindle.cli.text import say
 from rekindle.config import STORAGE, Config, load_config
 from rekindle.errors import ConfigRefused, ParameterRefused
 from rekindle.remedies import TextRemedy
+
+# Options of pairs, by the names that they have in the code of a command.
+OPTIONS = {"--set": "set_", "--storage": "storage"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -118,9 +121,11 @@ def parameters_of(given: Iterable[str]) -> dict[str, str]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ParameterRefused(f"--param {item} has no name or no value", "--param day=2026-11-13")
+            hint = f"name it, such as: {corrected('param', item, 'day=2026-11-13')}"
+            raise ParameterRefused(f"--param {item} has no name or no value", hint)
         if name in found:
-            raise ParameterRefused(f"--param {name} is given twice", f"--param {name}={value}")
+            again = same(param=tuple(f"{name}={found[name]}" for name in found))
+            raise ParameterRefused(f"--param {name} is given twice", f"give it once, such as: {again}")
         found[name] = value
     return found
 
@@ -129,7 +134,8 @@ def _pairs(option: str, given: Iterable[str]) -> Iterable[tuple[str, str]]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise ConfigRefused(f"{option} {item.partition('=')[0]} has no value", f"{option} KEY=VALUE")
+            again = corrected(OPTIONS[option], item, f"{name or 'KEY'}=VALUE")
+            raise ConfigRefused(f"{option} {name} has no value", f"give it one: {again}")
         yield name, value
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from rekindle.cli import hidden
+from rekindle.cli.next_command import corrected
 from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused, Refused, RekindleError
@@ -167,7 +168,8 @@ def _conf(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _property(given: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not equals or not key:
-        raise ConfigRefused(f"--conf {key or '=…'} has no value", "--conf spark.sql.shuffle.partitions=64")
+        again = corrected("conf", given, f"{key or 'spark.sql.shuffle.partitions'}=64")
+        raise ConfigRefused(f"--conf {key or '=…'} has no value", f"give it one, such as: {again}")
     hidden.refuse_hidden("--conf", key, value)
     hidden.remember(conf=[(key, value)])
     return key, value

@@ -342,7 +342,7 @@ def _kept(
         roots = [root for root, members in prepared.members.items() if name in members]
         if roots:
             hint = replace(instead(tuple(roots)), drops=(name,))
-            raise Refused(f"{name} is pipelined into {' and '.join(roots)}, and has nothing of its own", hint)
+            raise Refused(f"{name} is pipelined into {' and '.join(roots)}", hint)
         raise Refused(f"there is no step {name}", did_you_mean(name, prepared.why))
     return frozenset(names)
 
