@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rekindle.errors import Refused
@@ -110,6 +110,7 @@ FENCES = st.lists(st.builds(Fence, st.integers(1, 4), st.integers(1, 3), st.inte
 FAULTS = st.lists(st.sampled_from([Fault.NONE, Fault.UNACKNOWLEDGED, Fault.LOST, Fault.DELAYED]), max_size=20)
 
 
+@settings(deadline=None)
 @given(FENCES, FAULTS, st.lists(st.booleans(), max_size=20), st.booleans())
 def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], naps: list[bool], adds: bool) -> None:
     """Publishers that fall asleep between looking and acting while others publish, over a store that does not always
