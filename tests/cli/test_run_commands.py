@@ -64,7 +64,7 @@ def test_resume_takes_the_newest_and_says_what_else_could_be(user: Typed) -> Non
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("resume") == ExitCode.DONE
     assert "resuming run daily/2 (day=tuesday)" in user.out
-    assert "it is the newest of 2 that can be resumed, the others are daily/1" in user.out
+    assert "it is the newest of 2 runs that can be resumed (others: daily/1)" in user.out
     assert user.types("resume", "1") == ExitCode.DONE
     assert "resuming run daily/1 (day=monday): named on the command line" in user.out
 

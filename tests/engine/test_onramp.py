@@ -401,7 +401,7 @@ def test_what_cannot_be_kept_is_refused(script: Script, spark: SparkSession) -> 
 
 def test_the_name_of_a_run_is_a_name(spark: SparkSession) -> None:
     for name in ("", "two words", "_own", "1st", "daily.clean"):
-        with pytest.raises(rk.GraphRefused, match=r"test_onramp.py:\d+: .* is not a valid run name"):
+        with pytest.raises(rk.GraphRefused, match=r"test_onramp.py:\d+: .* is not a valid name of a run"):
             rk.run(name, spark, "/nowhere")
 
 

@@ -172,7 +172,7 @@ def test_a_failure_below_the_partitions_is_tried_on_the_files_it_names(spark: Sp
         pipeline.run(spark, str(tmp_path / "runs"), options=ONE_TRY)
     opened = pipeline.reproduce(spark, str(tmp_path / "runs"), "counted")
     where = opened.said[-1]
-    assert re.fullmatch(r"the Spark tasks that read b\.csv(, [ac]\.csv)?: 1 of [23]", where), where
+    assert re.fullmatch(r"runs the Spark tasks that read b\.csv(, [ac]\.csv)?: 1 of [23]", where), where
     assert opened.rows.rdd.getNumPartitions() == 1
     assert "could not convert string to float: '2,5'" in opened.attempt(5).failure
 

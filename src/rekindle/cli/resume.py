@@ -89,7 +89,7 @@ def choose(store: Store, pipeline: str, word: str) -> Chosen:
     if not others:
         return newest
     shown = ", ".join(str(one.named) for one in others[:OTHERS_SHOWN_MAX])
-    why = f"{newest.why}; it is the newest of {len(others) + 1} that can be resumed, the others are {shown}"
+    why = f"{newest.why}; it is the newest of {len(others) + 1} runs that can be resumed (others: {shown})"
     return Chosen(newest.named, why, newest.parameters)
 
 
