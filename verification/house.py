@@ -53,7 +53,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "local_cluster onramp testing",
         "cli __init__",
     ),
-    "master": ("facts", "state", "dispatch", "rules", "decide"),
+    "master": ("facts", "state", "dispatch", "rules", "decide", "machine"),
     "engine/spark": ("failures user_session", "session", "plan publish", "run", "prepare script start", "inspect"),
 }
 # Rooms of pure rules, and the one file of such rules in another room.

@@ -35,8 +35,8 @@ from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.targets import store_of
-from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
+from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
 from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of

@@ -16,6 +16,7 @@ _RECORDED = {
     "rekindle.pipeline.constants": "rekindle.engine.constants",
     "rekindle.pipeline.identity.pickle_reader": "rekindle.engine.pickled",
     "rekindle.publish.targets": "rekindle.engine.targets",
+    "rekindle.runtime.watcher": "rekindle.runtime.loop",
     "rekindle.service.options": "rekindle.runtime.options",
 }
 
