@@ -42,6 +42,14 @@ def test_pyspark_stays_in_its_room() -> None:
     assert imported(others, {"pyspark", "py4j"}) == []
 
 
+def test_only_the_engine_names_its_modules() -> None:
+    """As an import or as text. What fingerprints were recorded with is no way to a module."""
+    others = [path for path in files() if room_of(path) != "engine" and path.name != "recorded_names.py"]
+    assert [path for path in others if "rekindle.engine.spark." in path.read_text()] == []
+    inside = [path for path in files() if room_of(path) == "engine" and "engine/spark/" not in path.as_posix()]
+    assert [path.name for path in inside if "rekindle.engine.spark." in path.read_text()] == ["engine_adapter.py"]
+
+
 def test_pure_rooms_touch_no_world() -> None:
     pure = [path for path in files() if is_pure(path)]
     assert imported(pure, WORLD) == []

@@ -54,7 +54,15 @@ LINES: dict[str, tuple[str, ...]] = {
         "cli __init__",
     ),
     "master": ("facts", "state", "dispatch", "rules", "decide", "machine"),
-    "engine/spark": ("failures user_session", "session", "plan publish", "run", "prepare script start", "inspect"),
+    "engine/spark": (
+        "failures user_session",
+        "session",
+        "plan publish",
+        "run",
+        "prepare script start",
+        "inspect",
+        "adapter",
+    ),
 }
 # Rooms of pure rules, and the one file of such rules in another room.
 PURE = ("model", "failover", "master", "observe")

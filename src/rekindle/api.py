@@ -5,8 +5,8 @@
   of the run. Steps may be declared in any order.
 - `run` is idempotent on (pipeline, parameters): it starts the run, continues one that did not finish, or says that it
   is done. Nothing is started before the whole pipeline was checked.
-- This is the only file that picks adapters. pyspark is imported when the first run needs it, and not before: reading a
-  journal or printing help must not wait a second for it.
+- pyspark is imported when the first run needs it, and not before: reading a journal or printing help must not wait a
+  second for it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
-from rekindle.engine.adapter import Adapter, engine_module
-from rekindle.engine.reproduced import Reproduced, Reproducer
-from rekindle.engine.verified import Verifier
+from rekindle.engine.engine_adapter import spark_adapter
+from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
@@ -51,11 +50,6 @@ __all__ = [
     "read_newest",
     "verify_files",
 ]
-
-SPARK = "rekindle.engine.spark.prepare"
-SPARK_REPRODUCES = "rekindle.engine.spark.inspect.reproduce"
-SPARK_TRIES = "rekindle.engine.spark.plan.trials"
-SPARK_VERIFIES = "rekindle.engine.spark.inspect.verify"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
@@ -161,7 +155,7 @@ class Pipeline:
     ) -> Reproduced:
         """One partition of a run again, such as `"enriched[173]"`: what it reads and what the step makes of it, as
         DataFrames of this session. Nothing is written; the run is that of these parameters, or `options.run`."""
-        return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
+        return reproducing.reproduce(self._wish(spark, location, options, parameters), spark_adapter, vertex)
 
     def verify(
         self,
@@ -176,7 +170,7 @@ class Pipeline:
         """Look again at what a run keeps and published, of one step or of all: are the files what was written, and is
         the same made of the same inputs? `sample` makes so many partitions of each step again, or such a share of them,
         instead of all. Nothing is written; the run is that of these parameters, or `options.run`."""
-        return verifying.verify(self._wish(spark, location, options, parameters), _verifier, step, sample)
+        return verifying.verify(self._wish(spark, location, options, parameters), spark_adapter, step, sample)
 
     def try_steps(self, spark: Any, *, rows: int = 1000, **parameters: Parameter) -> Iterator[Trial]:
         """Run each step twice on a sample of so many rows: as they are, and shuffled and cut in another way. Nothing is
@@ -184,9 +178,7 @@ class Pipeline:
         wish = self._wish(spark, "", None, parameters)
         session = spark() if callable(spark) else spark
         constants = Known(time.time_ns() // 1_000_000, random.getrandbits(63))
-        return cast(
-            Iterator[Trial], engine_module(SPARK_TRIES).try_steps(session, wish.steps, parameters, constants, rows)
-        )
+        return spark_adapter().try_steps(session, wish.steps, parameters, constants, rows)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """What became of the run of these parameters, from its journal alone; it needs no session. In a notebook it
@@ -255,7 +247,7 @@ def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None)
 
 def verify_files(place: Place, step: str | None = None) -> Verified:
     """Look at the stored files of a run, without its pipeline: are they what was written?"""
-    return verifying.verify_files(place, _verifier, step)
+    return verifying.verify_files(place, spark_adapter, step)
 
 
 def _refuse_unknown_options(place: str, options: Mapping[str, Any]) -> None:
@@ -278,16 +270,3 @@ def _policy(place: str, text: str) -> DigestPolicy:
     if text not in words:
         raise GraphRefused(f"{place}: digest={text!r} is not known", f"one of {', '.join(map(repr, words))}")
     return DigestPolicy(text)
-
-
-def spark_adapter() -> Adapter:
-    """The engine of every run."""
-    return cast(Adapter, engine_module(SPARK))
-
-
-def _reproducer() -> Reproducer:
-    return cast(Reproducer, engine_module(SPARK_REPRODUCES))
-
-
-def _verifier() -> Verifier:
-    return cast(Verifier, engine_module(SPARK_VERIFIES))

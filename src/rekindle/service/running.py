@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
+from rekindle.engine.adapter import Prepared, Preparer, Stores, Wanted
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.gc.background_sweep import SafetyNet
@@ -52,7 +52,7 @@ NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
 
-MakeAdapter = Callable[[], Adapter]
+MakeAdapter = Callable[[], Preparer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

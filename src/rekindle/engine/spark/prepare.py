@@ -1,4 +1,4 @@
-"""The Spark adapter: from checked steps to an engine that can run them. The one module that `api.py` asks for."""
+"""From checked steps to an engine that can run them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rekindle.engine.spark.plan.identity import INPUT, Kept, Member, fingerprint
 from rekindle.engine.spark.plan.layout import Held
 from rekindle.engine.spark.publish import sinks
 from rekindle.engine.spark.publish.publication import Claimant, Publication
-from rekindle.engine.spark.publish.sinks import FilesLost, Stores, read_newest
+from rekindle.engine.spark.publish.sinks import FilesLost, Stores
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
 from rekindle.errors import Refused
@@ -32,8 +32,6 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.overlap import Place, refuse_overlaps
 from rekindle.publish.targets import Answer, Directory, Files, PointerStore, Table, Target
 from rekindle.results import manifest
-
-__all__ = ["pinned_settings", "prepare", "read_newest"]
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
