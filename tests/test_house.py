@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -48,6 +49,14 @@ def test_only_the_engine_names_its_modules() -> None:
     assert [path for path in others if "rekindle.engine.spark." in path.read_text()] == []
     inside = [path for path in files() if room_of(path) == "engine" and "engine/spark/" not in path.as_posix()]
     assert [path.name for path in inside if "rekindle.engine.spark." in path.read_text()] == ["engine_adapter.py"]
+
+
+def test_only_publishing_tells_kinds_of_targets_apart() -> None:
+    """So that a new one is a file in both rooms and a row in both lists."""
+    rooms = ("publish/", "engine/spark/publish/", "pipeline/identity/recorded_names.py")
+    others = [path for path in files() if not path.relative_to(SRC).as_posix().startswith(rooms)]
+    kinds = re.compile(r"rekindle\.publish\.(files|table|directory|replace)\b|publish\.targets import .*[A-SU-Z]\w+")
+    assert [path for path in others if kinds.search(path.read_text())] == []
 
 
 def test_pure_rooms_touch_no_world() -> None:

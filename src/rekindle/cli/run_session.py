@@ -11,7 +11,7 @@ from typing import Any
 from rekindle.cli.load import NEEDS_SESSION, Loaded, load
 from rekindle.cli.run_options import Choices
 from rekindle.config import has_spark_folder, is_submitted
-from rekindle.engine.engine_adapter import SessionStarter, spark_adapter
+from rekindle.engine.engine_adapter import SessionAdapter, spark_adapter
 from rekindle.errors import GraphRefused
 
 LOCAL = "local[*]"
@@ -54,7 +54,7 @@ class LazySession:
             self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted(), log)
         return self._session
 
-    def _send(self, start: SessionStarter) -> None:
+    def _send(self, start: SessionAdapter) -> None:
         if self._loaded is not None and self._loaded.is_file:
             start.send_by_value(self._loaded.module)
 
@@ -75,7 +75,7 @@ class LazySession:
         self._is_log_kept = True
         return str(self._log)
 
-    def _conf(self, start: SessionStarter) -> dict[str, str]:
+    def _conf(self, start: SessionAdapter) -> dict[str, str]:
         """Spark's log goes to a file: what a user must know of it, they are told. Not where somebody else set it up."""
         conf = dict(self._choices.conf)
         if is_submitted() or has_spark_folder():

@@ -16,7 +16,7 @@ from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.targets import PointerStore
+from rekindle.publish.target import PointerStore
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
@@ -70,7 +70,7 @@ class Prepared:
     bases: tuple[str, ...] = ()
 
 
-class Preparer(Protocol):
+class RunAdapter(Protocol):
     """The part of an adapter that runs need."""
 
     def pinned_settings(self, session: Any) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-from rekindle.engine.adapter import Preparer
+from rekindle.engine.adapter import RunAdapter
 from rekindle.engine.port import Engine
 from rekindle.engine.reproduced import Reproducer
 from rekindle.engine.verified import Verifier
@@ -24,7 +24,7 @@ from rekindle.pipeline.step_trial import Trial
 SPARK = "rekindle.engine.spark.adapter"
 
 
-class SessionStarter(Protocol):
+class SessionAdapter(Protocol):
     """The part of an adapter that commands need: sessions."""
 
     def start(
@@ -54,7 +54,7 @@ class SessionStarter(Protocol):
         ...
 
 
-class FrameKeeper(Protocol):
+class FrameAdapter(Protocol):
     """The part of an adapter that scripts need: frames that were made elsewhere."""
 
     def given(self, frame: Any, name: str, place: str) -> Callable[..., Any]:
@@ -70,7 +70,7 @@ class FrameKeeper(Protocol):
         ...
 
 
-class StepTrier(Protocol):
+class TrialAdapter(Protocol):
     """The part of an adapter that `rekindle check` needs."""
 
     def try_steps(
@@ -80,7 +80,7 @@ class StepTrier(Protocol):
         ...
 
 
-class EngineAdapter(Preparer, Reproducer, Verifier, StepTrier, SessionStarter, FrameKeeper, Protocol):
+class EngineAdapter(RunAdapter, Reproducer, Verifier, TrialAdapter, SessionAdapter, FrameAdapter, Protocol):
     """One engine, for all who use it."""
 
 

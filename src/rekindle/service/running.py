@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from rekindle.engine.adapter import Prepared, Preparer, Stores, Wanted
+from rekindle.engine.adapter import Prepared, RunAdapter, Stores, Wanted
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.gc.background_sweep import SafetyNet
@@ -34,7 +34,7 @@ from rekindle.observe.summary import RunSummary, Tally, summary_of
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
-from rekindle.publish.targets import store_of
+from rekindle.publish.target import store_of
 from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
 from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
@@ -52,7 +52,7 @@ NEW_RUN = "rk.RunOptions(new=True)"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
 
-MakeAdapter = Callable[[], Preparer]
+MakeAdapter = Callable[[], RunAdapter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
