@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,9 @@ import house_reach
 from house import BELOW, SRC, files, imports, is_pure, room_of
 
 WORLD = {"time", "random", "secrets", "os", "pathlib", "socket", "threading", "asyncio", "subprocess"}
+
+GENERIC_RUNTIME = ("loop", "ownership", "snapshots")
+MACHINE_ROOMS = ("rekindle.master", "rekindle.failover", "rekindle.engine")
 
 
 def named(path: Path, one: house.Import) -> str:
@@ -39,12 +43,34 @@ def test_pyspark_stays_in_its_room() -> None:
     assert imported(others, {"pyspark", "py4j"}) == []
 
 
+def test_only_the_engine_names_its_modules() -> None:
+    """As an import or as text. What fingerprints were recorded with is no way to a module."""
+    others = [path for path in files() if room_of(path) != "engine" and path.name != "recorded_names.py"]
+    assert [path for path in others if "rekindle.engine.spark." in path.read_text()] == []
+    inside = [path for path in files() if room_of(path) == "engine" and "engine/spark/" not in path.as_posix()]
+    assert [path.name for path in inside if "rekindle.engine.spark." in path.read_text()] == ["engine_adapter.py"]
+
+
+def test_only_publishing_tells_kinds_of_targets_apart() -> None:
+    """So that a new one is a file in both rooms and a row in both lists."""
+    rooms = ("publish/", "engine/spark/publish/", "pipeline/identity/recorded_names.py")
+    others = [path for path in files() if not path.relative_to(SRC).as_posix().startswith(rooms)]
+    kinds = re.compile(r"rekindle\.publish\.(files|table|directory|replace)\b|publish\.targets import .*[A-SU-Z]\w+")
+    assert [path for path in others if kinds.search(path.read_text())] == []
+
+
 def test_pure_rooms_touch_no_world() -> None:
     pure = [path for path in files() if is_pure(path)]
     assert imported(pure, WORLD) == []
     rules = {"errors", "failover", "master", "model", "observe", "remedies"}
     others = {one.module.split(".")[1] for path in pure for one in imports(path) if one.module.startswith("rekindle.")}
     assert others <= rules and SRC / "gc" / "policy.py" in pure
+
+
+def test_the_loop_and_what_opens_it_know_no_machine() -> None:
+    """Another master, such as one for streams, is another value of `model/machine.py` and touches none of these."""
+    generic = [SRC / "model" / "machine.py", *(SRC / "runtime" / f"{name}.py" for name in GENERIC_RUNTIME)]
+    assert [named(path, one) for path in generic for one in imports(path) if one.module.startswith(MACHINE_ROOMS)] == []
 
 
 def test_no_pickle_and_no_leftovers() -> None:

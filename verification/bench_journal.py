@@ -31,6 +31,7 @@ from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
+from rekindle.master.machine import BATCH
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId
@@ -79,7 +80,7 @@ def build(steps: int, partitions: int, batch: int) -> tuple[MemoryStore, RunStat
     journal, history = take_over(store, RUN, codec(), lambda history, epoch: decide(None, start, 0), owner=dead_owner())
     state = state_of(history)
     assert state is not None
-    keeper = StateKeeper(store, RUN)
+    keeper = StateKeeper(BATCH, store, RUN)
     for n in range(steps):
         (attempt,) = (one.attempt for one in state.attempts_of(f"s{n}"))
         numbers = rng.sample(range(partitions), partitions)
@@ -130,7 +131,7 @@ def open_whole(store: Store) -> RunState | None:
 
 
 def open_snapshot(store: Store) -> RunState | None:
-    after, base = StateKeeper(store, RUN).load()
+    after, base = StateKeeper(BATCH, store, RUN).load()
     return state_of(read(store, RUN, codec(), after), base)
 
 

@@ -28,6 +28,7 @@ from rekindle.journal.owner import this_process
 from rekindle.master.facts.events import Event, RunStarted
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
+from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import RunState
 from rekindle.runtime.opening import Intent, codec, execute
 from rekindle.runtime.pins import Pin
@@ -181,7 +182,7 @@ def _run(folder: str, run: str, number: int, like: Template) -> Iterator[tuple[s
         journal.append(*events)
     Lease(journal).stop()
     state = msgspec.structs.replace(like.state, run=run, order=number)
-    StateKeeper(store, folder).remember_end(journal.position, state)
+    StateKeeper(BATCH, store, folder).remember_end(journal.position, state)
     yield from ((key, body) for key, (body, _) in store.objects.items())
     yield from ((f"{folder}/{name}", b"") for name in like.files)
 

@@ -54,8 +54,16 @@ LINES: dict[str, tuple[str, ...]] = {
         "local_cluster onramp testing",
         "cli __init__",
     ),
-    "master": ("facts", "state", "dispatch", "rules", "decide"),
-    "engine/spark": ("failures user_session", "session", "plan publish", "run", "prepare script start", "inspect"),
+    "master": ("facts", "state", "dispatch", "rules", "decide", "machine"),
+    "engine/spark": (
+        "failures user_session",
+        "session",
+        "plan publish",
+        "run",
+        "prepare script start",
+        "inspect",
+        "adapter",
+    ),
 }
 # Rooms of pure rules, and files of such rules beside them.
 PURE = ("model", "failover", "master", "observe")

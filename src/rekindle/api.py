@@ -5,8 +5,8 @@
   of the run. Steps may be declared in any order.
 - `run` is idempotent on (pipeline, parameters): it starts the run, continues one that did not finish, or says that it
   is done. Nothing is started before the whole pipeline was checked.
-- This is the only file that picks adapters. pyspark is imported when the first run needs it, and not before: reading a
-  journal or printing help must not wait a second for it.
+- pyspark is imported when the first run needs it, and not before: reading a journal or printing help must not wait a
+  second for it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
-from rekindle.engine.adapter import Adapter, engine_module
-from rekindle.engine.reproduced import Reproduced, Reproducer
-from rekindle.engine.verified import Verifier
+from rekindle.engine.engine_adapter import spark_adapter
+from rekindle.engine.reproduced import Reproduced
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
@@ -51,11 +50,6 @@ __all__ = [
     "read_newest",
     "verify_files",
 ]
-
-SPARK = "rekindle.engine.spark.prepare"
-SPARK_REPRODUCES = "rekindle.engine.spark.inspect.reproduce"
-SPARK_TRIES = "rekindle.engine.spark.plan.trials"
-SPARK_VERIFIES = "rekindle.engine.spark.inspect.verify"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
@@ -162,7 +156,7 @@ class Pipeline:
     ) -> Reproduced:
         """Return the inputs and the recomputed rows of one partition, such as `"enriched[173]"`, as DataFrames of this
         session. Nothing is written. The run is that of these parameters, or `options.run`."""
-        return reproducing.reproduce(self._wish(spark, location, options, parameters), _reproducer, vertex)
+        return reproducing.reproduce(self._wish(spark, location, options, parameters), spark_adapter, vertex)
 
     def verify(
         self,
@@ -177,7 +171,7 @@ class Pipeline:
         """Compare the kept and published files of a run, and recomputed partitions, with the journal; for one step or
         for all. `sample` is the number or share of partitions of each step to recompute; the default is all. Nothing is
         written. The run is that of these parameters, or `options.run`."""
-        return verifying.verify(self._wish(spark, location, options, parameters), _verifier, step, sample)
+        return verifying.verify(self._wish(spark, location, options, parameters), spark_adapter, step, sample)
 
     def try_steps(self, spark: Any, *, rows: int = 1000, **parameters: Parameter) -> Iterator[Trial]:
         """Run each step twice on a sample of `rows` rows of each source; the second time in another order and other
@@ -185,9 +179,7 @@ class Pipeline:
         wish = self._wish(spark, "", None, parameters)
         session = spark() if callable(spark) else spark
         constants = Known(time.time_ns() // 1_000_000, random.getrandbits(63))
-        return cast(
-            Iterator[Trial], engine_module(SPARK_TRIES).try_steps(session, wish.steps, parameters, constants, rows)
-        )
+        return spark_adapter().try_steps(session, wish.steps, parameters, constants, rows)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """Return a view of the run of these parameters, read from its journal without a session. Notebooks display the
@@ -256,7 +248,7 @@ def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None)
 
 def verify_files(place: Place, step: str | None = None) -> Verified:
     """Compare the stored files of a run with its journal, without the code of its pipeline."""
-    return verifying.verify_files(place, _verifier, step)
+    return verifying.verify_files(place, spark_adapter, step)
 
 
 def _refuse_unknown_options(place: str, options: Mapping[str, Any]) -> None:
@@ -279,16 +271,3 @@ def _policy(place: str, text: str) -> DigestPolicy:
     if text not in words:
         raise GraphRefused(f"{place}: digest={text!r} is not known", f"one of {', '.join(map(repr, words))}")
     return DigestPolicy(text)
-
-
-def spark_adapter() -> Adapter:
-    """The engine of every run."""
-    return cast(Adapter, engine_module(SPARK))
-
-
-def _reproducer() -> Reproducer:
-    return cast(Reproducer, engine_module(SPARK_REPRODUCES))
-
-
-def _verifier() -> Verifier:
-    return cast(Verifier, engine_module(SPARK_VERIFIES))

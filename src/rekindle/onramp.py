@@ -18,14 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any
 
-from rekindle import api
 from rekindle.config import load_config
-from rekindle.engine.adapter import engine_module
-from rekindle.engine.port import Engine
+from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
-from rekindle.master.state.run_state import Segment
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
 from rekindle.pipeline.check import BLOCKING, NAME, check, check_pipeline_name, check_target
 from rekindle.pipeline.declared import SESSION, Argument, Binding, Declared, Role
@@ -36,18 +33,8 @@ from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.running import PUBLISHED_TO, Wish
 from rekindle.storage.stores import open_store
 
-SCRIPT, START = "rekindle.engine.spark.script", "rekindle.engine.spark.start"
-
 Tell = Callable[[str], None]
 Columns = str | Sequence[str]
-
-
-class _Script(Protocol):
-    """The engine's module for frames of a script."""
-
-    def given(self, frame: Any, name: str, place: str) -> Callable[..., Any]: ...
-    def refuse_hidden_order(self, frame: Any, name: str, place: str, *, is_keyed: bool) -> None: ...
-    def opened(self, engine: Engine, step: str, segments: Sequence[Segment], session: Any) -> Any: ...
 
 
 def run(
@@ -69,7 +56,7 @@ def run(
             f"{_place()}: run= and without= work only for pipelines; a script resumes the run of its parameters",
             hint="leave them out; new=True starts over",
         )
-    config = load_config(spark=engine_module(START).properties(spark))
+    config = load_config(spark=spark_adapter().properties(spark))
     if not (location or config.location):
         raise ConfigRefused(
             "no location is set: Rekindle does not know where to store results",
@@ -110,7 +97,7 @@ class ScriptRun:
         reused if they are proved to be valid. `partition_by`, `partitions` and `deterministic` are those of a step."""
         place = _place()
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
-        _script().refuse_hidden_order(frame, name, place, is_keyed=step.has_layout)
+        spark_adapter().refuse_hidden_order(frame, name, place, is_keyed=step.has_layout)
         return self._kept(frame, (step,), self._key)
 
     def publish(
@@ -172,7 +159,7 @@ class ScriptRun:
             parameters={},
             key=key,
         )
-        kept = keeping.keep(wish, api.spark_adapter, _script().opened, self._tell)
+        kept = keeping.keep(wish, spark_adapter, spark_adapter().opened, self._tell)
         self._results.append(kept.result)
         self._tell(str(kept.result))
         return kept.frame
@@ -190,7 +177,7 @@ class ScriptRun:
         step = Declared(
             name=name,
             role=Role.SOURCE,
-            function=_script().given(frame, name, place),
+            function=spark_adapter().given(frame, name, place),
             arguments=(Argument(SESSION, Binding.SESSION),),
             place=place,
             result=BLOCKING,
@@ -235,7 +222,3 @@ def _place() -> str:
     """The line of the script that called what called this."""
     frame = sys._getframe(2)
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-
-
-def _script() -> _Script:
-    return cast(_Script, engine_module(SCRIPT))

@@ -58,7 +58,7 @@ def user(
     """A user whose run failed in counted[2]."""
     made = Typed(tmp_path, adapter, capsys)
     monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
-    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
+    monkeypatch.setattr(run_session, "spark_adapter", lambda: made.spark)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("REKINDLE_BACKOFF_INITIAL_MS", "0")
     monkeypatch.setenv("REKINDLE_LOCATION", str(tmp_path))

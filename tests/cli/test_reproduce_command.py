@@ -63,8 +63,8 @@ def user(
     adapter = FakeAdapter(tmp_path)
     made = Typed(tmp_path, adapter, capsys)
     monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
-    monkeypatch.setattr("rekindle.api._reproducer", lambda: bench)
-    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
+    monkeypatch.setattr(adapter, "workbench", bench.workbench, raising=False)
+    monkeypatch.setattr(run_session, "spark_adapter", lambda: made.spark)
     monkeypatch.setenv("REKINDLE_BACKOFF_INITIAL_MS", "0")
     adapter.make = cast(Any, lambda folder: Instant(breaks=always("counted", 2)))
     assert made.types("run", "-p", "day=monday") == ExitCode.RESUMABLE

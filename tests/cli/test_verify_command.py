@@ -62,8 +62,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     kept = Kept()
     made = User(tmp_path, kept, capsys)
     monkeypatch.setattr("rekindle.api.spark_adapter", lambda: kept)
-    monkeypatch.setattr("rekindle.api._verifier", lambda: kept)
-    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
+    monkeypatch.setattr(run_session, "spark_adapter", lambda: made.spark)
     yield made
 
 

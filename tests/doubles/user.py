@@ -86,6 +86,6 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     adapter = FakeAdapter(tmp_path)
     made = Typed(tmp_path, adapter, capsys)
     monkeypatch.setattr("rekindle.api.spark_adapter", lambda: adapter)
-    monkeypatch.setattr(run_session, "_engine", lambda: made.spark)
+    monkeypatch.setattr(run_session, "spark_adapter", lambda: made.spark)
     monkeypatch.setenv("COLUMNS", "120")
     yield made

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark.publish import sinks, tables
+from rekindle.engine.spark.publish import tables, versions
+from rekindle.engine.spark.publish.files import read_newest
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.sinks import publish
 from rekindle.errors import Refused, RunFailed
@@ -46,25 +47,25 @@ def days(frame: DataFrame) -> dict[str, int]:
 
 def read(spark: SparkSession, target: Files | Table) -> dict[str, int]:
     if isinstance(target, Files):
-        return days(sinks.read_newest(spark, target.path, open_store))
+        return days(read_newest(spark, target.path, open_store))
     base = tables.base_of(spark, target)
     if newest(open_store(base)).pointer is not None:
-        tables.follow(spark, target, base, lambda: sinks._top(open_store(base)))
+        tables.follow(spark, target, base, lambda: versions.top_of(open_store(base)))
     return days(spark.table(target.name))
 
 
 def dies_before_the_copy(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(sinks, "_fill", die)
+    patched.setattr(versions, "_fill", die)
 
 
 def dies_after_the_copy(patched: pytest.MonkeyPatch) -> None:
-    fill = sinks._fill
+    fill = versions._fill
 
     def filled(*arguments: object) -> None:
         fill(*arguments)  # type: ignore[arg-type]
         die()
 
-    patched.setattr(sinks, "_fill", filled)
+    patched.setattr(versions, "_fill", filled)
 
 
 def dies_after_the_pointer(patched: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def dies_after_the_pointer(patched: pytest.MonkeyPatch) -> None:
         advance(*arguments, **options)  # type: ignore[arg-type]
         die()
 
-    patched.setattr(sinks, "advance", put)
+    patched.setattr(versions, "advance", put)
 
 
 def dies_in_the_catalog(patched: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_two_keys_that_append_at_once_are_both_in(spark: SparkSession, tmp_path:
     target = rk.files(f"{tmp_path}/out", "append")
     earlier = result(spark, tmp_path, target, Fence(1, 1, 1), 10, "1")
     later = result(spark, tmp_path, target, Fence(2, 1, 1), 20, "2")
-    fill = sinks._fill
+    fill = versions._fill
     woken: list[bool] = []
 
     def asleep(*arguments: object) -> None:
@@ -128,7 +129,7 @@ def test_two_keys_that_append_at_once_are_both_in(spark: SparkSession, tmp_path:
             assert publish(spark, later, open_store) == SinkDone("out", later.fence)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sinks, "_fill", asleep)
+        patched.setattr(versions, "_fill", asleep)
         assert publish(spark, earlier, open_store) == SinkDone("out", earlier.fence)
     assert read(spark, target) == {"1": 10, "2": 20}
     pointer = newest(open_store(target.path)).pointer

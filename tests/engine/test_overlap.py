@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.engine.spark.publish import directories, sinks
+from rekindle.engine.spark.publish import replaced, versions
 from rekindle.errors import GraphRefused, Refused, RekindleError, RunFailed
 from rekindle.failover.backoff import NoRestart
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
@@ -175,7 +175,7 @@ def test_a_resume_that_has_replaced_a_directory_leaves_what_others_put_there(
         raise Refused("the storage of gold is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sinks, "_put_version", fail)
+        patched.setattr(versions, "put_version", fail)
         with pytest.raises(RunFailed, match="the storage of gold is away"):
             made.run(spark, location, options=rk.RunOptions(config=ONCE, watcher=watch))
     (out / "later.parquet").write_bytes(next(out.glob("part-*")).read_bytes())
@@ -194,7 +194,7 @@ def test_what_was_handed_over_goes_although_the_first_publisher_died(
         raise RekindleError("the driver is dead")
 
     with monkeypatch.context() as patched:
-        patched.setattr(directories, "_exchange", die)
+        patched.setattr(replaced, "_exchange", die)
         with pytest.raises(RekindleError, match="the driver is dead"):
             made.run(spark, location, options=rk.RunOptions(config=ONCE))
     made.run(spark, location)

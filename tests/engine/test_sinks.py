@@ -14,16 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.publish import directories, sinks, tables
+from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.publish import replaced, sinks, tables, versions
+from rekindle.engine.spark.publish.files import read_newest
 from rekindle.engine.spark.publish.publication import Claimant, Publication
-from rekindle.engine.spark.publish.sinks import FilesLost, publish, read_newest
+from rekindle.engine.spark.publish.sinks import FilesLost, publish
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import FailureKind
 from rekindle.publish import pointers
 from rekindle.publish.pointers import POINTERS, Pointer, Top, newest
-from rekindle.publish.targets import PointerStore, Table, Target, directory, files, replace, table
+from rekindle.publish.target import PointerStore
+from rekindle.publish.targets import Table, Target, directory, files, replace, table
 from rekindle.storage.stores import open_store
 from support.drivers import start_driver
 from support.s3 import S3Server
@@ -91,7 +94,7 @@ class Sleeper:
         return self._store.list_after(folder, after)
 
 
-def asleep(meanwhile: Callable[[], object]) -> sinks.Stores:
+def asleep(meanwhile: Callable[[], object]) -> Stores:
     return lambda place: Sleeper(open_store(place), meanwhile)  # type: ignore[return-value]
 
 
@@ -139,7 +142,7 @@ def test_control_without_the_fence_yesterday_is_put_back(
         return pointer
 
     todays = results.of(gold, TODAY, numbers(60, 8))
-    monkeypatch.setattr(sinks, "advance", compare_then_act)
+    monkeypatch.setattr(versions, "advance", compare_then_act)
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), asleep(lambda: publish(spark, todays, open_store)))
     assert day(spark, gold) == {7}
 
@@ -155,7 +158,9 @@ def test_a_publisher_frozen_in_the_catalog_call_puts_it_right(
     def overtaken(session: SparkSession, target: Table, where: str, pointer: Pointer) -> None:
         if not seen:
             monkeypatch.setattr(tables, "change", change)
-            other = sinks._put_version(session, todays, base, open_store(base), adds=False)
+            other = versions.put_version(
+                session, todays, base, open_store(base), adds=False, check_columns=lambda top: None
+            )
             change(session, target, where, other)
         change(session, target, where, pointer)
         seen.append(day(session, target))
@@ -172,7 +177,7 @@ def test_a_table_left_behind_follows_the_next_publisher(spark: SparkSession, res
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     base = tables.base_of(spark, gold)
     todays = results.of(gold, TODAY, numbers(60, 8))
-    sinks._put_version(spark, todays, base, open_store(base), adds=False)
+    versions.put_version(spark, todays, base, open_store(base), adds=False, check_columns=lambda top: None)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(50, 7)))
     assert publish(spark, todays, open_store) == SinkDone("out", TODAY)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(60, 8)))
@@ -242,7 +247,7 @@ def test_a_result_without_rows_has_its_schema(spark: SparkSession, results: Resu
     assert publish(spark, nothing, open_store) == SinkDone("out", YESTERDAY)
     assert spark.table(gold.name).count() == 0
     version = f"{tables.base_of(spark, gold)}/versions/v7-1-1"
-    assert tables.columns(spark.read.parquet(version).schema.json()) == tables.columns(made.schema)
+    assert versions.columns(spark.read.parquet(version).schema.json()) == versions.columns(made.schema)
     assert publish(
         spark, results.of(gold, TODAY, "select id, 8 day, array(named_struct('a', 1)) n from range(5)"), open_store
     )
@@ -343,10 +348,10 @@ def test_a_bare_directory_is_replaced_and_sleepers_clean_up(
     assert publish(spark, yesterdays, open_store) == SinkDone("out", YESTERDAY)
     assert rows(spark.read.parquet(target.path)) == rows(spark.sql(numbers(50, 7)))
 
-    exchange = directories._exchange
+    exchange = replaced._exchange
 
     def overtaken(session: SparkSession, what: Publication, base: str, handed: Mapping[str, int]) -> None:
-        monkeypatch.setattr(directories, "_exchange", exchange)
+        monkeypatch.setattr(replaced, "_exchange", exchange)
         assert publish(session, todays, open_store) == SinkDone("out", TODAY)
         exchange(session, what, base, handed)
 
@@ -358,7 +363,7 @@ def test_a_bare_directory_is_replaced_and_sleepers_clean_up(
         files=yesterdays.files,
         schema=yesterdays.schema,
     )
-    monkeypatch.setattr(directories, "_exchange", overtaken)
+    monkeypatch.setattr(replaced, "_exchange", overtaken)
     assert publish(spark, again, open_store) == SinkFenced("out", Fence(7, 2, 1), TODAY)
     assert rows(spark.read.parquet(target.path)) == rows(spark.sql(numbers(60, 8)))
 
@@ -399,7 +404,8 @@ ON_S3 = """
     from rekindle.engine.spark.publish import tables
     from rekindle.engine.spark.publish.publication import Publication
     from rekindle.engine.spark.session import attach, jvm
-    from rekindle.engine.spark.publish.sinks import publish, read_newest
+    from rekindle.engine.spark.publish.files import read_newest
+    from rekindle.engine.spark.publish.sinks import publish
     from rekindle.publish.targets import directory, files, replace, table
     from rekindle.storage.stores import open_store
     from rekindle.master.facts.events import Fence

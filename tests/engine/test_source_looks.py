@@ -33,7 +33,7 @@ from rekindle.master.state.run_state import RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 from rekindle.remedies import StartKind, StartRemedy
-from rekindle.runtime.loop import Watcher
+from rekindle.runtime.watcher import Watcher
 from support.reports import until
 
 FILES, ROWS = 4, 100

@@ -6,16 +6,19 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rekindle.engine.spark.publish import sinks
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish import pointers
 from rekindle.publish.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
-from rekindle.publish.targets import PointerStore, Target, directory, files, replace, same_place, table, url
+from rekindle.publish.target import PointerStore, PublishTarget, same_place, url
+from rekindle.publish.targets import Target, directory, files, replace, table
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.object_store import ObjectStorage
@@ -53,6 +56,17 @@ def test_a_plan_can_say_what_readers_see() -> None:
     assert all(line and "\n" not in line for line in lines)
     assert "old and the new result together" in lines[3]
     assert "one by one" in directory("s3a://bucket/day").seen and "one rename" in directory("/day").seen
+
+
+def test_a_target_says_of_itself_what_others_must_know() -> None:
+    every: tuple[PublishTarget, ...] = (table("t"), files("/a"), directory("/a"), replace("/a", atomic=False))
+    assert [one.is_versioned for one in every] == [True, True, False, False]
+    assert [one.is_written_once for one in every] == [False, False, True, False]
+    assert table("gold.t").spelling != table("t").spelling and files("/a/").spelling == directory("file:/a").spelling
+
+
+def test_every_kind_of_target_has_a_publisher() -> None:
+    assert set(sinks.PUBLISHERS) == set(get_args(Target))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
 from rekindle.engine.spark.publish import copying, sinks
+from rekindle.engine.spark.publish.files import read_newest
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.publish.sinks import publish, read_newest
+from rekindle.engine.spark.publish.sinks import publish
 from rekindle.errors import GraphRefused, Refused, RunFailed
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced

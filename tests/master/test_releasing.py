@@ -12,6 +12,7 @@ from rekindle.master.dispatch import commands, deletable
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
+from rekindle.master.machine import BATCH
 from rekindle.master.rules.releasing import kept_bytes, over_budget
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import DeleteAttempt, ReleaseExchanges, Stop
@@ -283,7 +284,7 @@ def test_a_pin_that_is_taken_back_is_noticed_with_the_next_decision() -> None:
             st.AttemptEnded(attempt=run.attempt(step)),
         ):
             run.now += 1
-            events = decide_asking(run.state, stimulus, run.now, 0.0, lambda: next(pins))
+            events = decide_asking(BATCH, run.state, stimulus, run.now, 0.0, lambda: next(pins))
             run.maybe = fold(run.state, events)
     assert not run.state.is_pinned and not run.state.steps["b"].committed
 
@@ -297,9 +298,9 @@ def test_a_store_that_does_not_say_whether_a_run_is_pinned_ends_it_only_where_so
 
     commits = st.CommitsSeen(attempt=run.attempt("b"), partitions=Partitions.first(2))
     with pytest.raises(StoreFailed):
-        decide_asking(run.state, commits, 9, 0.0, ask)
+        decide_asking(BATCH, run.state, commits, 9, 0.0, ask)
     pinned = fold(run.state, (PinNoticed(True),))
-    assert decide_asking(pinned, commits, 9, 0.0, ask) == decide(pinned, commits, 9, 0.0)
+    assert decide_asking(BATCH, pinned, commits, 9, 0.0, ask) == decide(pinned, commits, 9, 0.0)
 
 
 def test_a_run_that_succeeded_does_not_wait_for_what_cannot_be_deleted() -> None:

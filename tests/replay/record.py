@@ -21,6 +21,7 @@ from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
+from rekindle.master.machine import BATCH
 from rekindle.master.state.apply import fold
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain
@@ -105,7 +106,7 @@ def pinned() -> tuple[list[bytes], list[Event]]:
             st.CommitsSeen(attempt=attempt, partitions=Partitions((0, 1)), manifest=b"files"),
             st.AttemptEnded(attempt=attempt),
         ):
-            events = decide_asking(state, stimulus, 2, 0.0, lambda: True)
+            events = decide_asking(BATCH, state, stimulus, 2, 0.0, lambda: True)
             journal.append(*events)
             state = fold(state, events)
     bodies = [store.objects[folder_of(RUN) + name][0] for name in store.list_after(folder_of(RUN))]

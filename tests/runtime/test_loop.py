@@ -19,11 +19,12 @@ from rekindle.master.facts.events import AttemptDeleted, Event
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import DeletionFailed
+from rekindle.master.machine import BATCH
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import Command, DeleteAttempt, StartAttempt
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.runtime import loop as loop_module
-from rekindle.runtime import opening
+from rekindle.runtime import ownership
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
@@ -53,9 +54,9 @@ def started(engine: InstantEngine) -> list[StartAttempt]:
 
 
 def test_a_clock_that_is_set_back_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = opening._now_ms()
+    before = ownership.now_ms()
     monkeypatch.setattr(time, "time_ns", lambda: 0)
-    assert before <= opening._now_ms() <= before + 60_000
+    assert before <= ownership.now_ms() <= before + 60_000
 
 
 def test_a_run_ends_and_its_journal_folds_to_the_same_state(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.M
         seen.append(state)
 
     execute(store, INTENT, InstantEngine(store), watcher=watch)
-    position, state = StateKeeper(store, RUN).load()
+    position, state = StateKeeper(BATCH, store, RUN).load()
     assert position is not None and position.sequence > 2
     assert state == seen[position.sequence - 1]
     history = read(store, RUN, codec(), position)
@@ -197,7 +198,7 @@ def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.M
 def test_how_a_run_ended_is_read_without_its_records() -> None:
     store = MemoryStore()
     state = execute(store, INTENT, InstantEngine(store))
-    position, remembered = StateKeeper(store, RUN).load()
+    position, remembered = StateKeeper(BATCH, store, RUN).load()
     assert position is not None and remembered == state
     assert position.sequence == read(store, RUN, codec()).position.sequence
     assert not read(store, RUN, codec(), position).records

@@ -36,7 +36,6 @@ class World:
         self.folder = folder
         self.kept = Kept()
         patch.setattr("rekindle.api.spark_adapter", lambda: self.kept)
-        patch.setattr("rekindle.api._verifier", lambda: self.kept)
 
     def run(self, **settings: Any) -> Kept:
         for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""A driver process: the master's loop, with every place in it where a process can die, sleep or wait.
+"""A driver process: the machine that `runtime/loop.py` runs, with every place where a process can die, sleep or wait.
 
 Decide, append, apply, dispatch, in that order. After an append with an unknown answer only the same record is tried
 again, and nothing else happens meanwhile. A record that lost its number ends the process: it cancels what it runs.
@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rekindle.errors import Refused
-from rekindle.master.decide import decision
-from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import Fence
-from rekindle.master.state.apply import fold
+from rekindle.master.machine import BATCH
 from rekindle.master.state.commands import Command, Key
 from rekindle.master.state.run_state import RunState
 from world.engine import Application
@@ -65,7 +63,7 @@ class Process:
         """Read the journal, and take the run."""
         self.application = application
         ledger = self.world.ledger
-        self.state = fold(None, ledger.events())
+        self.state = BATCH.fold(None, ledger.events())
         self.next_number = len(ledger.records)
         try:
             self._handle(opening(self.state, application.name))
@@ -116,8 +114,10 @@ class Process:
         return self.is_alive and not self.is_asleep and not self.outbox and self.pending is None
 
     def _handle(self, stimulus: st.Stimulus) -> None:
-        events, state = decision(self.state, stimulus, self.now_ms(), self.world.jitter())
+        events = BATCH.decide(self.state, stimulus, self.now_ms(), self.world.jitter())
         if events:
+            state = BATCH.fold(self.state, events)
+            assert state is not None
             self._append(events, state)
 
     def _append(self, events: Events, state: RunState) -> None:
@@ -156,7 +156,7 @@ class Process:
         self.state = state
         self.next_number = number + 1
         self.world.check_state(self, record)
-        self.outbox.extend(commands(state, self.sent))
+        self.outbox.extend(BATCH.commands(state, self.sent))
         self.sent.update(command.key for command in self.outbox)
         self._dispatch()
 

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any
 
 from rekindle.cli.load import NEEDS_SESSION, Loaded, load
 from rekindle.cli.run_options import Choices
 from rekindle.config import has_spark_folder, is_submitted
-from rekindle.engine.adapter import engine_module
+from rekindle.engine.engine_adapter import SessionAdapter, spark_adapter
 from rekindle.errors import GraphRefused
 
-START = "rekindle.engine.spark.start"
 LOCAL = "local[*]"
-
-
-class _Start(Protocol):
-    """The engine's module."""
-
-    def start(
-        self, name: str, master: str, conf: Mapping[str, str], is_submitted: bool, log: str
-    ) -> tuple[Any, bool]: ...
-    def logged_to_file(self, conf: Mapping[str, str]) -> tuple[dict[str, str], str]: ...
-    def is_alive(self, session: Any) -> bool: ...
-    def stop(self, session: Any) -> None: ...
-    def properties(self, session: Any) -> dict[str, str]: ...
-    def send_by_value(self, module: Any) -> None: ...
 
 
 class LazySession:
@@ -56,12 +41,12 @@ class LazySession:
                 raise
             self()
             self._loaded = load(self._named)
-            self._send(_engine())
+            self._send(spark_adapter())
         return self._loaded
 
     def __call__(self) -> Any:
         if self._session is None:
-            start = _engine()
+            start = spark_adapter()
             self._send(start)
             name = self._loaded.pipeline.name if self._loaded is not None else Path(self._named).stem
             conf = self._conf(start)
@@ -69,7 +54,7 @@ class LazySession:
             self._session, self._is_ours = start.start(name, self._choices.master, conf, is_submitted(), log)
         return self._session
 
-    def _send(self, start: _Start) -> None:
+    def _send(self, start: SessionAdapter) -> None:
         if self._loaded is not None and self._loaded.is_file:
             start.send_by_value(self._loaded.module)
 
@@ -77,11 +62,11 @@ class LazySession:
         """What Spark was told: all of it where an application is there already, else what the flags say."""
         if self._session is None and not is_submitted():
             return dict(self._choices.conf)
-        return _engine().properties(self())
+        return spark_adapter().properties(self())
 
     def is_alive(self) -> bool:
         """Whether Spark still answers; a session that nobody needed yet is not dead."""
-        return self._session is None or _engine().is_alive(self._session)
+        return self._session is None or spark_adapter().is_alive(self._session)
 
     def keep_log(self) -> str:
         """Where Spark's log is, which then stays; empty where Spark writes it as it was told by others."""
@@ -90,7 +75,7 @@ class LazySession:
         self._is_log_kept = True
         return str(self._log)
 
-    def _conf(self, start: _Start) -> dict[str, str]:
+    def _conf(self, start: SessionAdapter) -> dict[str, str]:
         """Spark's log goes to a file: what a user must know of it, they are told. Not where somebody else set it up."""
         conf = dict(self._choices.conf)
         if is_submitted() or has_spark_folder():
@@ -104,7 +89,7 @@ class LazySession:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._is_ours:
-            _engine().stop(self._session)
+            spark_adapter().stop(self._session)
         if self._log is not None and not self._is_log_kept:
             shutil.rmtree(self._log.parent, ignore_errors=True)
 
@@ -113,7 +98,3 @@ def session_here(named: str, choices: Choices) -> LazySession:
     """To look at steps in: a Spark of this machine, unless the user says otherwise, or spark-submit started us."""
     is_elsewhere = choices.master or is_submitted()
     return LazySession(named, choices if is_elsewhere else replace(choices, master=LOCAL), is_heard=True)
-
-
-def _engine() -> _Start:
-    return cast(_Start, engine_module(START))

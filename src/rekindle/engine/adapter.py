@@ -1,24 +1,22 @@
 """What an engine makes of a checked pipeline before it runs: one value, without a word of the engine's own.
 
-An adapter is a module of the engine's room. It is chosen and imported in one place (`api.py`).
+All that an adapter can do stands in `engine_adapter.py`, which also finds it.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rekindle.engine.port import Engine
-from rekindle.errors import Refused
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.targets import PointerStore
+from rekindle.publish.target import PointerStore
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
@@ -72,19 +70,8 @@ class Prepared:
     bases: tuple[str, ...] = ()
 
 
-def engine_module(name: str) -> Any:
-    """A module of an engine, imported when something first needs it: reading a journal or printing help must not wait
-    for it."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise Refused("this needs pyspark, which is not installed", "pip install 'rekindle[spark]'") from error
-
-
-class Adapter(Protocol):
-    """An engine's module."""
+class RunAdapter(Protocol):
+    """The part of an adapter that runs need."""
 
     def pinned_settings(self, session: Any) -> dict[str, str]:
         """What must stay as it is for the partitions of a run to stay the same, as the session has it now."""

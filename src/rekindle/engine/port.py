@@ -20,24 +20,13 @@ from typing import Protocol
 
 from rekindle.master.facts.stimuli import Stimulus
 from rekindle.master.state.commands import Command
+from rekindle.model.machine import CommandPort
 
 
-class Engine(Protocol):
-    """One Spark application, or a simulated one."""
+class Engine(CommandPort[Command, Stimulus], Protocol):
+    """One Spark application, or a simulated one: the world of the batch master."""
 
     @property
     def application(self) -> str:
         """The name under which exchanges and cached results of this engine are known; never used twice."""
-        ...
-
-    def send(self, command: Command) -> None:
-        """Begin to do it. What comes of it arrives by `poll`."""
-        ...
-
-    def poll(self, timeout_ms: int) -> list[Stimulus]:
-        """What happened since the last call; waits up to `timeout_ms` if nothing did."""
-        ...
-
-    def close(self) -> None:
-        """Cancel everything that runs; nothing more is reported. Closing twice is no error."""
         ...

@@ -68,7 +68,7 @@ class Workbench:
 
 
 class Reproducer(Protocol):
-    """An engine's module."""
+    """The part of an adapter that `reproduce` needs."""
 
     def workbench(self, session: Any, wanted: Wanted) -> Workbench:
         """Compile and analyse, as for a run. No target is looked at."""

@@ -91,7 +91,7 @@ class Bench:
 
 
 class Verifier(Protocol):
-    """An engine's module."""
+    """The part of an adapter that `verify` needs."""
 
     def look(self, session: Any, stored: Stored) -> Looked:
         """Compare names and lengths, then read every file that is left, once."""

@@ -13,6 +13,7 @@ from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of, read
 from rekindle.journal.lease import Life, heartbeat_key, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_alive
+from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import KeepUntil
@@ -81,7 +82,7 @@ def _is_kept_forever(state: RunState) -> bool:
 
 def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
     """A journal whose end was lost knows too little: what it does not know may be what a restored one needs."""
-    after, base = StateKeeper(store, folder).load()
+    after, base = StateKeeper(BATCH, store, folder).load()
     history = read(store, folder, codec(), after=after)
     if history.position.is_closed:
         return history.position, None

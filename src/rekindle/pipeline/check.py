@@ -17,7 +17,7 @@ from rekindle.model.kinds import KeepUntil
 from rekindle.pipeline.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.signature import name_of, place_of
-from rekindle.publish.targets import Table, Target, same_place, url
+from rekindle.publish.targets import Target
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AUTO, PIPELINED, BLOCKING = "auto", "pipelined", "blocking"
@@ -136,14 +136,9 @@ def _shared_targets(declared: Sequence[Declared]) -> Iterator[Fault]:
     """Two sinks of one run have the same fence: each would take the other's publication for its own."""
     seen: dict[str, Declared] = {}
     for one in declared:
-        if one.target is not None and (first := seen.setdefault(_spelt(one.target), one)) is not one:
+        if one.target is not None and (first := seen.setdefault(one.target.spelling, one)) is not one:
             text = f"{one.name} publishes to {one.target.shown}, and so does {first.name} ({first.place})"
             yield Fault(one.place, text, "give it another target, or unite the two in one step")
-
-
-def _spelt(target: Target) -> str:
-    """Tables are looked at again when there is a catalog."""
-    return target.shown if isinstance(target, Table) else same_place(url(target.path))
 
 
 def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:

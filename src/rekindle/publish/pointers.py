@@ -29,7 +29,7 @@ import msgspec
 
 from rekindle.errors import Refused, StoreFailed
 from rekindle.master.facts.events import Fence
-from rekindle.publish.targets import PointerStore
+from rekindle.publish.target import PointerStore
 
 POINTERS = "pointers/"
 # Of what was overwritten, and of what was appended: whoever does not know keys would drop them.

@@ -1,6 +1,7 @@
 """Decide, append, apply, dispatch: the only place where a decision becomes an act.
 
 Rules
+- The loop runs any machine (`model/machine.py`), and knows none: what is decided, and what is done, is the machine's.
 - Nothing is dispatched before the record that holds the decision is acknowledged. While an append is unknown the
   same bytes are tried again and the world is left alone.
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
@@ -15,20 +16,22 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Generic
 
-from rekindle.engine.port import Engine
 from rekindle.errors import AppendUnknown, Fenced, RekindleError, StoreFailed
 from rekindle.journal.history import Position
 from rekindle.journal.journal import Journal, Pause
-from rekindle.master.decide import decide, lets_go
-from rekindle.master.dispatch import commands, deletable
-from rekindle.master.facts.events import Event
-from rekindle.master.facts.stimuli import DeletionFailed, Stimulus, Tick
-from rekindle.master.state.apply import fold
-from rekindle.master.state.commands import Key, Stop, WakeAt
-from rekindle.master.state.run_state import Phase, RunState
-from rekindle.model.ids import AttemptId
+from rekindle.model.machine import (
+    CommandPort,
+    CommandT,
+    EventT,
+    Key,
+    Machine,
+    StateT,
+    StimulusT,
+    Stop,
+    WakeAt,
+)
 
 POLL_MS = 200
 SETTLE_TRIES_MAX = 20
@@ -36,60 +39,53 @@ APPEND_TRIES_MAX = 5
 PAUSE_SECONDS = 1.0
 DELETING_MS_MAX = 600_000
 
-# Is given the state at a position, to keep it where the next master can open it faster.
-Remember = Callable[[Position, RunState], None]
-
-
-class Watcher(Protocol):
-    """Is told each decision after it counts; for progress and summaries. It cannot change anything."""
-
-    def __call__(self, events: tuple[Event, ...], state: RunState) -> None: ...
-
-
-def ignore(events: tuple[Event, ...], state: RunState) -> None:
-    """Nobody watches."""
-
-
-def forget(position: Position, state: RunState) -> None:
-    """No snapshots are kept."""
-
 
 def decide_asking(
-    state: RunState | None, stimulus: Stimulus, now_ms: int, jitter: float, is_pinned: Callable[[], bool] | None
-) -> tuple[Event, ...]:
+    machine: Machine[StateT, EventT, StimulusT, CommandT],
+    state: StateT | None,
+    stimulus: StimulusT,
+    now_ms: int,
+    jitter: float,
+    is_pinned: Callable[[], bool] | None,
+) -> tuple[EventT, ...]:
     """A decision. Where something is about to go, or stays because somebody keeps the run for ever, it is asked whether
     that is so."""
-    events = decide(state, stimulus, now_ms, jitter)
-    if state is None or is_pinned is None or not (lets_go(events) or (state.is_pinned and events)):
+    events = machine.decide(state, stimulus, now_ms, jitter)
+    if state is None or is_pinned is None:
+        return events
+    was_pinned = machine.is_pinned(state)
+    if not (machine.lets_go(events) or (was_pinned and events)):
         return events
     try:
         is_kept = is_pinned()
     except StoreFailed:
-        if lets_go(events):
+        if machine.lets_go(events):
             raise
         return events  # Whoever keeps it may have let go; the next decision asks again.
-    return events if is_kept == state.is_pinned else decide(state, stimulus, now_ms, jitter, is_kept)
+    return events if is_kept == was_pinned else machine.decide(state, stimulus, now_ms, jitter, is_kept)
 
 
-class Loop:
+class Loop(Generic[StateT, EventT, StimulusT, CommandT]):
     """One master of one run, from its opening record until nothing is left to do or somebody else took over."""
 
     def __init__(
         self,
-        journal: Journal[Event],
-        state: RunState,
-        engine: Engine,
+        machine: Machine[StateT, EventT, StimulusT, CommandT],
+        journal: Journal[EventT],
+        state: StateT,
+        port: CommandPort[CommandT, StimulusT],
         now_ms: Callable[[], int],
         jitter: Callable[[], float],
         *,
-        watcher: Watcher = ignore,
-        remember: Remember = forget,
+        watcher: Callable[[tuple[EventT, ...], StateT], None],
+        remember: Callable[[Position, StateT], None],
         pause: Pause = time.sleep,
         is_pinned: Callable[[], bool] | None = None,
     ) -> None:
+        self._machine = machine
         self._journal = journal
         self._state = state
-        self._engine = engine
+        self._port = port
         self._now_ms = now_ms
         self._jitter = jitter
         self._watcher = watcher
@@ -99,16 +95,16 @@ class Loop:
         self._sent: set[Key] = set()
         self._due_ms: set[int] = set()
         self._last_ms = 0
-        self._left: frozenset[AttemptId] = frozenset()
+        self._left: frozenset[Any] = frozenset()
         self._fenced: Fenced | None = None
         self._is_stopped = False
-        self._succeeded_ms: int | None = None
+        self._done_ms: int | None = None
 
     @property
-    def state(self) -> RunState:
+    def state(self) -> StateT:
         return self._state
 
-    def run(self) -> RunState:
+    def run(self) -> StateT:
         """Until the run is over. Raises `Fenced` when another master owns it."""
         try:
             self._dispatch()
@@ -116,22 +112,22 @@ class Loop:
                 for stimulus in self._stimuli():
                     self.take(stimulus)
         except RekindleError:
-            self._engine.close()
+            self._port.close()
             raise
         return self._state
 
-    def take(self, stimulus: Stimulus) -> None:
+    def take(self, stimulus: StimulusT) -> None:
         """One stimulus through decide, append, apply, dispatch."""
-        if isinstance(stimulus, DeletionFailed):
-            told = f"files of {stimulus.attempt} were not deleted ({stimulus.why}): `rekindle gc` will"
-            warnings.warn(told, RuntimeWarning, stacklevel=2)
-            self._leave(frozenset({stimulus.attempt}))
+        given_up = self._machine.given_up(stimulus)
+        if given_up is not None:
+            warnings.warn(given_up.warning, RuntimeWarning, stacklevel=2)
+            self._leave(frozenset({given_up.left}))
             return
-        events = decide_asking(self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
+        events = decide_asking(self._machine, self._state, stimulus, self._time(), self._jitter(), self._is_pinned)
         if not events:
             return
         self._append(events)
-        state = fold(self._state, events)
+        state = self._machine.fold(self._state, events)
         assert state is not None
         self._state = state
         self._watcher(events, self._state)
@@ -139,30 +135,30 @@ class Loop:
         self._remember(self._journal.position, self._state)
 
     def fence(self, reason: Fenced) -> None:
-        """From the heartbeat's thread: somebody else is the master. The engine stops now, the loop at its next turn."""
+        """From the heartbeat's thread: somebody else is the master. The world stops now, the loop at its next turn."""
         self._fenced = reason
-        self._engine.close()
+        self._port.close()
 
-    def _stimuli(self) -> list[Stimulus]:
+    def _stimuli(self) -> list[StimulusT]:
         if self._fenced is not None:
             raise self._fenced
-        found = self._engine.poll(POLL_MS)
+        found = list(self._port.poll(POLL_MS))
         now_ms = self._time()
-        if self._state.phase is Phase.SUCCEEDED:
-            self._succeeded_ms = now_ms if self._succeeded_ms is None else self._succeeded_ms
-            if now_ms - self._succeeded_ms > DELETING_MS_MAX:
-                self._leave(frozenset(deletable(self._state)))
+        if self._machine.is_done(self._state):
+            self._done_ms = now_ms if self._done_ms is None else self._done_ms
+            if now_ms - self._done_ms > DELETING_MS_MAX:
+                self._leave(self._machine.leftovers(self._state))
         if any(due_ms <= now_ms for due_ms in self._due_ms):
             self._due_ms = {due_ms for due_ms in self._due_ms if due_ms > now_ms}
-            found.append(Tick())
+            found.append(self._machine.tick)
         return found
 
-    def _leave(self, attempts: frozenset[AttemptId]) -> None:
+    def _leave(self, leftovers: frozenset[Any]) -> None:
         """To gc."""
-        self._left |= attempts
+        self._left |= leftovers
         self._dispatch()
 
-    def _append(self, events: tuple[Event, ...]) -> None:
+    def _append(self, events: tuple[EventT, ...]) -> None:
         """Return when the record is acknowledged. Unknown is settled with the same bytes, before anything else."""
         for number in range(1, APPEND_TRIES_MAX + 1):
             try:
@@ -186,7 +182,7 @@ class Loop:
                     raise
 
     def _dispatch(self) -> None:
-        for command in commands(self._state, self._sent, self._left):
+        for command in self._machine.commands(self._state, self._sent, self._left):
             if self._fenced is not None:
                 raise self._fenced
             match command:
@@ -197,7 +193,7 @@ class Loop:
                     self._due_ms.add(due_ms)
                 case _:
                     self._sent.add(command.key)
-                    self._engine.send(command)
+                    self._port.send(command)
 
     def _time(self) -> int:
         """Milliseconds that never go back, whatever the clock does."""

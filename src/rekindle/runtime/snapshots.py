@@ -12,14 +12,14 @@ from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import Any, Generic
 
 import msgspec
 
 from rekindle.errors import StoreFailed
 from rekindle.journal.history import Position
 from rekindle.journal.snapshot import Snapshots
-from rekindle.master.state.run_state import RunState
-from rekindle.master.state.wire import dec_hook, enc_hook
+from rekindle.model.machine import Machine, StateT
 from rekindle.storage.store import Store
 
 RECORDS_MIN = 250
@@ -50,18 +50,18 @@ def _code(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
             yield f"{path}/{one.name}", one.read_bytes()
 
 
-class StateKeeper:
-    """Loads and saves the snapshots of one run."""
+class StateKeeper(Generic[StateT]):
+    """Loads and saves the snapshots of one run of a machine."""
 
-    def __init__(self, store: Store, run: str) -> None:
-        self._decoder = msgspec.msgpack.Decoder(RunState, dec_hook=dec_hook)
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=enc_hook)
-        self._snapshots: Snapshots[RunState] = Snapshots(
+    def __init__(self, machine: Machine[StateT, Any, Any, Any], store: Store, run: str) -> None:
+        self._decoder = msgspec.msgpack.Decoder(machine.wire.state, dec_hook=machine.wire.dec_hook)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=machine.wire.enc_hook)
+        self._snapshots: Snapshots[StateT] = Snapshots(
             store, run, fold_name(), self._encoder.encode, self._decoder.decode
         )
         self._saved = 0
 
-    def load(self) -> tuple[Position | None, RunState | None]:
+    def load(self) -> tuple[Position | None, StateT | None]:
         """Where to go on reading, and the state there; None, None where no snapshot counts."""
         found = self._snapshots.load()
         if found is None:
@@ -69,18 +69,18 @@ class StateKeeper:
         self._saved = found[0].sequence
         return found
 
-    def remember(self, position: Position, state: RunState) -> None:
+    def remember(self, position: Position, state: StateT) -> None:
         """Save where enough was appended since the last one. For the loop."""
         if position.sequence - self._saved >= max(RECORDS_MIN, GROWTH * self._saved):
             self._save(position, state)
 
-    def remember_end(self, position: Position, state: RunState) -> None:
+    def remember_end(self, position: Position, state: StateT) -> None:
         """Save how a run ended, however short it was: whoever lists runs reads this instead of each record. A closed
         run has nothing left to say."""
         if position.sequence > self._saved and not position.is_closed:
             self._save(position, state)
 
-    def _save(self, position: Position, state: RunState) -> None:
+    def _save(self, position: Position, state: StateT) -> None:
         self._saved = position.sequence
         try:
             self._snapshots.save(position, state)

@@ -12,7 +12,7 @@ from rekindle.gc.collect_run import Rules
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.facts.config import MasterConfig
 from rekindle.observe.plan import Plan
-from rekindle.runtime.loop import Watcher, ignore
+from rekindle.runtime.watcher import Watcher, ignore
 from rekindle.service.limits import master_config, rules_of
 
 

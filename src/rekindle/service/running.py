@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from rekindle.engine.adapter import Adapter, Prepared, Stores, Wanted
+from rekindle.engine.adapter import Prepared, RunAdapter, Stores, Wanted
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
 from rekindle.gc.background_sweep import SafetyNet
@@ -35,10 +35,10 @@ from rekindle.observe.words import count_text
 from rekindle.pipeline.constants import Known
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
-from rekindle.publish.targets import store_of
+from rekindle.publish.target import store_of
 from rekindle.remedies import CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
-from rekindle.runtime.loop import Watcher
 from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
+from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
 from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of
@@ -55,7 +55,7 @@ NOT_COUNTED_YET = "new"
 
 OVERTAKEN = (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it"))
 
-MakeAdapter = Callable[[], Adapter]
+MakeAdapter = Callable[[], RunAdapter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The Spark adapter: from checked steps to an engine that can run them. The one module that `api.py` asks for."""
+"""From checked steps to an engine that can run them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import Prepared, Wanted
+from rekindle.engine.adapter import Prepared, Stores, Wanted
 from rekindle.engine.spark import session
 from rekindle.engine.spark.plan import sources
 from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
@@ -17,7 +17,7 @@ from rekindle.engine.spark.plan.identity import INPUT, Kept, Member, fingerprint
 from rekindle.engine.spark.plan.layout import Held
 from rekindle.engine.spark.publish import sinks
 from rekindle.engine.spark.publish.publication import Claimant, Publication
-from rekindle.engine.spark.publish.sinks import FilesLost, Stores, read_newest
+from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
 from rekindle.errors import Refused
@@ -30,10 +30,9 @@ from rekindle.model.parts import Parts
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.overlap import Place, refuse_overlaps
-from rekindle.publish.targets import Answer, Directory, Files, PointerStore, Table, Target
+from rekindle.publish.target import Answer, PointerStore
+from rekindle.publish.targets import Target
 from rekindle.results import manifest
-
-__all__ = ["pinned_settings", "prepare", "read_newest"]
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:
@@ -49,7 +48,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
     compiled, analysis = compile_and_analyse(spark, wanted)
-    bases = {step: sinks.base_of(spark, target) for step, target in compiled.sinks.items()}
+    bases = {step: sinks.publisher_of(target).base(spark) for step, target in compiled.sinks.items()}
     _refuse_overlaps(compiled, bases, analysis, wanted)
     taken = _check_targets(spark, compiled, bases, analysis, wanted)
     publisher = Publisher(spark, wanted, compiled.sinks, taken)
@@ -66,7 +65,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
             sinks=tuple(compiled.sinks),
             fingerprints=found,
             targets=compiled.destinations,
-            once=tuple(step for step, target in compiled.sinks.items() if isinstance(target, Directory)),
+            once=tuple(step for step, target in compiled.sinks.items() if target.is_written_once),
             doubts={
                 name: (*_bound(held), *with_lines(held.verdict.because, [steps[one].function for one in members]))
                 for name, held in analysis.held.items()
@@ -95,7 +94,7 @@ def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Ana
     other's publication for its own, however the two spell it."""
     location = Place(wanted.root.rsplit("/", 2)[0], "the location of the runs")
     targets = [
-        Place(bases[step], f"the target of {name}", isinstance(compiled.sinks[step], Files | Table))
+        Place(bases[step], f"the target of {name}", compiled.sinks[step].is_versioned)
         for name, step in compiled.named.items()
     ]
     read = {name: sources.places(held.frame) for name, held in analysis.held.items()}
@@ -113,7 +112,7 @@ def _check_targets(
     read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
-        taken[step] = sinks.place_of(target, base, wanted.stores) if sink in wanted.takes else None
+        taken[step] = sinks.publisher_of(target).place(base, wanted.stores) if sink in wanted.takes else None
         claimant = Claimant(
             owner=wanted.pipeline,
             place=wanted.place,
@@ -181,8 +180,7 @@ class Publisher:
             told = PartsLost(Parts({command.sink: gone}), FailureDomain.STORAGE)
         else:
             told = answer
-        has_pointer = isinstance(publication.target, Files | Table)
-        if has_pointer and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed):
+        if publication.target.is_versioned and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed):
             return SinkUntouched(command.sink, command.fence), told
         return (told,)
 

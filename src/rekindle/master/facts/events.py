@@ -11,6 +11,8 @@ Rules
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -18,7 +20,7 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import Suspects
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.facts.run_spec import Fingerprint
+from rekindle.master.facts.run_spec import Fingerprint, RunSpec
 from rekindle.model.because import Reason
 from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
@@ -68,6 +70,21 @@ class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     settings: dict[str, str] = {}
     targets: dict[str, str] = {}
     doubts: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def spec(self) -> RunSpec:
+        """What `started_fields` was given, without what each epoch says anew."""
+        return RunSpec(**{name: getattr(self, name) for name in _shared_fields()})
+
+
+def started_fields(spec: RunSpec) -> dict[str, Any]:
+    """The fields of `RunStarted` that a spec has, by name: a new one is written without a word elsewhere."""
+    return {name: getattr(spec, name) for name in _shared_fields()}
+
+
+@cache
+def _shared_fields() -> tuple[str, ...]:
+    return tuple(name for name in RunSpec.__struct_fields__ if name in RunStarted.__struct_fields__)
 
 
 class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):

@@ -24,6 +24,7 @@ from rekindle.master.facts.events import (
     RepublishAccepted,
     RunClosing,
     RunStarted,
+    started_fields,
 )
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, StartRun, TakeOver
@@ -54,16 +55,12 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
             run=stimulus.run,
             pipeline=stimulus.pipeline,
             order=stimulus.order,
-            graph=spec.graph,
-            sinks=spec.sinks,
-            fingerprints=spec.fingerprints,
             config=stimulus.config,
             run_time_ms=stimulus.run_time_ms,
             seed=stimulus.seed,
             at_ms=now_ms,
             settings=stimulus.settings,
-            targets=spec.targets,
-            doubts=spec.doubts,
+            **started_fields(spec),
         ),
         EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=spec.once),
     )

@@ -17,7 +17,6 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import Suspects
 from rekindle.master.facts import events as ev
 from rekindle.master.facts.digests import Digests
-from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.graph_index import Layout
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
 from rekindle.master.state.shrink import drop, outdated, remove, without
@@ -111,13 +110,7 @@ def _started(event: ev.RunStarted) -> RunState:
         pipeline=event.pipeline,
         order=event.order,
         layout=layout,
-        spec=RunSpec(
-            graph=event.graph,
-            sinks=event.sinks,
-            fingerprints=event.fingerprints,
-            targets=event.targets,
-            doubts=event.doubts,
-        ),
+        spec=event.spec,
         config=event.config,
         run_time_ms=event.run_time_ms,
         seed=event.seed,

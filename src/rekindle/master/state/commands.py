@@ -9,16 +9,15 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import msgspec
 
 from rekindle.master.facts.events import Fence
 from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId
+from rekindle.model.machine import Key as Key
+from rekindle.model.machine import Stop as Stop
+from rekindle.model.machine import WakeAt as WakeAt
 from rekindle.model.partitions import EMPTY, Partitions
-
-Key = tuple[str, Hashable]
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -111,24 +110,6 @@ class ReleaseExchanges(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         return "let go", (self.step, self.before)
-
-
-class WakeAt(msgspec.Struct, frozen=True):
-    """Send a `Tick` at this time."""
-
-    due_ms: int
-
-    @property
-    def key(self) -> Key:
-        return "wake", self.due_ms
-
-
-class Stop(msgspec.Struct, frozen=True):
-    """Nothing is left to do for this master."""
-
-    @property
-    def key(self) -> Key:
-        return "stop", 0
 
 
 Command = StartAttempt | CancelAttempt | SealAttempt | PublishSink | DeleteAttempt | ReleaseExchanges | WakeAt | Stop

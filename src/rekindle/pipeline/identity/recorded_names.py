@@ -15,7 +15,11 @@ _RECORDED = {
     "rekindle.master.facts.config": "rekindle.master.config",
     "rekindle.pipeline.constants": "rekindle.engine.constants",
     "rekindle.pipeline.identity.pickle_reader": "rekindle.engine.pickled",
-    "rekindle.publish.targets": "rekindle.engine.targets",
+    "rekindle.publish.directory": "rekindle.engine.targets",
+    "rekindle.publish.files": "rekindle.engine.targets",
+    "rekindle.publish.replace": "rekindle.engine.targets",
+    "rekindle.publish.table": "rekindle.engine.targets",
+    "rekindle.runtime.watcher": "rekindle.runtime.loop",
     "rekindle.service.options": "rekindle.runtime.options",
 }
 

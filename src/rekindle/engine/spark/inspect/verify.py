@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -21,14 +21,14 @@ from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.inspect.reproduce import Vertices, vertices_of
 from rekindle.engine.spark.plan.graph import level_of
 from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.publish import directories, tables
+from rekindle.engine.spark.publish.sinks import publisher_of
 from rekindle.engine.spark.run import digests, inventory, results
 from rekindle.engine.verified import Again, Bench, Damage, Fault, Looked, Published, Stored
 from rekindle.master.state.commands import Input
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions
-from rekindle.publish.pointers import POINTERS, Pointer, decode, newest
-from rekindle.publish.targets import Directory, Files, Replace, Table, Target, url
+from rekindle.publish.pointers import Pointer
+from rekindle.publish.targets import Target
 
 
 def look(spark: SparkSession, stored: Stored) -> Looked:
@@ -99,23 +99,11 @@ def _again(vertices: Vertices, step: str, wanted: Partitions, inputs: tuple[Inpu
 
 def _published(spark: SparkSession, target: Target | None, run: tuple[str, int], stores: Stores) -> Published | None:
     """What the chain of the target, or its label, says that this run brought."""
-    match target:
-        case None:
-            return None
-        case Table() | Files():
-            base = tables.base_of(spark, target) if isinstance(target, Table) else url(target.path)
-            pointer = newest(stores(base), POINTERS).pointer
-            folder = base if pointer is None else tables.place(base, pointer)
-        case Replace():
-            folder = url(target.path)
-            pointer = newest(stores(folder), directories.HIDDEN_POINTERS).pointer
-        case Directory():
-            folder = url(target.path)
-            label = stores(folder).get(directories.LABEL)
-            pointer = None if label is None else decode(label)
-        case _:  # pragma: no cover
-            assert_never(target)
-    return Published(target.shown, folder, _part(pointer, run), None if pointer is None else pointer.fence.order)
+    if target is None:
+        return None
+    held = publisher_of(target).contents(spark, stores)
+    order = None if held.pointer is None else held.pointer.fence.order
+    return Published(target.shown, held.folder, _part(held.pointer, run), order)
 
 
 def _part(pointer: Pointer | None, run: tuple[str, int]) -> tuple[tuple[str, int], ...] | None:

@@ -22,12 +22,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
+from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.publish import versions
+from rekindle.engine.spark.publish.publication import Publication
+from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
+from rekindle.engine.spark.publish.versions import columns, place
 from rekindle.engine.spark.session import jvm, scala_option
 from rekindle.errors import Refused
+from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import Pointer
-from rekindle.publish.targets import Table, url
+from rekindle.publish.table import Table
+from rekindle.publish.target import url
 
 BASE, VERSION, FENCE = "rekindle.base", "rekindle.version", "rekindle.fence"
 # What was left out of the version, on the user's word. Set in each version: the call that moves a table only adds.
@@ -48,9 +54,35 @@ class Found:
         return self.location == place(base, pointer) and self.fence == pointer.mark
 
 
-def place(base: str, pointer: Pointer) -> str:
-    """The directory of a version."""
-    return f"{base}/versions/{pointer.version}"
+@dataclass(frozen=True, slots=True)
+class TablePublisher:
+    """Publishes into `rk.table`."""
+
+    target: Table
+
+    def base(self, spark: SparkSession) -> str:
+        return base_of(spark, self.target)
+
+    def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
+        if request.schema:
+            check_schema(spark, self.target, request.schema)
+        versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
+
+    def place(self, base: str, stores: Stores) -> str | None:
+        return versions.last_place(base, stores)
+
+    def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
+        base, adds = self.base(spark), self.target.adds
+
+        def check_columns(top: Pointer | None) -> None:
+            check_schema(spark, self.target, what.schema)
+
+        top = versions.put_version(spark, what, base, stores(base), adds=adds, check_columns=check_columns)
+        follow(spark, self.target, base, lambda: versions.top_of(stores(base)))
+        return versions.newer(what, top, adds=adds)
+
+    def contents(self, spark: SparkSession, stores: Stores) -> TargetState:
+        return versions.contents_of(self.base(spark), stores)
 
 
 def base_of(spark: SparkSession, target: Table) -> str:
@@ -114,11 +146,6 @@ def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> N
         publishing.point(spark._jsparkSession, database, name, place(base, pointer), _properties(base, pointer))
     _add_columns(spark, target, found, pointer.schema)
     spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
-
-
-def columns(schema: str) -> dict[str, str]:
-    """Type by name, of Spark's JSON. Whether a column may be null does not count."""
-    return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(schema))}
 
 
 def _find(spark: SparkSession, target: Table) -> Found | None:

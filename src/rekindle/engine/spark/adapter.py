@@ -1,0 +1,38 @@
+"""Spark as an `EngineAdapter`: which function of this room does what others ask for."""
+
+from __future__ import annotations
+
+from rekindle.engine.engine_adapter import EngineAdapter
+from rekindle.engine.spark import prepare as preparing
+from rekindle.engine.spark import script
+from rekindle.engine.spark import start as sessions
+from rekindle.engine.spark.inspect import reproduce, verify
+from rekindle.engine.spark.plan import trials
+from rekindle.engine.spark.publish.files import read_newest
+
+
+class SparkAdapter:
+    """A table: each name of the protocol with its function."""
+
+    pinned_settings = staticmethod(preparing.pinned_settings)
+    prepare = staticmethod(preparing.prepare)
+    read_newest = staticmethod(read_newest)
+
+    workbench = staticmethod(reproduce.workbench)
+    look = staticmethod(verify.look)
+    bench = staticmethod(verify.bench)
+    try_steps = staticmethod(trials.try_steps)
+
+    start = staticmethod(sessions.start)
+    logged_to_file = staticmethod(sessions.logged_to_file)
+    is_alive = staticmethod(sessions.is_alive)
+    stop = staticmethod(sessions.stop)
+    properties = staticmethod(sessions.properties)
+    send_by_value = staticmethod(sessions.send_by_value)
+
+    given = staticmethod(script.given)
+    refuse_hidden_order = staticmethod(script.refuse_hidden_order)
+    opened = staticmethod(script.opened)
+
+
+ADAPTER: EngineAdapter = SparkAdapter()

@@ -1,0 +1,78 @@
+"""What an engine must be able to do with a target: one class for each kind, listed in `sinks.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.errors import Refused
+from rekindle.master.facts.events import Fence
+from rekindle.publish.pointers import Part, Pointer
+from rekindle.publish.target import PublishTarget
+from rekindle.remedies import TextRemedy, new_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationRequest:
+    """What is known of a publication before anything runs: who wants it, the order of the run, the schema of the result
+    as Spark's JSON, and the paths that the run reads."""
+
+    by: Claimant
+    order: int
+    schema: str = ""
+    read: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """What a target holds: the pointer or label of the last publication, None where there was none, and the folder in
+    which its files lie."""
+
+    folder: str
+    pointer: Pointer | None
+
+
+class TargetPublisher(Protocol):
+    """Publishes into one target."""
+
+    def base(self, spark: SparkSession) -> str:
+        """Where the files of the target lie: two targets with one base are one."""
+        ...
+
+    def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
+        """Refuse what publishing would refuse after hours of work, and an append that would lose rows."""
+        ...
+
+    def place(self, base: str, stores: Stores) -> str | None:
+        """Which place published last into it, where it can be handed over; None if nobody did, or it cannot."""
+        ...
+
+    def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
+        """Put it into the target. None if the target holds it now, else the later fence that it holds."""
+        ...
+
+    def contents(self, spark: SparkSession, stores: Stores) -> TargetState:
+        """What it holds now."""
+        ...
+
+
+def check_later(request: PublicationRequest, target: PublishTarget, top: Pointer | None, *, adds: bool) -> None:
+    """A later run is never replaced by an earlier one, whatever that computes. One that has published need not."""
+    by, order = request.by, request.order
+    fence = top.fences(part_of(request), adds=adds) if top is not None and not by.has_published else None
+    if fence is not None and fence.order > order:
+        raise Refused(
+            f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
+            (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it")),
+        )
+
+
+def part_of(request: PublicationRequest) -> Part:
+    """As what it would stand in the pointer, before it has files."""
+    fence = Fence(request.order, 0, 0)
+    return Part(fence=fence, source="", bytes=(), place=request.by.place, key=request.by.key)

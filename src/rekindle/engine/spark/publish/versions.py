@@ -1,0 +1,125 @@
+"""Targets whose publications are versions: a directory that never changes, and a chain of pointers to them.
+
+- Files of a version are complete before anything names them, never change, and are not removed by publishing.
+- A reader of a version directory sees data files only; a result without rows is one file without rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.publish.copying import Copy
+from rekindle.engine.spark.publish.publication import Publication, write
+from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later, part_of
+from rekindle.errors import Refused
+from rekindle.master.facts.events import Fence
+from rekindle.publish.overlap import reads_versions
+from rekindle.publish.pointers import Pointer, Top, advance, compose, newest
+from rekindle.publish.target import PointerStore, PublishTarget
+
+# Refuses a result that does not fit to the version on top.
+CheckColumns = Callable[[Pointer | None], None]
+
+
+def place(base: str, pointer: Pointer) -> str:
+    """The directory of a version."""
+    return f"{base}/versions/{pointer.version}"
+
+
+def columns(schema: str) -> dict[str, str]:
+    """Type by name, of Spark's JSON. Whether a column may be null does not count."""
+    return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(schema))}
+
+
+def check_versions(
+    request: PublicationRequest, target: PublishTarget, base: str, stores: Stores, *, adds: bool
+) -> None:
+    """Refuse what belongs to others, what a later run published, and to replace rows that were read to make these."""
+    top = newest(stores(base)).pointer
+    request.by.check(base, top)
+    check_later(request, target, top, adds=adds)
+    if adds and top is not None and reads_versions(base, request.read):
+        _check_own_rows(request, target, top)
+
+
+def _check_own_rows(request: PublicationRequest, target: PublishTarget, top: Pointer) -> None:
+    """What was made by looking at the rows of a key cannot take the place of those rows: whatever it left out because
+    it was there already would be gone. A run that goes on has seen the target as it was before."""
+    this = part_of(request)
+    earlier = [one for one in top.parts if this.replaces(one) and one.run != this.run]
+    if earlier and not request.by.has_published:
+        raise Refused(
+            f"{target.shown} is read by this run, and holds the rows that run {earlier[-1].fence.order} appended with "
+            "the same parameters: this run would read those rows and then replace them, so that rows are lost",
+            "run with other parameters, or read another target: Rekindle cannot read it as it was before that run",
+        )
+
+
+def last_place(base: str, stores: Stores) -> str | None:
+    """Which place published last; None if nobody did."""
+    top = newest(stores(base)).pointer
+    return None if top is None else top.place
+
+
+def contents_of(base: str, stores: Stores) -> TargetState:
+    """The newest version."""
+    pointer = newest(stores(base)).pointer
+    return TargetState(base if pointer is None else place(base, pointer), pointer)
+
+
+def put_version(
+    spark: SparkSession,
+    what: Publication,
+    base: str,
+    store: PointerStore,
+    *,
+    adds: bool,
+    check_columns: CheckColumns,
+) -> Pointer:
+    """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end."""
+
+    def prepare(top: Top) -> Pointer:
+        what.claimant.check(base, top.pointer)
+        check_columns(top.pointer)
+        pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)
+        if top.pointer is None or pointer.version != top.pointer.version:
+            _fill(spark, what, base, top.pointer, pointer)
+        return pointer
+
+    top = advance(store, what.part(), prepare, adds=adds)
+    what.claimant.check(base, top)
+    return top
+
+
+def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
+    """Our files come from the committed result, those of other keys from the version before."""
+    ours = what.part()
+    copies: list[Copy] = []
+    for part in new.parts:
+        if part.is_same(ours):
+            copies += what.copies(part)
+        else:
+            assert old is not None, "parts of other keys come from an older version"
+            before = place(base, old)
+            copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
+    strange = write(spark, what, place(base, new), f"{base}/scratch/{new.version}", copies)
+    if strange:
+        raise OSError(f"{place(base, new)} holds files that are not of this version: {sorted(strange)[:3]}")
+
+
+def top_of(store: PointerStore) -> Pointer:
+    """The newest pointer, after somebody published."""
+    pointer = newest(store).pointer
+    assert pointer is not None, "somebody published, and the top is never removed"
+    return pointer
+
+
+def newer(what: Publication, top: Pointer, *, adds: bool) -> Fence | None:
+    """The later fence that the target holds, None if it holds ours. That is not told by the fence alone: the one of a
+    copy of the location may be the same."""
+    return None if top.holds(what.part()) else top.fences(what.part(), adds=adds) or top.fence
