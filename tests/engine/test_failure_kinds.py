@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from rekindle import errors
 from rekindle.engine.spark.failures import (
     cause_in_run,
     cause_of,
+    cause_of_ours,
     files_in,
     first_line,
     raised_in,
@@ -96,6 +98,31 @@ def test_a_file_that_is_not_of_the_run_is_the_users_input(name: str, root: str, 
 )
 def test_what_others_say(text: str, kind: FailureKind) -> None:
     assert cause_of(text).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.InputChanged("the input of a changed", "read it again"), FailureKind.INPUT_CHANGED),
+        (errors.StepStartsJob("a starts a job: TaskKilled"), FailureKind.USER_ERROR),
+        (errors.GraphRefused("a returned nothing\nand more"), FailureKind.USER_ERROR),
+        (errors.ParameterRefused("day is a list"), FailureKind.USER_ERROR),
+    ],
+)
+def test_an_error_of_ours_is_judged_by_its_class(error: errors.RekindleError, kind: FailureKind) -> None:
+    cause = cause_of_ours(error)
+    assert cause is not None and cause.kind is kind
+    assert cause.text == f"{type(error).__name__}: {error.message.splitlines()[0]}", "as it was journaled before"
+
+
+def test_an_error_of_the_user_is_not_taken_for_one_of_ours() -> None:
+    """By its text alone it was: a run stopped for good, and was told to read a source again that had not changed."""
+
+    class InputChanged(Exception):
+        pass
+
+    assert cause_of_ours(InputChanged("the price")) is None
+    assert cause_of(text_of(InputChanged("the price"))).kind is FailureKind.EXCEPTION
 
 
 def test_an_error_of_analysis_is_never_tried_again() -> None:

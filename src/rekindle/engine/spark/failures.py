@@ -1,6 +1,7 @@
 """What Spark and Python raise, as values: one table from words in an error to failure kinds.
 
 Rules
+- An error of ours is judged by its class (`cause_of_ours`), everything else by its text.
 - The user's own exception in a Python worker is judged by its last line alone: whatever else stands in the text is
   Spark's. On the JVM the first row of the table that matches decides, so telling words stand above general ones.
 - An error of analysis, of parsing and of what cannot be sent to a worker comes back however often it is tried.
@@ -17,6 +18,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
+from rekindle.errors import GraphRefused, InputChanged, ParameterRefused, RekindleError
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.pipeline.identity.packages import is_users_file
 
@@ -31,11 +33,9 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|cancelled (?:because|as part of)|TaskKilled", FailureKind.CANCELLED),
     (
         r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"
-        r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle|"
-        r"^(?:StepStartsJob|GraphRefused|ParameterRefused): ",
+        r"NotSerializableException|PicklingError|CONTEXT_ONLY_VALID_ON_DRIVER|cannot pickle",
         FailureKind.USER_ERROR,
     ),
-    (r"^InputChanged: ", FailureKind.INPUT_CHANGED),
     (r"No space left on device|ENOSPC|DiskOutOfSpace|Disk quota exceeded", FailureKind.NO_SPACE),
     (
         r"OutOfMemoryError|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|exceeding (?:memory|physical memory) limits|"
@@ -90,6 +90,12 @@ PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),
     (r"^(?:\S+\.)?PicklingError\b|cannot pickle|PYTHON_VERSION_MISMATCH", FailureKind.USER_ERROR),
 )
+# Errors of ours that are raised in the driver: their class says what they are, and no text is searched.
+OURS: tuple[tuple[type[RekindleError], FailureKind], ...] = (
+    (InputChanged, FailureKind.INPUT_CHANGED),
+    (GraphRefused, FailureKind.USER_ERROR),
+    (ParameterRefused, FailureKind.USER_ERROR),
+)
 OF_INPUT = {
     FailureKind.RESULT_MISSING: FailureKind.INPUT_MISSING,
     FailureKind.RESULT_CORRUPT: FailureKind.INPUT_CORRUPT,
@@ -136,6 +142,12 @@ def cause_of(error: str) -> Cause:
     if kind is FailureKind.INVARIANT:
         said = said.rpartition("LawViolated: ")[2]
     return Cause(kind, said[:TEXT_CHARACTERS_MAX])
+
+
+def cause_of_ours(error: BaseException) -> Cause | None:
+    """The cause that an error of ours is; None for what Spark or Python raised."""
+    kind = next((kind for ours, kind in OURS if isinstance(error, ours)), None)
+    return None if kind is None else Cause(kind, first_line(error)[:TEXT_CHARACTERS_MAX])
 
 
 def cause_in_run(error: str, root: str) -> Cause:

@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.failures import cause_in_run, signature, text_of
+from rekindle.engine.spark.failures import cause_in_run, cause_of_ours, signature, text_of
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.layout import Held
 from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles
@@ -256,7 +256,7 @@ class Attempt:
         try:
             self._end(error)
         except BaseException as caught:
-            self._report(AttemptEnded(attempt=self._command.attempt, failures=(self._failure(EMPTY, text_of(caught)),)))
+            self._report(AttemptEnded(attempt=self._command.attempt, failures=(self._failure_of(caught),)))
 
     def _label(self, held: Held) -> None:
         label = manifest.Label(str(self._command.partitions), self._schema)
@@ -268,9 +268,7 @@ class Attempt:
             self._is_ending = True
             if self._generation is None:
                 assert error is not None
-                self._report(
-                    AttemptEnded(attempt=self._command.attempt, failures=(self._failure(EMPTY, text_of(error)),))
-                )
+                self._report(AttemptEnded(attempt=self._command.attempt, failures=(self._failure_of(error),)))
                 return
             session = self._generation.held.session
             if error is not None:
@@ -286,13 +284,13 @@ class Attempt:
             jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
         changed = self._changed_input()
         with self._lock:
-            failures, lost = self._failures(text_of(error)) if error is not None else ((), NOTHING)
+            failures, lost = self._failures(error) if error is not None else ((), NOTHING)
             is_violated = any(failure.cause.kind is FailureKind.INVARIANT for failure in failures)
             if changed is None and not is_violated:
                 self._flush(len(self._unreported))
             disproved = self._generation.counted if is_violated else EMPTY
         if changed is not None and not self.is_cancelled and not is_violated:
-            failures, lost = (self._failure(EMPTY, text_of(changed)),), NOTHING
+            failures, lost = (self._failure_of(changed),), NOTHING
         was_cancelled = not is_violated and any(one.cause.kind is FailureKind.CANCELLED for one in failures)
         told = () if was_cancelled else failures
         ended = AttemptEnded(
@@ -379,11 +377,11 @@ class Attempt:
         )
         self._unreported = left
 
-    def _failures(self, error: str) -> tuple[tuple[Failure, ...], Parts]:
+    def _failures(self, error: BaseException) -> tuple[tuple[Failure, ...], Parts]:
         """One failure per signature, with the partitions that met it: none if it was a map task, or none is known. And
         the committed files that turned out to be gone."""
         assert self._generation is not None
-        session = self._generation.held.session
+        session, text = self._generation.held.session, text_of(error)
         numbers = self._generation.numbers(self._command.partitions)
         missing = self._command.partitions - Partitions(self._seen)
         failed = tasks.failed_tasks(session, self._tag)
@@ -393,11 +391,15 @@ class Attempt:
             blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
             if is_named and not blamed:
                 continue
-            failure = self._failure(blamed, task.error or error)
+            failure = self._failure(blamed, task.error or text)
             known = found.get(failure.signature) or _reading(failure, self._generation.read_by(task))
             found[failure.signature] = msgspec.structs.replace(known, partitions=known.partitions | blamed)
-        lost = lost_in(session, self._root, (error, *(task.error for task in failed)))
-        return tuple(found.values()) or (self._failure(EMPTY, error),), lost
+        lost = lost_in(session, self._root, (text, *(task.error for task in failed)))
+        return tuple(found.values()) or (self._failure_of(error),), lost
+
+    def _failure_of(self, error: BaseException) -> Failure:
+        cause = cause_of_ours(error) or cause_in_run(text_of(error), self._root)
+        return Failure(self._command.attempt.step, EMPTY, cause, signature(cause))
 
     def _failure(self, partitions: Partitions, error: str) -> Failure:
         cause = cause_in_run(error, self._root)
