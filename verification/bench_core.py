@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from multiprocessing import get_context
 
-from rekindle.failover.release import Holds, RunPhase, releasable
-from rekindle.failover.restart import Happened, remaining_set, restart_set
+from rekindle.failover.release import RetainedResults, RunPhase, releasable
+from rekindle.failover.restart import FailureFacts, remaining_set, restart_set
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import AttemptOpened, EpochOpened, PartitionsCommitted, RunStarted
 from rekindle.master.facts.graph_spec import GraphSpec
@@ -142,8 +142,8 @@ def measure(name: str, report: Callable[[dict[str, float]], None]) -> None:
     figures["regular"] = timed(lambda: restart_set(graph, tracker, failed), 15)
     torn = irregular(graph, seed=1)
     figures["irregular"] = timed(lambda: restart_set(graph, torn, {}), 7)
-    figures["irregular_plan"] = timed(lambda: remaining_set(graph, torn, Happened()), 7)
-    figures["release"] = timed(lambda: releasable(graph, torn, Holds(), RunPhase.ACTIVE), 3)
+    figures["irregular_plan"] = timed(lambda: remaining_set(graph, torn, FailureFacts()), 7)
+    figures["release"] = timed(lambda: releasable(graph, torn, RetainedResults(), RunPhase.ACTIVE), 3)
     figures["fold"] = fold_ms(graph)
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     figures["own_mb"] = figures["peak_mb"] - before_mb

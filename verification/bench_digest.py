@@ -33,7 +33,7 @@ from pyspark.sql import functions as F
 from bench_batch.figures import Estimate, estimate
 from local_spark import local_spark
 from rekindle.engine.spark.plan import layout
-from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run import digests, results
 from rekindle.engine.spark.session import attach, group_session, jvm
@@ -132,7 +132,7 @@ class Bench:
             used += one.executorCpuTime() / 1e9
         return used
 
-    def held(self, case: Case, change: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> layout.Held:
+    def held(self, case: Case, change: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> layout.PlannedQuery:
         session = group_session(self.spark, {})
         frame = change(session.read.parquet(f"file:{self.folder}/source{case.columns}").where("id >= 0"))
         if case.has_exchange:
@@ -146,7 +146,7 @@ class Bench:
         *,
         is_digested: bool = False,
         change: Callable[[DataFrame], DataFrame] = lambda frame: frame,
-    ) -> layout.Held:
+    ) -> layout.PlannedQuery:
         held = self.held(case, change)
         wanted = Partitions.first(held.partitions)
         results.write(held, path, wanted, "measured", is_first=True, is_digested=is_digested)

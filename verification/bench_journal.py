@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.journal.history import read
-from rekindle.journal.lease import Life, sign_of_life
+from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.journal.owner import Owner
 from rekindle.journal.takeover import take_over
 from rekindle.master.decide import decide
@@ -150,7 +150,7 @@ def measure(label: str, store: Store, expected: RunState, times: int) -> float:
     """Print the times of one store; the wall seconds of opening it without a snapshot."""
     assert open_whole(store) == expected == open_snapshot(store)
     position = read(store, RUN, codec()).position
-    assert sign_of_life(store, RUN, position).life is Life.DEAD
+    assert sign_of_life(store, RUN, position).life is LivenessState.DEAD
     whole, whole_cpu = timed(lambda: open_whole(store), times)
     short, short_cpu = timed(lambda: open_snapshot(store), times)
     seen, _ = timed(lambda: sign_of_life(store, RUN, position), times)

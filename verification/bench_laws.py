@@ -65,7 +65,7 @@ def main() -> int:
     return 0 if share <= LIMIT else 1
 
 
-def _held(spark: SparkSession, source: Path) -> layout.Held:
+def _held(spark: SparkSession, source: Path) -> layout.PlannedQuery:
     session = group_session(spark, {})
     return layout.hold(session.read.parquet(f"file:{source}/orders"), session, layout.Layout((KEY,), PARTITIONS))
 

@@ -19,7 +19,7 @@ import msgspec
 
 from rekindle.errors import Fenced, Refused
 from rekindle.journal.codec import Codec
-from rekindle.journal.frame import Whole, checksum_of, find, name_of, to_bytes
+from rekindle.journal.frame import WholeFrame, checksum_of, find, name_of, to_bytes
 from rekindle.journal.history import History, Record, folder_of, read
 from rekindle.journal.prune import prune
 from rekindle.runtime.opening import codec
@@ -129,7 +129,7 @@ def forge(rng: random.Random, objects: Objects) -> None:
     """A record with a right checksum that no master can have written at its place."""
     name = rng.choice(sorted(objects))
     found = _found(objects[name])
-    if not isinstance(found, Whole):
+    if not isinstance(found, WholeFrame):
         return
     frame = found.frame
     lies: list[dict[str, object]] = [
@@ -186,7 +186,7 @@ def event_case(rng: random.Random) -> str:
     """An event of the master with something else in one place, under its own type: decoded or refused."""
     base = rng.choice(REAL)
     found = _found(base.objects[rng.choice(sorted(base.objects))])
-    assert isinstance(found, Whole)
+    assert isinstance(found, WholeFrame)
     at = rng.randrange(len(found.frame.types))
     value = _changed(rng, msgspec.json.decode(found.frame.events[at]))
     try:

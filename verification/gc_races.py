@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import RekindleError, RunClosed, StillOwned
-from rekindle.gc.collect_run import Janitor, Rules
-from rekindle.gc.inspect_run import Look
-from rekindle.gc.policy import Terms
+from rekindle.gc.collect_run import GcRules, RunCollector
+from rekindle.gc.inspect_run import RunInspection
+from rekindle.gc.policy import Retention
 from rekindle.gc.remover import Limits, Remover
 from rekindle.journal.history import read
 from rekindle.master.state.run_state import Phase
@@ -37,7 +37,7 @@ from rekindle.storage.stores import open_store
 from support.filing import Filing
 from support.location import DRAWING, make_run
 
-DUE = Rules(terms=Terms(0, 0), limits=Limits(batch=2, per_second=2000.0))
+DUE = GcRules(terms=Retention(0, 0), limits=Limits(batch=2, per_second=2000.0))
 START_SECONDS = 0.03
 SPREAD = 1.5
 # The commands of an undisturbed run before its results are released: a driver dies at one of them.
@@ -166,14 +166,14 @@ def die(store: Store, one: Round) -> None:
 
 
 def collect(store: Store, one: Round, is_protected: bool) -> None:
-    janitor = Janitor(store, "daily", DUE) if is_protected else Careless(store, "daily", DUE)
+    janitor = RunCollector(store, "daily", DUE) if is_protected else Careless(store, "daily", DUE)
     janitor.tend(one.run, one.number)
 
 
-class Careless(Janitor):
+class Careless(RunCollector):
     """The control: deletes the results of a run that it judged, without a word in the journal."""
 
-    def _take(self, run: str, look: Look) -> None:
+    def _take(self, run: str, look: RunInspection) -> None:
         Remover(self._real, DUE.limits).remove_all(f"{look.folder}/results/")
 
 

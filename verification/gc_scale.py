@@ -30,8 +30,8 @@ from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import RunState
-from rekindle.runtime.opening import Intent, codec, execute
-from rekindle.runtime.pins import Pin
+from rekindle.runtime.opening import RunIntent, codec, execute
+from rekindle.runtime.pins import RunPin
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.stores import open_store
@@ -158,7 +158,7 @@ def _template(drawing: str, *, breaks: bool) -> Template:
     engine = Filing(store, "daily/it", breaks=always("clean", 2)) if breaks else Filing(store, "daily/it")
     state = execute(
         store,
-        Intent(
+        RunIntent(
             pipeline="daily",
             run="it",
             spec=RunSpec(graph=GraphSpec.of(graph), sinks=(list(graph.steps)[-1],)),
@@ -224,7 +224,7 @@ def on_s3(runs: int, files: int) -> Measured:
         store = open_store(server.url("gc"), server.store_settings)
         items = list(location(runs, files))
         pinned = {item.key.split("/")[1] for item in items if item.is_needed}
-        pin = msgspec.json.encode(Pin("gc-scale", 0))
+        pin = msgspec.json.encode(RunPin("gc-scale", 0))
         objects = [(item.key, item.body) for item in items] + [(f"daily/_pins/{run}", pin) for run in pinned]
         list(pool.map(lambda one: store.put(*one), objects))
         made, needed = sum("/results/" in item.key for item in items), sum(item.is_needed for item in items)

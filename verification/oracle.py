@@ -24,7 +24,7 @@ from oracle_faults import Fault, Faults
 from oracle_graphs import Node, Shape, choices_of, graph_at, is_torn, shapes, size_of, world_of
 from oracle_world import World
 from rekindle.errors import Refused
-from rekindle.failover.restart import Happened, remaining_set
+from rekindle.failover.restart import FailureFacts, remaining_set
 from rekindle.failover.restart_set import RestartSet
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.testing.drawing import drawn
@@ -48,18 +48,18 @@ def check_graph(steps: list[Step], edges: list[Edge]) -> tuple[Counter[str], lis
     for one, other in combinations_with_replacement(faults, 2):
         fault = one if one is other else one + other
         count["double" if one is not other else "single"] += 1
-        wrong += _differences(graph, place, world, fault, Happened(fault.failed, fault.lost))
+        wrong += _differences(graph, place, world, fault, FailureFacts(fault.failed, fault.lost))
     for name in graph.steps:
         outdated = sum(1 << at for node, at in place.items() if node[0] == name)
         newer = World(values, outdated)
         for fault in faults:
             count["code changed"] += 1
-            happened = Happened(fault.failed, fault.lost, outdated={name: graph.whole[name]})
+            happened = FailureFacts(fault.failed, fault.lost, outdated={name: graph.whole[name]})
             wrong += _differences(graph, place, newer, fault, happened)
     return count, wrong
 
 
-def _differences(graph: Graph, place: dict[Node, int], world: World, fault: Fault, happened: Happened) -> list[str]:
+def _differences(graph: Graph, place: dict[Node, int], world: World, fault: Fault, happened: FailureFacts) -> list[str]:
     answer = remaining_set(graph, fault.before(graph), happened)
     ours = _mask(answer, place)
     smallest, is_only = world.smallest(fault.missing)

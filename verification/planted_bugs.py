@@ -16,14 +16,14 @@ from msgspec.structs import replace as changed
 from rekindle.failover import backoff, poison
 from rekindle.master import decide, dispatch
 from rekindle.master.facts.digests import Digests
-from rekindle.master.facts.events import ExchangesReleased, Fence, GenerationOpened, RunClosed, RunFailed
-from rekindle.master.rules import advance, failures, opening, publishing, releasing, reports, versions
+from rekindle.master.facts.events import ExchangesReleased, Fence, GenerationOpened, RunStopped, TombstoneWritten
+from rekindle.master.rules import advance, handle_failure, opening, publishing, releasing, reports, versions
 from rekindle.master.rules import poison_beside as beside_poison
 from rekindle.master.rules import published as settled
-from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.decision import Decision
 from rekindle.master.state import apply, shrink
 from rekindle.master.state import run_state as state_module
-from rekindle.master.state.graph_index import Layout, Sets
+from rekindle.master.state.graph_index import GraphIndex, Sets
 from rekindle.master.state.run_state import AttemptStatus, Phase, RunState, StepState
 from rekindle.model import graph
 from rekindle.model.failures import Failure
@@ -154,7 +154,7 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = reports._commit
 
-    def everything(draft: Draft, report: Any, checksum: Any, *, is_adopted: bool) -> None:
+    def everything(draft: Decision, report: Any, checksum: Any, *, is_adopted: bool) -> None:
         attempt = draft.state.attempts[report.attempt]
         wide = changed(attempt, partitions=attempt.partitions | report.partitions)
         draft.state = changed(draft.state, attempts=draft.state.attempts | {report.attempt: wide})
@@ -195,7 +195,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("start a barrier step in part")
 def _() -> AbstractContextManager[Any]:
-    return instead(Layout, "restarts_whole", lambda self, root: False)
+    return instead(GraphIndex, "restarts_whole", lambda self, root: False)
 
 
 @bug("forget to delete what failed attempts left")
@@ -207,9 +207,9 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = advance.advance
 
-    def at_once(draft: Draft) -> None:
+    def at_once(draft: Decision) -> None:
         if draft.state.phase is Phase.FAILING:
-            draft.add(RunFailed(draft.now_ms))
+            draft.add(RunStopped(draft.now_ms))
         else:
             ours(draft)
 
@@ -249,7 +249,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("drop only what is committed when an exchange was made again")
 def _() -> AbstractContextManager[Any]:
-    def shy(draft: Draft, name: str, version: int) -> bool:
+    def shy(draft: Decision, name: str, version: int) -> bool:
         step = draft.step(name)
         if versions.exchange_proof(draft.state, name) is None:
             draft.open_generation(name, step.committed, (), None, version)
@@ -274,36 +274,36 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("forget a consumer")
 def _() -> AbstractContextManager[Any]:
-    ours = Layout.readers_of
+    ours = GraphIndex.readers_of
 
-    def all_but_one(self: Layout, step: str, partitions: Partitions) -> Sets:
+    def all_but_one(self: GraphIndex, step: str, partitions: Partitions) -> Sets:
         found = ours(self, step, partitions)
         return dict(list(found.items())[:-1])
 
-    return instead(Layout, "readers_of", all_but_one)
+    return instead(GraphIndex, "readers_of", all_but_one)
 
 
 @bug("forget consumers behind a fused step")
 def _() -> AbstractContextManager[Any]:
-    ours = Layout.readers_of
+    ours = GraphIndex.readers_of
 
-    def direct(self: Layout, step: str, partitions: Partitions) -> Sets:
+    def direct(self: GraphIndex, step: str, partitions: Partitions) -> Sets:
         near = {edge.consumer for edge in self.graph.outputs[step]}
         return {name: at for name, at in ours(self, step, partitions).items() if name in near}
 
-    return instead(Layout, "readers_of", direct)
+    return instead(GraphIndex, "readers_of", direct)
 
 
 @bug("drop only committed readers, not running ones")
 def _() -> AbstractContextManager[Any]:
-    ours = Draft.open_generation
+    ours = Decision.open_generation
 
     def committed_only(
-        self: Draft, name: str, dropped: Partitions, why: Any, proof: Any, exchange_version: int = 0
+        self: Decision, name: str, dropped: Partitions, why: Any, proof: Any, exchange_version: int = 0
     ) -> None:
         ours(self, name, dropped & self.step(name).committed, why, proof, exchange_version)
 
-    return instead(Draft, "open_generation", committed_only)
+    return instead(Decision, "open_generation", committed_only)
 
 
 @bug("a recomputed partition is always the same")
@@ -348,7 +348,7 @@ def _() -> AbstractContextManager[Any]:
     ours = shrink.remove
 
     def forgetful(step: StepState, gone: Partitions, *, are_inputs_equal: bool) -> StepState:
-        return changed(ours(step, gone, are_inputs_equal=are_inputs_equal), seen=step.seen)
+        return changed(ours(step, gone, are_inputs_equal=are_inputs_equal), superseded=step.superseded)
 
     return both(instead(apply, "remove", forgetful), instead(shrink, "remove", forgetful))
 
@@ -356,7 +356,7 @@ def _() -> AbstractContextManager[Any]:
 @bug("what was dropped need not be made again")
 def _() -> AbstractContextManager[Any]:
     ours = shrink.drop
-    return instead(apply, "drop", lambda step, event: changed(ours(step, event), forced=EMPTY))
+    return instead(apply, "drop", lambda step, event: changed(ours(step, event), must_recompare=EMPTY))
 
 
 @bug("exchanges survive their application")
@@ -413,7 +413,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("changed code of a fused step restarts nothing")
 def _() -> AbstractContextManager[Any]:
-    return instead(Layout, "members", lambda self, root: frozenset({root}))
+    return instead(GraphIndex, "members", lambda self, root: frozenset({root}))
 
 
 @bug("a change is accepted without the user's word")
@@ -424,7 +424,7 @@ def _() -> AbstractContextManager[Any]:
 @bug("an exchange made by changed code stands on the user's word")
 def _() -> AbstractContextManager[Any]:
     def at_its_word(state: RunState, name: str) -> Proof | None:
-        steps = state.steps | {name: changed(state.steps[name], vouched=EMPTY)}
+        steps = state.steps | {name: changed(state.steps[name], accepted_stale=EMPTY)}
         return proof_of(changed(state, steps=steps), name)
 
     proof_of = versions.exchange_proof
@@ -449,10 +449,10 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("exchanges are let go while the step still runs")
 def _() -> AbstractContextManager[Any]:
-    def hasty(draft: Draft) -> None:
+    def hasty(draft: Decision) -> None:
         for name, step in draft.state.steps.items():
-            if step.held and step.let_go == 0 and len(step.available) > 0:
-                left = changed(step, held={}, let_go=draft.state.attempt_number)
+            if step.held and step.exchanges_released_at == 0 and len(step.available) > 0:
+                left = changed(step, held={}, exchanges_released_at=draft.state.attempt_number)
                 draft.state = changed(draft.state, steps=draft.state.steps | {name: left})
                 draft.events.append(ExchangesReleased(name))
 
@@ -460,7 +460,7 @@ def _() -> AbstractContextManager[Any]:
 
 
 def _unasserted(state: RunState, event: ExchangesReleased) -> RunState:
-    step = changed(state.steps[event.step], held={}, let_go=state.attempt_number)
+    step = changed(state.steps[event.step], held={}, exchanges_released_at=state.attempt_number)
     return changed(state, steps=state.steps | {event.step: step})
 
 
@@ -487,7 +487,7 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = advance._run
 
-    def careless(draft: Draft) -> None:
+    def careless(draft: Decision) -> None:
         with instead(RunState, "forced", _forced_only_for_the_plan()):
             ours(draft)
 
@@ -495,7 +495,7 @@ def _() -> AbstractContextManager[Any]:
 
 
 def _forced_only_for_the_plan() -> Callable[[RunState], Sets]:
-    ours, calls = RunState.forced, [0]
+    ours, calls = RunState.must_recompare, [0]
 
     def once(self: RunState) -> Sets:
         calls[0] += 1
@@ -547,7 +547,7 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = advance._run
 
-    def early(draft: Draft) -> None:
+    def early(draft: Decision) -> None:
         if any(draft.state.is_complete(sink) for sink in draft.state.sinks):
             publishing.publish(draft)
         if draft.state.phase is Phase.RUNNING:
@@ -558,7 +558,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("what a published sink was made from changes behind it")
 def _() -> AbstractContextManager[Any]:
-    return instead(reports, "settled_among", lambda state, name, changed, digests: None)
+    return instead(reports, "changed_under_published", lambda state, name, changed, digests: None)
 
 
 @bug("what may be published counts as not published")
@@ -568,13 +568,13 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("what differs from what is published counts before the run stops")
 def _() -> AbstractContextManager[Any]:
-    ours = settled.settled_among
+    ours = settled.changed_under_published
 
     def counted(state: RunState, name: str, among: Partitions, digests: Digests) -> Any:
         found = ours(state, name, among, digests)
         return found and changed(found, partitions=EMPTY)
 
-    return instead(reports, "settled_among", counted)
+    return instead(reports, "changed_under_published", counted)
 
 
 @bug("a sink that is to be published again still counts as published")
@@ -592,11 +592,11 @@ def _() -> AbstractContextManager[Any]:
 def _() -> AbstractContextManager[Any]:
     ours = releasing.close
 
-    def hasty(draft: Draft) -> None:
+    def hasty(draft: Decision) -> None:
         ours(draft)
         if draft.state.phase is Phase.CLOSING:
             draft.state = changed(draft.state, undeleted=frozenset(), attempts={})
-            draft.add(RunClosed(draft.now_ms))
+            draft.add(TombstoneWritten(draft.now_ms))
 
     return instead(advance, "close", hasty)
 
@@ -639,7 +639,7 @@ def _() -> AbstractContextManager[Any]:
         after, verdict = ours(policy, state, cause, now_ms, jitter)
         return after, replace(verdict, at_ms=now_ms) if isinstance(verdict, backoff.Restart) else verdict
 
-    return instead(failures, "on_failure", at_once)
+    return instead(handle_failure, "on_failure", at_once)
 
 
 @bug("poison is tried once too often")
@@ -654,32 +654,32 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("poison ends the run while others could finish")
 def _() -> AbstractContextManager[Any]:
-    ours = failures.handle
+    ours = handle_failure.handle
 
-    def hasty(draft: Draft, name: str, seen: tuple[Failure, ...]) -> None:
+    def hasty(draft: Decision, name: str, seen: tuple[Failure, ...]) -> None:
         ours(draft, name, seen)
         if draft.state.phase is Phase.RUNNING and beside_poison.poisoned(draft.state, name):
-            failures.give_up(draft, beside_poison.sentence(draft.state), seen)
+            handle_failure.give_up(draft, beside_poison.sentence(draft.state), seen)
 
     return instead(reports, "handle", hasty)
 
 
 @bug("poison is never seen")
 def _() -> AbstractContextManager[Any]:
-    def unseen(self: poison.Suspects, failure: Failure) -> poison.Suspects:
+    def unseen(self: poison.FailureCounts, failure: Failure) -> poison.FailureCounts:
         return self
 
-    return instead(poison.Suspects, "after", unseen)
+    return instead(poison.FailureCounts, "after", unseen)
 
 
 @bug("a run that was given up cannot be resumed")
 def _() -> AbstractContextManager[Any]:
-    ours = failures.give_up
+    ours = handle_failure.give_up
 
-    def for_good(draft: Draft, sentence: str, seen: Any = (), **rest: Any) -> None:
+    def for_good(draft: Decision, sentence: str, seen: Any = (), **rest: Any) -> None:
         ours(draft, sentence, seen, **(rest | {"is_resumable": False}))
 
-    return instead(failures, "give_up", for_good)
+    return instead(handle_failure, "give_up", for_good)
 
 
 @bug("a hole that is filled leaves its readers as they are")

@@ -14,7 +14,7 @@ from random import Random
 
 from rekindle.errors import AppendRejected, AppendUnknown, Fenced
 from rekindle.journal.codec import Codec
-from rekindle.journal.frame import Torn, find, name_of
+from rekindle.journal.frame import TornFrame, find, name_of
 from rekindle.journal.history import Position, folder_of, read, start_of
 from rekindle.journal.journal import Journal
 from rekindle.journal.owner import Owner
@@ -22,7 +22,7 @@ from rekindle.journal.prune import prune
 from rekindle.master.facts.events import Event
 from rekindle.runtime.opening import codec
 from rekindle.storage.store import Put as StorePut
-from rekindle.testing.faulty_store import Fault, FaultPlan, FaultyStore
+from rekindle.testing.faulty_store import FaultPlan, FaultyStore, StoreFault
 from world.process import Process
 from world.scenario import Scenario, scenario_of
 from world.storage import Ledger, Put, Record
@@ -31,8 +31,15 @@ from world.world import BACKOFF, POISON_MAX, World
 
 RUN = "pipeline/run"
 # What the world calls a slow storage, as faults of the store: landed, lands later, never lands.
-SLOW = (Fault.UNACKNOWLEDGED, Fault.DELAYED, Fault.LOST)
-EXTRA = (Fault.TORN, Fault.DUPLICATED, Fault.UNACKNOWLEDGED, Fault.DELAYED, Fault.LOST, Fault.TORN)
+SLOW = (StoreFault.UNACKNOWLEDGED, StoreFault.DELAYED, StoreFault.LOST)
+EXTRA = (
+    StoreFault.TORN,
+    StoreFault.DUPLICATED,
+    StoreFault.UNACKNOWLEDGED,
+    StoreFault.DELAYED,
+    StoreFault.LOST,
+    StoreFault.TORN,
+)
 EXTRA_SHARE = 0.04
 CODEC: Codec[Event] = codec()
 
@@ -57,14 +64,14 @@ class StoredLedger(Ledger):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fault = Fault.NONE
-        self.met: Counter[Fault] = Counter()
+        self.fault = StoreFault.NONE
+        self.met: Counter[StoreFault] = Counter()
         self.store = NotingStore(self._plan)
         self.position: Position = start_of(RUN)
         self._looked = 0
 
-    def _plan(self, key: str) -> Fault:
-        fault, self.fault = self.fault, Fault.NONE
+    def _plan(self, key: str) -> StoreFault:
+        fault, self.fault = self.fault, StoreFault.NONE
         self.met[fault] += 1
         return fault
 
@@ -89,7 +96,7 @@ class StoredLedger(Ledger):
             if found is None or self.is_closed:
                 return
             self._looked += 1
-            if not isinstance(find(found), Torn):
+            if not isinstance(find(found), TornFrame):
                 super().put(len(self.records), self.store.tried[found])
 
 
@@ -120,11 +127,11 @@ class StoredWorld(World):
             prune(self.stored.store, RUN)
         return answer
 
-    def _fault(self) -> Fault:
+    def _fault(self) -> StoreFault:
         if self.slow:
             return SLOW[self.slow.pop() % 3]
         is_calm = self.calm_at is not None
-        return Fault.NONE if is_calm or self.chance.random() > EXTRA_SHARE else self.chance.choice(EXTRA)
+        return StoreFault.NONE if is_calm or self.chance.random() > EXTRA_SHARE else self.chance.choice(EXTRA)
 
     def _append(self, process: Process, record: Record) -> Put:
         is_first = process.number not in self.journals
@@ -162,9 +169,9 @@ class StoredWorld(World):
             self.stored.look()
 
 
-def campaign(first: int, count: int) -> tuple[list[str], Counter[Fault]]:
+def campaign(first: int, count: int) -> tuple[list[str], Counter[StoreFault]]:
     wrong = []
-    met: Counter[Fault] = Counter()
+    met: Counter[StoreFault] = Counter()
     for seed in range(first, first + count):
         world = StoredWorld(scenario_of(seed))
         try:
@@ -184,7 +191,7 @@ def main() -> int:
     wrong, met = campaign(given.first, given.seeds)
     for line in wrong[:20]:
         print(line)
-    faults = " ".join(f"{fault.name.lower()}={met[fault]}" for fault in Fault)
+    faults = " ".join(f"{fault.name.lower()}={met[fault]}" for fault in StoreFault)
     print(f"appends that met each fault: {faults}")
     seconds = time.process_time() - started
     print(f"RESULT sim-journal seeds={given.seeds} violations={len(wrong)} cpu_s={seconds:.0f}")

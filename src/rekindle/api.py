@@ -18,15 +18,15 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.engine.engine_adapter import spark_adapter
-from rekindle.engine.reproduced import Reproduced
+from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
-from rekindle.observe.verified import Verified
+from rekindle.observe.verified import RunVerification
 from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
@@ -35,18 +35,18 @@ from rekindle.publish.targets import Target
 from rekindle.service import looking, reproducing, running, verifying
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
-from rekindle.service.running import Wish, stores_of
-from rekindle.service.verifying import Place
+from rekindle.service.running import RunRequest, stores_of
+from rekindle.service.verifying import VerifiedRun
 
 __all__ = [
     "Pipeline",
     "Plan",
-    "Reproduced",
+    "ReproducedVertex",
     "RunOptions",
     "RunSummary",
+    "RunVerification",
     "StepOptions",
     "StepSummary",
-    "Verified",
     "read_newest",
     "verify_files",
 ]
@@ -153,7 +153,7 @@ class Pipeline:
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
-    ) -> Reproduced:
+    ) -> ReproducedVertex:
         """Return the inputs and the recomputed rows of one partition, such as `"enriched[173]"`, as DataFrames of this
         session. Nothing is written. The run is that of these parameters, or `options.run`."""
         return reproducing.reproduce(self._wish(spark, location, options, parameters), spark_adapter, vertex)
@@ -167,7 +167,7 @@ class Pipeline:
         sample: int | float | None = None,
         options: RunOptions | None = None,
         **parameters: Parameter,
-    ) -> Verified:
+    ) -> RunVerification:
         """Compare the kept and published files of a run, and recomputed partitions, with the journal; for one step or
         for all. `sample` is the number or share of partitions of each step to recompute; the default is all. Nothing is
         written. The run is that of these parameters, or `options.run`."""
@@ -178,7 +178,7 @@ class Pipeline:
         partitions. Nothing is written. A step whose rows differ the second time is not determinate."""
         wish = self._wish(spark, "", None, parameters)
         session = spark() if callable(spark) else spark
-        constants = Known(time.time_ns() // 1_000_000, random.getrandbits(63))
+        constants = TimeAndSeed(time.time_ns() // 1_000_000, random.getrandbits(63))
         return spark_adapter().try_steps(session, wish.steps, parameters, constants, rows)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
@@ -186,12 +186,14 @@ class Pipeline:
         view and its `graph`."""
         return looking.show(self._wish(None, location, options, parameters))
 
-    def _wish(self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]) -> Wish:
+    def _wish(
+        self, spark: Any, location: str, options: RunOptions | None, parameters: Mapping[str, Parameter]
+    ) -> RunRequest:
         texts = texts_of(parameters)
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
         steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
-        return Wish(
+        return RunRequest(
             pipeline=self.name,
             steps=steps,
             session=spark,
@@ -246,7 +248,7 @@ def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None)
     return spark_adapter().read_newest(spark, path, stores_of(storage or {}))
 
 
-def verify_files(place: Place, step: str | None = None) -> Verified:
+def verify_files(place: VerifiedRun, step: str | None = None) -> RunVerification:
     """Compare the stored files of a run with its journal, without the code of its pipeline."""
     return verifying.verify_files(place, spark_adapter, step)
 

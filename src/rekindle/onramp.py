@@ -30,7 +30,7 @@ from rekindle.publish.targets import Target
 from rekindle.service import keeping
 from rekindle.service.options import RunOptions, as_settings_say
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
-from rekindle.service.running import PUBLISHED_TO, Wish
+from rekindle.service.running import PUBLISHED_TO, RunRequest
 from rekindle.storage.stores import open_store
 
 Tell = Callable[[str], None]
@@ -150,7 +150,7 @@ class ScriptRun:
         name = steps[0].name
         mine = tuple(one for one in self._options.accept_change if one == name)
         options = replace(self._options, accept_change=mine, replace=(name,))
-        wish = Wish(
+        wish = RunRequest(
             pipeline=f"{self.name}.{name}",
             steps=check(steps),
             session=frame.sparkSession,

@@ -12,7 +12,7 @@ import pytest
 import rekindle as rk
 from rekindle.engine.location import spark_root
 from rekindle.pipeline.check import check
-from rekindle.pipeline.constants import Known, known
+from rekindle.pipeline.constants import TimeAndSeed, known
 from rekindle.pipeline.declared import Declared
 from rekindle.service.parameters import texts_of
 
@@ -89,7 +89,7 @@ def test_one_function_makes_many_steps() -> None:
 def test_the_constants_of_a_run_are_known_while_a_step_is_built() -> None:
     with pytest.raises(rk.Refused, match="outside of a step"):
         rk.run_time()
-    with known(Known(1_785_400_000_123, 7)):
+    with known(TimeAndSeed(1_785_400_000_123, 7)):
         assert rk.run_time() == datetime(2026, 7, 30, 8, 26, 40, 123_000, tzinfo=UTC)
         assert rk.run_time().tzinfo is UTC
         assert rk.seed() == 7

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, find_run, newest_of, pipelines, runs_of
+from rekindle.cli.run_list import RunList
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.journal.keys import claim, enlist, parameters_of
-from rekindle.journal.lease import Life, Sign
+from rekindle.journal.lease import Liveness, LivenessState
 from rekindle.journal.owner import Owner
 from rekindle.runtime import snapshots as snapshots_module
 from rekindle.service.life import life_text
@@ -46,7 +46,7 @@ def test_a_run_that_took_a_number_and_never_began() -> None:
     store = MemoryStore()
     enlist(store, "daily", "run-1")
     (named,) = runs_of(store, "daily")
-    brief = Briefs(store, 30.0).of(named, None)
+    brief = RunList(store, 30.0).of(named, None)
     assert (brief.phase, brief.kept, brief.wanted, brief.changed_ms) == ("never began", 0, 0, None)
 
 
@@ -61,7 +61,7 @@ def test_the_store_is_asked_for_the_time_once_and_may_have_none() -> None:
         make_run(store, f"run-{number}", parameters={"day": str(number)}, engine=Mute(store, dies_after=2))
     asked = []
     store.now = lambda: asked.append(1) or 10.0  # type: ignore[method-assign,func-returns-value]
-    reader = Briefs(store, 30.0)
+    reader = RunList(store, 30.0)
     briefs = [reader.of(named, None) for named in runs_of(store, "daily")]
     assert [brief.phase for brief in briefs] == ["running"] * 3 and len(asked) == 1
     assert "alive 10 s ago" in briefs[0].driver
@@ -70,7 +70,7 @@ def test_the_store_is_asked_for_the_time_once_and_may_have_none() -> None:
         raise StoreFailed("read only")
 
     store.now = refuse  # type: ignore[method-assign]
-    brief = Briefs(store, 30.0).of(runs_of(store, "daily")[0], None)
+    brief = RunList(store, 30.0).of(runs_of(store, "daily")[0], None)
     assert (brief.phase, brief.driver) == ("running", "unknown: the store does not tell the time")
 
 
@@ -95,24 +95,24 @@ def test_a_snapshot_is_gone_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
         make_run(one, "run-1", engine=Instant(dies_after=3))
     bare.objects = {key: value for key, value in bare.objects.items() if "/snapshot/" not in key}
     assert any("/snapshot/" in key for key in store.objects)
-    with_one, without = (Briefs(each_, 30.0).of(Named("daily", "run-1", 1), None) for each_ in (store, bare))
+    with_one, without = (RunList(each_, 30.0).of(Named("daily", "run-1", 1), None) for each_ in (store, bare))
     assert (with_one.phase, with_one.kept, with_one.wanted) == (without.phase, without.kept, without.wanted)
     for key in store.objects:
         if "/snapshot/" in key:
             store.objects[key] = (b"torn", 0.0)
-    assert Briefs(store, 30.0).of(Named("daily", "run-1", 1), None).kept == without.kept
+    assert RunList(store, 30.0).of(Named("daily", "run-1", 1), None).kept == without.kept
 
 
 @pytest.mark.parametrize(
     ("sign", "text"),
     [
-        (Sign(Life.LIVING, 3.0, Owner("host", 7)), "process 7 on host, alive 3 s ago"),
-        (Sign(Life.LEFT, None, Owner("host", 7)), "process 7 on host has ended"),
-        (Sign(Life.DEAD, None, Owner("host", 7)), "process 7 on host is dead"),
-        (Sign(Life.STALE, 600.0, None), "its driver, last seen 10 min ago"),
-        (Sign(Life.STALE, None, None), "its driver, last seen long ago"),
-        (Sign(Life.NOBODY, None, None), "nobody"),
+        (Liveness(LivenessState.LIVING, 3.0, Owner("host", 7)), "process 7 on host, alive 3 s ago"),
+        (Liveness(LivenessState.LEFT, None, Owner("host", 7)), "process 7 on host has ended"),
+        (Liveness(LivenessState.DEAD, None, Owner("host", 7)), "process 7 on host is dead"),
+        (Liveness(LivenessState.STALE, 600.0, None), "its driver, last seen 10 min ago"),
+        (Liveness(LivenessState.STALE, None, None), "its driver, last seen long ago"),
+        (Liveness(LivenessState.NOBODY, None, None), "nobody"),
     ],
 )
-def test_a_driver_in_words(sign: Sign, text: str) -> None:
+def test_a_driver_in_words(sign: Liveness, text: str) -> None:
     assert life_text(sign) == text

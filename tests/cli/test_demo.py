@@ -19,14 +19,14 @@ from rekindle.cli import demo, demo_driver
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.demo_acts import saved
 from rekindle.cli.demo_driver import Terminal, wait_until
-from rekindle.cli.demo_judge import Comparison, Work, compare
+from rekindle.cli.demo_judge import Comparison, RunWork, compare
 from rekindle.cli.demo_scene import COMPARE_FILE, ORDERS, PIPELINE_FILE, PIPELINE_NAME, lay_out
 from rekindle.cli.load import load
 from rekindle.errors import RunFailed
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.local_cluster.processes import Process
 from rekindle.model.partitions import Partitions
-from rekindle.observe.plan_times import Pace
+from rekindle.observe.plan_times import StepRate
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
 
@@ -103,7 +103,7 @@ def test_rows_are_compared_as_multisets(
 
 def test_what_was_saved_is_told_by_partitions_and_time() -> None:
     first, last = {"priced": Partitions.parse("0-9")}, {"priced": Partitions.parse("9-15")}
-    work = Work(16, 2, first, last, {"priced": Pace(20_000, 10)})
+    work = RunWork(16, 2, first, last, {"priced": StepRate(20_000, 10)})
     assert (work.computed_last, work.reused, work.twice, work.saved_ms) == (7, 9, 1, 20_000)
     assert saved(work).startswith(
         "Of 16 result partitions the new driver reused 9 and computed 7, 1 of them for the second time."

@@ -22,7 +22,7 @@ from doubles.user import user as user  # A user without Spark.
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.run_start import SparkDied
-from rekindle.engine.adapter import Prepared, Wanted
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run.engine import refuse_change
@@ -325,7 +325,7 @@ def a_lost_input_of_a_published_sink(scene: Scene) -> int:
     code = {name: {"code": "1"} for name in graph.steps}
     ours = adapter.prepare
 
-    def prepare(session: Any, wanted: Wanted) -> Prepared:
+    def prepare(session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         spec = RunSpec(graph=GraphSpec.of(graph), fingerprints=code, sinks=("daily", "weekly"))
         return replace(ours(session, wanted), spec=spec, members={})
 

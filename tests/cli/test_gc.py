@@ -17,13 +17,13 @@ from rekindle.cli import results
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.config import load_config
-from rekindle.gc.delete_only_engine import Broom
-from rekindle.gc.inspect_run import Look
+from rekindle.gc.delete_only_engine import DeleteOnlyEngine
+from rekindle.gc.inspect_run import RunInspection
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Command
 from rekindle.runtime import pins
-from rekindle.runtime.opening import Intent, execute
+from rekindle.runtime.opening import RunIntent, execute
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
@@ -152,7 +152,7 @@ def test_the_sign_of_gc_is_looked_for_before_the_journal(folder: Path, monkeypat
     store, look, looks = LocalDisk(folder), results._look, []
     pins.begin_closing(store, "daily", "run-1")
 
-    def looked(*arguments: Any) -> Look:
+    def looked(*arguments: Any) -> RunInspection:
         looks.append(look(*arguments))
         if len(looks) == 2:
             monkeypatch.setattr(pins, "find_pin", lambda store, pipeline, run: None)
@@ -179,13 +179,13 @@ def test_a_pin_comes_too_late_for_a_run_that_a_living_gc_deletes(
     typed: Type, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = []
-    send = Broom.send
+    send = DeleteOnlyEngine.send
 
-    def pinned_meanwhile(self: Broom, command: Command) -> None:
+    def pinned_meanwhile(self: DeleteOnlyEngine, command: Command) -> None:
         codes.append(guarded(group, ["results", "pin", "daily/1", "--location", str(folder)]))
         send(self, command)
 
-    monkeypatch.setattr(Broom, "send", pinned_meanwhile)
+    monkeypatch.setattr(DeleteOnlyEngine, "send", pinned_meanwhile)
     said = typed("gc", *NOW)
     assert "1 run closed" in said.out
     assert set(codes) == {ExitCode.REFUSED} and "has no results: gc is closing it" in said.err
@@ -205,7 +205,7 @@ def test_a_run_is_released_by_name_before_its_time(typed: Type, folder: Path) ->
 
 def test_a_living_run_is_not_released(typed: Type, folder: Path) -> None:
     store, told = LocalDisk(folder), list[Said]()
-    intent = Intent(
+    intent = RunIntent(
         pipeline="daily",
         run="run-1",
         spec=RunSpec(

@@ -16,7 +16,7 @@ from doubles.adapter import FakeAdapter
 from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
-from rekindle.engine.adapter import Prepared, Wanted
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
 from rekindle.master.facts.events import HoleAccepted
@@ -84,7 +84,7 @@ def test_what_cannot_be_left_out_is_not_offered(
     """A step of one partition: without it there would be nothing left."""
     prepare = adapter.prepare
 
-    def of_one(session: Any, wanted: Wanted) -> Prepared:
+    def of_one(session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         found = prepare(session, wanted)
         drawn = GraphSpec.of(Graph.of([Step(name="counted", partitions=1)], []))
         return replace(found, spec=msgspec.structs.replace(found.spec, graph=drawn))

@@ -20,7 +20,7 @@ from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_ahead import play
-from rekindle.observe.plan_make import Told, plan_of
+from rekindle.observe.plan_make import PlanInputs, plan_of
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOP = "orders[4]@run_end =blocking=> enriched[4]@run_end"
@@ -87,7 +87,7 @@ def test_a_plan_in_a_terminal_of_any_width_shows_everything(width: int) -> None:
     run.finish("orders")
     first = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     plan = plan_of(
-        run.state, play(run.state, first, run.now, lambda attempt: st.AttemptSealed(attempt=attempt)), Told()
+        run.state, play(run.state, first, run.now, lambda attempt: st.AttemptSealed(attempt=attempt)), PlanInputs()
     )
     out = StringIO()
     to = Console(file=out, width=width, highlight=False)

@@ -12,8 +12,8 @@ from doubles.adapter import FakeAdapter
 from doubles.user import Typed
 from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode
-from rekindle.engine.adapter import Wanted
-from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
+from rekindle.engine.adapter import PrepareRequest
+from rekindle.engine.reproduced import ReproducedVertex, ReproductionRequest, ReproductionResult, ReproductionSetup
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.graph import Graph, Step
@@ -28,19 +28,19 @@ class FakeBench:
     """Opens what it is asked for and remembers it; a try comes to `tried`."""
 
     def __init__(self) -> None:
-        self.wanted: list[Wanted] = []
-        self.asked: list[Asked] = []
-        self.tried = Tried("+-+\n|1|", 7)
+        self.wanted: list[PrepareRequest] = []
+        self.asked: list[ReproductionRequest] = []
+        self.tried = ReproductionResult("+-+\n|1|", 7)
 
-    def workbench(self, session: Any, wanted: Wanted) -> Workbench:
+    def workbench(self, session: Any, wanted: PrepareRequest) -> ReproductionSetup:
         self.wanted.append(wanted)
         drawn = GraphSpec.of(Graph.of([Step(name="counted", partitions=4)], []))
-        return Workbench(RunSpec(graph=drawn, fingerprints={"counted": {"code": "2"}}), self._open)
+        return ReproductionSetup(RunSpec(graph=drawn, fingerprints={"counted": {"code": "2"}}), self._open)
 
-    def _open(self, asked: Asked) -> Reproduced:
+    def _open(self, asked: ReproductionRequest) -> ReproducedVertex:
         self.asked.append(asked)
         show = lambda frame, rows: f"{frame} {rows}"  # noqa: E731
-        return Reproduced(
+        return ReproducedVertex(
             vertex=str(asked),
             rows="rows",
             inputs={"orders": "frame"},
@@ -99,7 +99,7 @@ def test_a_step_that_fails_is_told_with_its_frames_and_ends_with_1(
     user: Typed, bench: FakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REKINDLE_TRACE_FOLDER", str(tmp_path / "traces"))
-    bench.tried = Tried(failure=SAID, frames=('  File "daily.py", line 12, in price',), trace="all of it")
+    bench.tried = ReproductionResult(failure=SAID, frames=('  File "daily.py", line 12, in price',), trace="all of it")
     assert user.types("reproduce", "counted[2]") == ExitCode.FAILED
     *_, fails, frame, where = user.out.splitlines()
     assert (fails, frame) == (f"counted[2] fails: {SAID}", '  File "daily.py", line 12, in price')

@@ -13,7 +13,7 @@ from rekindle.cli import run_session
 from rekindle.cli.boundary import ExitCode, guarded
 from rekindle.cli.main import group
 from rekindle.cli.verify import FILES_ALONE, sample_of
-from rekindle.engine.verified import Damage, Fault
+from rekindle.engine.verified import DamagedFile, DamageKind
 from rekindle.errors import Refused
 
 PIPELINE = """
@@ -90,7 +90,7 @@ def test_with_the_pipeline_partitions_are_made_again(user: User) -> None:
 def test_a_damaged_file_of_a_run_that_can_be_resumed(user: User) -> None:
     user.kept.broken = {"scored": 2}
     assert user.run() == ExitCode.RESUMABLE
-    user.kept.faults["keyed", 1] = Fault(Damage.LENGTH, "g0/e1-a1/part-1_00001.parquet", "9 bytes, not 101")
+    user.kept.faults["keyed", 1] = DamagedFile(DamageKind.LENGTH, "g0/e1-a1/part-1_00001.parquet", "9 bytes, not 101")
     assert user.types("verify", "daily/1") == ExitCode.WORK
     assert "keyed  files: different: keyed[1] of 3 partitions" in user.out
     assert "  keyed[1] the file has another length: g0/e1-a1/part-1_00001.parquet (9 bytes, not 101)" in user.out

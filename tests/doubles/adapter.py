@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.graph import Graph, Step
@@ -22,7 +22,7 @@ class FakeAdapter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.make: MakeEngine = lambda folder: InstantEngine(open_store(str(folder)))
-        self.asked: list[Wanted] = []
+        self.asked: list[PrepareRequest] = []
         self.settings = {"spark.sql.shuffle.partitions": "200"}
         self.bases: tuple[str, ...] = ("file:/out",)
         self.fingerprint = {"code": "1"}
@@ -30,9 +30,9 @@ class FakeAdapter:
     def pinned_settings(self, session: Any) -> dict[str, str]:
         return self.settings
 
-    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+    def prepare(self, session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         self.asked.append(wanted)
-        return Prepared(
+        return PreparedPipeline(
             engine=self.make(self._folder),
             spec=RunSpec(
                 graph=GraphSpec.of(Graph.of([Step(name="counted", partitions=4)], [])),

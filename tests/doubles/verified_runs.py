@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import rekindle as rk
-from rekindle.engine.adapter import Prepared, Stores, Wanted
-from rekindle.engine.verified import Again, Bench, Fault, Looked, Published, Stored
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
+from rekindle.engine.verified import (
+    DamagedFile,
+    FileCheck,
+    PublishedFiles,
+    RecomputedPartitions,
+    StoredFiles,
+    VerificationSetup,
+)
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
@@ -89,19 +96,19 @@ class Kept:
     whole: Mapping[str, Determinism] = field(default_factory=dict)
     files: dict[tuple[str, int], bytes] = field(default_factory=dict)
     made: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    faults: dict[tuple[str, int], DamagedFile] = field(default_factory=dict)
     failure: str = ""
     is_bound: bool = False
     code: str = "1"
-    target: Published | None = None
-    looked: list[Stored] = field(default_factory=list)
+    target: PublishedFiles | None = None
+    looked: list[StoredFiles] = field(default_factory=list)
     asked: list[tuple[str, Partitions, tuple[Input, ...]]] = field(default_factory=list)
 
     def pinned_settings(self, session: Any) -> dict[str, str]:
         return {}
 
-    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
-        return Prepared(
+    def prepare(self, session: Any, wanted: PrepareRequest) -> PreparedPipeline:
+        return PreparedPipeline(
             engine=Writing(self.digested, self.broken),
             spec=RunSpec(
                 graph=GraphSpec.of(graph(self.level, self.keep, self.kind)),
@@ -115,7 +122,7 @@ class Kept:
     def read_newest(self, session: Any, path: str, stores: Stores) -> str:
         raise AssertionError("nobody reads it")
 
-    def look(self, session: Any, stored: Stored) -> Looked:
+    def look(self, session: Any, stored: StoredFiles) -> FileCheck:
         self.looked.append(stored)
         step = stored.schema
         faults = {number: self.faults[step, number] for number, *_ in stored.files if (step, number) in self.faults}
@@ -124,22 +131,22 @@ class Kept:
             for number, *_ in stored.files
             if number not in faults
         }
-        return Looked(digests, faults)
+        return FileCheck(digests, faults)
 
-    def bench(self, session: Any, wanted: Wanted) -> Bench:
+    def bench(self, session: Any, wanted: PrepareRequest) -> VerificationSetup:
         fingerprints = {"keyed": {"code": "1"}, "scored": {"code": self.code}}
-        return Bench(
+        return VerificationSetup(
             RunSpec(graph=GraphSpec.of(graph(self.level, self.keep, self.kind)), fingerprints=fingerprints),
             self.whole,
             self._again,
             lambda sink, order: self.target,
         )
 
-    def _again(self, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> Again:
+    def _again(self, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> RecomputedPartitions:
         self.asked.append((step, wanted, inputs))
         rows = {number: self.made.get((step, number), digest_of(step, number)) for number in wanted}
         made = {number: one for number, one in rows.items() if one != NOTHING}
-        return Again(made, NOTHING, self.is_bound, self.failure)
+        return RecomputedPartitions(made, NOTHING, self.is_bound, self.failure)
 
 
 def pipeline() -> rk.Pipeline:

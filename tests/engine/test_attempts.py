@@ -450,7 +450,7 @@ def test_an_attempt_reads_the_files_it_is_told_of_and_not_those_of_an_older_one(
 def test_control_a_plan_over_older_files_loses_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts.Generation, "reads", lambda self, command: True)
+    monkeypatch.setattr(attempts.HeldPlan, "reads", lambda self, command: True)
     expected, found = kept_of_last(spark, tmp_path, is_known=False)
     assert expected and not found
 
@@ -493,9 +493,9 @@ class Telling(Attempt):
             exchange_checksum=None,
         )
         super().__init__(
-            command, "file:/nowhere", "a", "tag", lambda: cast(attempts.Generation, generation), report.append
+            command, "file:/nowhere", "a", "tag", lambda: cast(attempts.HeldPlan, generation), report.append
         )
-        self._generation = cast(attempts.Generation, generation)
+        self._generation = cast(attempts.HeldPlan, generation)
 
     def is_over(self) -> bool:
         return False

@@ -15,14 +15,14 @@ from rekindle.engine.spark import prepare
 from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, partitions_for
 from rekindle.engine.spark.plan.layout import Layout, hold
-from rekindle.engine.spark.plan.sources import Pin
+from rekindle.engine.spark.plan.sources import SourcePin
 from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import StepStartsJob
 from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.pipeline.check import check
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 
-KNOWN = Known(1_785_400_000_000, 7)
+KNOWN = TimeAndSeed(1_785_400_000_000, 7)
 
 
 @pytest.fixture(scope="module")
@@ -346,16 +346,16 @@ GIGABYTE = 1 << 30
 @pytest.mark.parametrize(
     ("pins", "partitions"),
     [
-        ([Pin(True, "a", 1, 100)], 8),
-        ([Pin(True, "a", 1, GIGABYTE)], 32),
-        ([Pin(True, "a", 1, GIGABYTE), Pin(True, "b", 1, 1)], 33),
-        ([Pin(True, "a", 9, 100 * GIGABYTE)], 200),
-        ([Pin(True, "a", 1, 100), Pin(False, "", because=("a database",))], 200),
-        ([Pin(True, "a", 1, 100), Pin(True)], 200),
+        ([SourcePin(True, "a", 1, 100)], 8),
+        ([SourcePin(True, "a", 1, GIGABYTE)], 32),
+        ([SourcePin(True, "a", 1, GIGABYTE), SourcePin(True, "b", 1, 1)], 33),
+        ([SourcePin(True, "a", 9, 100 * GIGABYTE)], 200),
+        ([SourcePin(True, "a", 1, 100), SourcePin(False, "", because=("a database",))], 200),
+        ([SourcePin(True, "a", 1, 100), SourcePin(True)], 200),
         ([], 200),
     ],
 )
-def test_where_nobody_asked_the_number_of_partitions_follows_the_bytes(pins: list[Pin], partitions: int) -> None:
+def test_where_nobody_asked_the_number_of_partitions_follows_the_bytes(pins: list[SourcePin], partitions: int) -> None:
     assert partitions_for(pins, 200) == partitions
 
 

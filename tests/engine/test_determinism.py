@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark.plan import kept_frames
-from rekindle.engine.spark.plan.determinism import Verdict, judge
+from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.plan.layout import Layout, verdict_of
 from rekindle.model.kinds import Determinism
 
@@ -31,7 +31,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     yield copy
 
 
-def verdict(session: SparkSession, what: Frame) -> Verdict:
+def verdict(session: SparkSession, what: Frame) -> DeterminismVerdict:
     frame = session.sql(what) if isinstance(what, str) else what(session)
     return judge(frame._jdf.queryExecution().analyzed().toJSON())
 
@@ -456,7 +456,7 @@ EXACT = """
 
 @pytest.mark.parametrize("line", [one.strip() for one in EXACT.replace(" · ", "\n").strip().splitlines()])
 def test_a_function_of_one_row_is_exact(session: SparkSession, line: str) -> None:
-    assert verdict(session, f"select {line.split(': ', 1)[1]} from t") == Verdict(DETERMINATE)
+    assert verdict(session, f"select {line.split(': ', 1)[1]} from t") == DeterminismVerdict(DETERMINATE)
 
 
 GENERATORS = ["stack(2, id, id)", "inline(array(st))", "json_tuple(s, 'x')", "posexplode(a)", "explode(map(1, id))"]
@@ -464,12 +464,12 @@ GENERATORS = ["stack(2, id, id)", "inline(array(st))", "json_tuple(s, 'x')", "po
 
 @pytest.mark.parametrize("made", GENERATORS)
 def test_rows_made_of_one_row_are_exact(session: SparkSession, made: str) -> None:
-    assert verdict(session, f"select {made} from t") == Verdict(DETERMINATE)
+    assert verdict(session, f"select {made} from t") == DeterminismVerdict(DETERMINATE)
 
 
 def test_windows_of_time_are_columns(session: SparkSession) -> None:
     grouped = session.table("t").groupBy(F.window("ts", "1 hour"), "s").agg(F.sum("id"))
-    assert judge(grouped._jdf.queryExecution().analyzed().toJSON()) == Verdict(DETERMINATE)
+    assert judge(grouped._jdf.queryExecution().analyzed().toJSON()) == DeterminismVerdict(DETERMINATE)
 
 
 def test_what_works_row_by_row_does_not_look_at_order(session: SparkSession) -> None:
@@ -509,7 +509,7 @@ def test_spark_makes_zeros_one_where_the_table_does_not_doubt(session: SparkSess
 
 def test_a_plan_may_be_deep() -> None:
     text = ", ".join('{"class": "a.b.Filter", "num-children": 1}' for _ in range(5000))
-    assert judge(f'[{text}, {{"class": "Range", "num-children": 0}}]') == Verdict(DETERMINATE)
+    assert judge(f'[{text}, {{"class": "Range", "num-children": 0}}]') == DeterminismVerdict(DETERMINATE)
 
 
 def test_a_sum_that_gives_up_on_overflow_depends_on_the_order_of_rows(spark: SparkSession) -> None:
@@ -521,7 +521,7 @@ def test_a_sum_that_gives_up_on_overflow_depends_on_the_order_of_rows(spark: Spa
 
 def test_what_spark_does_not_write_down_is_asked_for(session: SparkSession) -> None:
     found = verdict_of(plain(session).unpivot("id", ["i", "d"], "what", "value"))
-    assert found == Verdict(DETERMINATE)
+    assert found == DeterminismVerdict(DETERMINATE)
     drawn = verdict_of(plain(session).unpivot("id", [F.rand().alias("a"), F.rand().alias("b")], "what", "value"))
     assert (drawn.level, drawn.because) == (INDETERMINATE, ("Rand",))
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from rekindle.engine.spark.plan import kept_frames
-from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run import digests
 from rekindle.engine.spark.run.engine import SparkEngine

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.plan.identity import Kept, Member, fingerprint
+from rekindle.engine.spark.plan.identity import KeptStep, Member, fingerprint
 from rekindle.engine.spark.plan.packed import told
 from rekindle.engine.spark.session import clone
 from rekindle.master.rules.opening import ADDED, changed_parts, part_kind
@@ -34,9 +34,9 @@ def clean(df: DataFrame, day: str = "") -> DataFrame:
     return df.where("id > 3").withColumn("s", scaled("id"))
 
 
-def kept(frame: DataFrame, **given: Any) -> Kept:
+def kept(frame: DataFrame, **given: Any) -> KeptStep:
     values = {"keys": ("id",), "partitions": 4, "members": (Member("clean", clean, {"day": "2026-01-01"}),)}
-    return Kept(frame, **{**values, **given})
+    return KeptStep(frame, **{**values, **given})
 
 
 def source(session: SparkSession, folder: Path) -> DataFrame:
@@ -53,14 +53,14 @@ def other(df: DataFrame) -> DataFrame:
     return df
 
 
-Change = Callable[[SparkSession, Path], Kept]
+Change = Callable[[SparkSession, Path], KeptStep]
 
 
 def _setting(key: str, value: str) -> Change:
     return lambda spark, folder: kept(source(clone(spark, {key: value}), folder))
 
 
-def _appended(spark: SparkSession, folder: Path) -> Kept:
+def _appended(spark: SparkSession, folder: Path) -> KeptStep:
     spark.range(1).coalesce(1).write.mode("append").parquet(str(folder))
     return kept(source(spark, folder))
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 from pyspark import cloudpickle
 
-from rekindle.engine.spark.plan.packed import Packed
+from rekindle.engine.spark.plan.packed import PackedFunction
 from rekindle.master.rules.opening import ADDED, changed_parts, part_kind
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.pipeline.identity.fingerprint import parts
@@ -342,7 +342,7 @@ def test_a_path_that_a_packed_function_holds_counts_by_how_it_lies_to_its_file(l
         module = load(IN_ITS_FOLDER.format(folder))
         cloudpickle.register_pickle_by_value(module)
         try:
-            return parts(Packed(read(cloudpickle.dumps(module.row), {})))
+            return parts(PackedFunction(read(cloudpickle.dumps(module.row), {})))
         finally:
             cloudpickle.unregister_pickle_by_value(module)
 

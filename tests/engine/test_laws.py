@@ -33,18 +33,18 @@ SMALL = {
 Build = Callable[[SparkSession], DataFrame]
 
 
-def keep(held: layout.Held, folder: Path) -> list[manifest.Commit]:
+def keep(held: layout.PlannedQuery, folder: Path) -> list[manifest.Commit]:
     results.write(held, f"file:{folder}", Partitions.first(held.partitions), "test", is_first=True)
     protocol = jvm(held.session).rekindle.spark.AttemptCommitProtocol
     return manifest.from_driver(protocol.drain(f"file:{folder}"))
 
 
-def back(held: layout.Held, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
+def back(held: layout.PlannedQuery, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
     return kept_frames.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
 
 
-def misplaced(held: layout.Held, folder: Path) -> int:
+def misplaced(held: layout.PlannedQuery, folder: Path) -> int:
     named = ", ".join(layout.quoted(key) for key in held.layout.keys)
     read = back(held, folder, keep(held, folder))
     return int(read.where(F.spark_partition_id() != F.expr(f"pmod(hash({named}), {held.partitions})")).count())
@@ -130,7 +130,7 @@ def grouped_over_a_join(s: SparkSession) -> DataFrame:
     return small.join(kept, F.col("z") % 7 == F.col("w"), "right").groupBy("k", "x").agg(F.count("n").alias("n"))
 
 
-def replanned(spark: SparkSession) -> layout.Held:
+def replanned(spark: SparkSession) -> layout.PlannedQuery:
     settings = {
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.adaptive.autoBroadcastJoinThreshold": "10MB",

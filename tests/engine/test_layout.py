@@ -20,7 +20,7 @@ N = 7
 Build = Callable[[SparkSession], DataFrame]
 
 
-def keep(held: layout.Held, folder: Path, wanted: Partitions | None = None) -> list[manifest.Commit]:
+def keep(held: layout.PlannedQuery, folder: Path, wanted: Partitions | None = None) -> list[manifest.Commit]:
     """Write it, and give what the driver saw committed."""
     directory = f"file:{folder}"
     results.write(held, directory, wanted or Partitions.first(held.partitions), "test", is_first=wanted is None)
@@ -28,7 +28,7 @@ def keep(held: layout.Held, folder: Path, wanted: Partitions | None = None) -> l
     return manifest.from_driver(protocol.drain(directory))
 
 
-def back(held: layout.Held, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
+def back(held: layout.PlannedQuery, folder: Path, commits: list[manifest.Commit]) -> DataFrame:
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
     return kept_frames.read(clone(held.session, {}), f"file:{folder}", files, held.schema, held.layout)
 
@@ -169,15 +169,15 @@ EAGER = {
 }
 
 
-def joined_by_key(spark: SparkSession) -> layout.Held:
+def joined_by_key(spark: SparkSession) -> layout.PlannedQuery:
     session = group_session(clone(spark, EAGER), {})
     left, right = sides(session)
     held = layout.hold(left.join(right, "k"), session, layout.Layout(("k",), N))
-    assert (held.way, held.shape.exchanges) == (layout.Way.JOINED, 2)
+    assert (held.way, held.shape.exchanges) == (layout.ShufflePlacement.JOINED, 2)
     return held
 
 
-def misplaced(held: layout.Held, folder: Path) -> int:
+def misplaced(held: layout.PlannedQuery, folder: Path) -> int:
     read = back(held, folder, keep(held, folder))
     return int(read.where(F.spark_partition_id() != F.expr(f"pmod(hash(k), {N})")).count())
 
@@ -214,7 +214,7 @@ def test_results_that_lie_together_are_joined_without_an_exchange(spark: SparkSe
     assert not layout.hold(joined, session, layout.Layout(("count",), N)).shape.is_narrow
 
 
-def numbered(spark: SparkSession, build: Build, partitions: int = N) -> layout.Held:
+def numbered(spark: SparkSession, build: Build, partitions: int = N) -> layout.PlannedQuery:
     session = group_session(spark, {})
     frame = build(session)
     return layout.hold(frame, session, layout.choose(frame, (), partitions))

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from engine.test_attempts import attempt, engine
 from rekindle.engine.spark.run import engine as spark_engine
 from rekindle.engine.spark.run.engine import SparkEngine
-from rekindle.gc.local_folders import Whose, find
+from rekindle.gc.local_folders import FolderOwner, find
 from rekindle.master.facts.stimuli import AttemptEnded, CommitsSeen, DeletionFailed
 from rekindle.master.state.commands import DeleteAttempt, ReleaseExchanges, StartAttempt
 from rekindle.model.ids import AttemptId, Epoch, Generation
@@ -141,4 +141,4 @@ def test_the_folders_of_an_application_are_marked_and_living(spark: SparkSession
     ours = [one for one in found if one.application == spark.sparkContext.applicationId]
     assert {one.path for one in ours} == {*temporary, *local_folder(spark).glob("blockmgr-*")}
     assert {one.path.name.split("-")[0] for one in ours} == {"blockmgr", "spark"}
-    assert {one.whose for one in ours} == {Whose.LIVING}
+    assert {one.whose for one in ours} == {FolderOwner.LIVING}

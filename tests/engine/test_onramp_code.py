@@ -17,9 +17,9 @@ from pyspark import cloudpickle
 from pyspark.core.broadcast import _from_id
 
 import rekindle
-from rekindle.engine.spark.plan.given import Given
+from rekindle.engine.spark.plan.given import FrameCode
 from rekindle.pipeline.identity.fingerprint import is_task_bound, parts
-from rekindle.pipeline.identity.pickle_reader import VALUES_BYTES_MAX, Made, Unreadable, read
+from rekindle.pipeline.identity.pickle_reader import VALUES_BYTES_MAX, UnbuiltObject, Unreadable, read
 
 SCRIPT = """
 import functools, re
@@ -70,7 +70,7 @@ def made(text: str, name: str = "script") -> dict[str, Any]:
 def identity(function: Any, broadcasts: dict[int, bytes] | None = None) -> dict[str, str]:
     """The parts of a frame whose plan holds this function, after it was packed as PySpark does it."""
     command, _ = read(cloudpickle.dumps((function, "long")), broadcasts or {})
-    return parts(Given(None, (command,)))
+    return parts(FrameCode(None, (command,)))
 
 
 @pytest.mark.parametrize("name", made(SCRIPT)["NAMES"])
@@ -221,8 +221,8 @@ def test_what_only_its_packer_could_find_again_is_refused() -> None:
 def test_a_function_that_asks_for_its_task_is_found() -> None:
     text = "from pyspark import TaskContext\ndef here(x): return TaskContext.get().partitionId()"
     command, _ = read(cloudpickle.dumps((made(text)["here"], "long")), {})
-    assert is_task_bound(Given(None, (command,)))
-    assert not is_task_bound(Given(None, (made(SCRIPT)["price"],)))
+    assert is_task_bound(FrameCode(None, (command,)))
+    assert not is_task_bound(FrameCode(None, (made(SCRIPT)["price"],)))
 
 
 ELSEWHERE = """
@@ -276,7 +276,7 @@ def test_bytes_that_tell_something_to_an_object_of_this_process_change_nothing(
     before = list(sys.path), dict(os.environ), vars(json.dumps).copy(), set(MEMBERS)
     found = read(ATTACKS[name], {})
     assert (list(sys.path), dict(os.environ), vars(json.dumps), MEMBERS) == before
-    assert isinstance(found, Made) and len(found.told) == 1
+    assert isinstance(found, UnbuiltObject) and len(found.told) == 1
 
 
 def test_the_packers_own_setters_change_no_function_of_this_process() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import rekindle as rk
-from rekindle.engine.spark.plan.given import Given
-from rekindle.engine.spark.plan.packed import Packed
+from rekindle.engine.spark.plan.given import FrameCode
+from rekindle.engine.spark.plan.packed import PackedFunction
+from rekindle.gc.collect_run import GcRules
+from rekindle.gc.policy import Retention
 from rekindle.pipeline.identity import fingerprint, recorded_names
-from rekindle.pipeline.identity.pickle_reader import Made
-from rekindle.pipeline.identity.recorded_names import recorded_module
+from rekindle.pipeline.identity.pickle_reader import UnbuiltObject
+from rekindle.pipeline.identity.recorded_names import recorded_name
 
 # As release 0.1.0 recorded them. Nothing is taken away here, and no name becomes another one.
 AS_RECORDED = {
@@ -48,7 +50,7 @@ def _classes(found: Any, seen: dict[str, Any]) -> None:
 
 
 def test_everything_that_a_step_may_hold_has_the_name_it_was_recorded_by() -> None:
-    seen: dict[str, Any] = {one.__name__: one for one in (Given, Packed, Made)}
+    seen: dict[str, Any] = {one.__name__: one for one in (FrameCode, PackedFunction, UnbuiltObject)}
     for name in sorted(set(rk.__all__) - TOLD - {"__version__"}):
         value = getattr(rk, name)
         _classes(value, seen) if isinstance(value, type) else seen.setdefault(name, value)
@@ -56,7 +58,8 @@ def test_everything_that_a_step_may_hold_has_the_name_it_was_recorded_by() -> No
         _classes(type(kind), seen)
     names: dict[str, list[str]] = {}
     for name, value in seen.items():
-        names.setdefault(recorded_module(value.__module__), []).append(name)
+        module, _, recorded = recorded_name(value.__module__, name).rpartition(".")
+        names.setdefault(module, []).append(recorded)
     assert {module: " ".join(sorted(many)) for module, many in sorted(names.items())} == AS_RECORDED
 
 
@@ -67,5 +70,14 @@ def test_a_file_that_moved_without_its_name_changes_what_holds_it(monkeypatch: p
         return orders, target, rk.seed, rk.RunOptions
 
     before = fingerprint.parts(step)
-    monkeypatch.setattr(recorded_names, "_RECORDED", {})
+    monkeypatch.setattr(recorded_names, "_MODULES", {})
+    assert fingerprint.parts(step) != before
+
+
+def test_a_class_with_another_name_changes_what_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(orders: Any) -> Any:
+        return orders, GcRules, Retention
+
+    before = fingerprint.parts(step)
+    monkeypatch.setattr(recorded_names, "_CLASSES", {})
     assert fingerprint.parts(step) != before

@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish import replaced, sinks, tables, versions
 from rekindle.engine.spark.publish.files import read_newest
-from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost, publish
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import FailureKind
 from rekindle.publish import pointers
-from rekindle.publish.pointers import POINTERS, Pointer, Top, newest
+from rekindle.publish.pointers import POINTERS, NewestPointer, Pointer, newest
 from rekindle.publish.target import PointerStore
 from rekindle.publish.targets import Table, Target, directory, files, replace, table
 from rekindle.storage.stores import open_store
@@ -134,7 +134,7 @@ def test_control_without_the_fence_yesterday_is_put_back(
     """The same night with a publisher that compares first and then writes the next number that is free."""
 
     def compare_then_act(
-        store: PointerStore, fence: Fence, prepare: Callable[[Top], Pointer], *, adds: bool
+        store: PointerStore, fence: Fence, prepare: Callable[[NewestPointer], Pointer], *, adds: bool
     ) -> Pointer:
         pointer = prepare(newest(store))
         store.put_if_absent("asleep", b"")
@@ -293,7 +293,7 @@ def test_columns_may_be_added_and_nothing_else(spark: SparkSession, results: Res
     assert day(spark, gold) == {8}
     with pytest.raises(Refused, match="id was bigint"):
         sinks.check(
-            spark, Claimant(owner="daily/out", place="", sink="out"), gold, 9, open_store, schema=changed.schema
+            spark, TargetOwner(owner="daily/out", place="", sink="out"), gold, 9, open_store, schema=changed.schema
         )
 
 
@@ -373,27 +373,31 @@ def test_what_is_not_ours_is_refused_before_anything_runs(
 ) -> None:
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     with pytest.raises(Refused, match="is a target of daily/out, and weekly/out may not publish to it"):
-        sinks.check(spark, Claimant(owner="weekly/out", place="", sink="out"), gold, 1, open_store)
-    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), gold, 8, open_store)
+        sinks.check(spark, TargetOwner(owner="weekly/out", place="", sink="out"), gold, 1, open_store)
+    sinks.check(spark, TargetOwner(owner="daily/out", place="", sink="out"), gold, 8, open_store)
     with pytest.raises(Refused, match=r"what a later run published \(run 7; this is run 6\)"):
-        sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), gold, 6, open_store)
-    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), table(gold.name, "append"), 8, open_store)
-    sinks.check(spark, Claimant(owner="daily/out", place="", sink="out", has_published=True), gold, 6, open_store)
+        sinks.check(spark, TargetOwner(owner="daily/out", place="", sink="out"), gold, 6, open_store)
+    sinks.check(spark, TargetOwner(owner="daily/out", place="", sink="out"), table(gold.name, "append"), 8, open_store)
+    sinks.check(spark, TargetOwner(owner="daily/out", place="", sink="out", has_published=True), gold, 6, open_store)
     spark.sql(numbers(5, 1)).write.parquet(f"{tmp_path}/foreign")
     with pytest.raises(Refused, match="was not published by Rekindle"):
         sinks.check(
-            spark, Claimant(owner="daily/out", place="", sink="out"), directory(f"{tmp_path}/foreign"), 8, open_store
+            spark, TargetOwner(owner="daily/out", place="", sink="out"), directory(f"{tmp_path}/foreign"), 8, open_store
         )
     spark.sql(f"CREATE TABLE {gold.name}_foreign USING parquet AS {numbers(5, 1)}")
     try:
         with pytest.raises(Refused, match="was not published by Rekindle"):
             sinks.check(
-                spark, Claimant(owner="daily/out", place="", sink="out"), table(f"{gold.name}_foreign"), 8, open_store
+                spark,
+                TargetOwner(owner="daily/out", place="", sink="out"),
+                table(f"{gold.name}_foreign"),
+                8,
+                open_store,
             )
     finally:
         spark.sql(f"DROP TABLE {gold.name}_foreign")
     with pytest.raises(Refused, match="no database nowhere"):
-        sinks.check(spark, Claimant(owner="daily/out", place="", sink="out"), table("nowhere.t"), 8, open_store)
+        sinks.check(spark, TargetOwner(owner="daily/out", place="", sink="out"), table("nowhere.t"), 8, open_store)
 
 
 ON_S3 = """

@@ -16,13 +16,13 @@ from rekindle.engine.spark.publish import sinks
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish import pointers
-from rekindle.publish.pointers import POINTERS, Part, Pointer, Top, advance, compose, decode, encode, newest
+from rekindle.publish.pointers import POINTERS, NewestPointer, Part, Pointer, advance, compose, decode, encode, newest
 from rekindle.publish.target import PointerStore, PublishTarget, same_place, url
 from rekindle.publish.targets import Target, directory, files, replace, table
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.object_store import ObjectStorage
-from rekindle.testing.faulty_store import Fault, FaultyStore
+from rekindle.testing.faulty_store import FaultyStore, StoreFault
 from support.s3 import S3Server
 
 YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
@@ -102,7 +102,7 @@ def chain(store: MemoryStore) -> list[Fence]:
 def test_whoever_slept_through_a_later_publication_stops() -> None:
     store = MemoryStore()
 
-    def sleep_through_today(top: Top) -> Pointer:
+    def sleep_through_today(top: NewestPointer) -> Pointer:
         if top.number == 0:
             put(store, TODAY)
         return compose(top, part(YESTERDAY), "daily", "{}", adds=False)
@@ -121,23 +121,25 @@ def test_control_without_the_comparison_yesterday_is_put_back() -> None:
 
 
 FENCES = st.lists(st.builds(Fence, st.integers(1, 4), st.integers(1, 3), st.integers(1, 2)), min_size=1, max_size=8)
-FAULTS = st.lists(st.sampled_from([Fault.NONE, Fault.UNACKNOWLEDGED, Fault.LOST, Fault.DELAYED]), max_size=20)
+FAULTS = st.lists(
+    st.sampled_from([StoreFault.NONE, StoreFault.UNACKNOWLEDGED, StoreFault.LOST, StoreFault.DELAYED]), max_size=20
+)
 
 
 @settings(deadline=None)
 @given(FENCES, FAULTS, st.lists(st.booleans(), max_size=20), st.booleans())
-def test_the_chain_never_goes_back(fences: list[Fence], faults: list[Fault], naps: list[bool], adds: bool) -> None:
+def test_the_chain_never_goes_back(fences: list[Fence], faults: list[StoreFault], naps: list[bool], adds: bool) -> None:
     """Publishers that fall asleep between looking and acting while others publish, over a store that does not always
     answer, and writes that land late. Runs 1 and 3 are of one key, 2 and 4 of another: what overwrites never goes back
     as a whole, what appends never within a key, and no key removes another."""
     plan, asleep, waiting = deque(faults), deque(naps), deque(dict.fromkeys(fences))
-    store = FaultyStore(lambda key: plan.popleft() if plan else Fault.NONE)
+    store = FaultyStore(lambda key: plan.popleft() if plan else StoreFault.NONE)
     sure: list[Fence] = []
 
     def publish(fence: Fence) -> None:
         mine = part(fence, key=key_of(fence))
 
-        def prepare(top: Top) -> Pointer:
+        def prepare(top: NewestPointer) -> Pointer:
             while waiting and asleep and asleep.popleft():
                 publish(waiting.popleft())
             return compose(top, mine, "daily", "{}", adds=adds)
@@ -178,7 +180,7 @@ def test_a_free_number_below_the_top_counts_for_nothing() -> None:
     store = MemoryStore()
     put(store, Fence(1, 1, 1))
 
-    def sleep_across_a_gc(top: Top) -> Pointer:
+    def sleep_across_a_gc(top: NewestPointer) -> Pointer:
         for order in (3, 4, 5):
             put(store, Fence(order, 1, 1))
         for name in store.list_after(POINTERS)[:-1]:
@@ -285,8 +287,8 @@ def test_an_overwrite_with_what_the_same_run_appended_is_a_floor() -> None:
 
 
 def test_whoever_does_not_know_keys_refuses_what_was_appended() -> None:
-    assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=True).format == 2
-    assert compose(Top(0, None), part(TODAY), "daily", "{}", adds=False).format == 1
+    assert compose(NewestPointer(0, None), part(TODAY), "daily", "{}", adds=True).format == 2
+    assert compose(NewestPointer(0, None), part(TODAY), "daily", "{}", adds=False).format == 1
 
 
 def test_an_append_below_the_top_is_put_again() -> None:
@@ -295,7 +297,7 @@ def test_an_append_below_the_top_is_put_again() -> None:
     put(store, Fence(1, 1, 1), adds=True, key="day 1")
     slept: list[int] = []
 
-    def sleep_across_a_gc(top: Top) -> Pointer:
+    def sleep_across_a_gc(top: NewestPointer) -> Pointer:
         if not slept:
             slept.append(top.number)
             for order in (3, 4, 5):
@@ -313,9 +315,13 @@ def test_versions_that_add_are_named_after_what_they_add_to() -> None:
     """Lost the race to a lower fence: the directory that was filled for the older top is never used."""
     mine = part(TODAY)
     assert (
-        compose(Top(0, None), mine, "daily", "{}", adds=True).version
+        compose(NewestPointer(0, None), mine, "daily", "{}", adds=True).version
         != compose(
-            Top(1, compose(Top(0, None), part(YESTERDAY), "daily", "{}", adds=True)), mine, "daily", "{}", adds=True
+            NewestPointer(1, compose(NewestPointer(0, None), part(YESTERDAY), "daily", "{}", adds=True)),
+            mine,
+            "daily",
+            "{}",
+            adds=True,
         ).version
     )
 

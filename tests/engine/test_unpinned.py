@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.model.graph import Step
 from rekindle.model.kinds import Determinism

@@ -23,12 +23,12 @@ from rekindle.failover.backoff import FixedDelay
 from rekindle.journal.keys import listed
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.model.partitions import Partitions
-from rekindle.observe.verified import Answer, Judged, Verified, Way
-from rekindle.service.verifying import Place
+from rekindle.observe.verified import ComparisonBasis, ComparisonResult, RunVerification, StepVerification
+from rekindle.service.verifying import VerifiedRun
 from rekindle.storage.stores import open_store
 
 PARTS = 4
-EQUAL, DIFFERENT, UNSURE = Answer.EQUAL, Answer.DIFFERENT, Answer.NOT_COMPARABLE
+EQUAL, DIFFERENT, UNSURE = ComparisonResult.EQUAL, ComparisonResult.DIFFERENT, ComparisonResult.NOT_COMPARABLE
 ALWAYS = rk.RunOptions(digest="always")
 
 
@@ -79,19 +79,19 @@ class Shop:
     def run(self) -> None:
         self.pipeline.run(self.spark, self.location, options=ALWAYS)
 
-    def place(self) -> Place:
+    def place(self) -> VerifiedRun:
         [run] = listed(open_store(self.location), "shop").values()
-        return Place("shop", run, self.location, {}, self.spark)
+        return VerifiedRun("shop", run, self.location, {}, self.spark)
 
     def file(self, step: str, partition: int) -> Path:
         [found] = self.folder.glob(f"runs/shop/*/results/{step}/*/*/part-*_{partition:05d}.*")
         return found
 
-    def files(self, step: str) -> Judged:
+    def files(self, step: str) -> StepVerification:
         [judged] = verify_files(self.place(), step).judged
         return judged
 
-    def verify(self, step: str | None = None) -> Verified:
+    def verify(self, step: str | None = None) -> RunVerification:
         before = contents(self.folder)
         found = self.pipeline.verify(self.spark, self.location, step)
         assert contents(self.folder) == before, "nothing is written"
@@ -188,24 +188,24 @@ def test_every_damaged_file_is_named_in_one_pass(shop: Shop) -> None:
 def test_everything_is_as_it_was(shop: Shop) -> None:
     found = shop.verify()
     assert {(one.step, one.way): one.answer for one in found.judged} == {
-        ("keyed", Way.FILES): EQUAL,
-        ("keyed", Way.AGAIN): EQUAL,
-        ("bare", Way.FILES): UNSURE,
-        ("bare", Way.AGAIN): EQUAL,
-        ("priced", Way.FILES): EQUAL,
-        ("priced", Way.AGAIN): EQUAL,
-        ("tagged", Way.FILES): EQUAL,
-        ("tagged", Way.AGAIN): UNSURE,
-        ("ordered", Way.FILES): EQUAL,
-        ("ordered", Way.AGAIN): EQUAL,
-        ("daily", Way.FILES): UNSURE,
-        ("daily", Way.AGAIN): EQUAL,
-        ("daily", Way.PUBLISHED): EQUAL,
+        ("keyed", ComparisonBasis.FILES): EQUAL,
+        ("keyed", ComparisonBasis.AGAIN): EQUAL,
+        ("bare", ComparisonBasis.FILES): UNSURE,
+        ("bare", ComparisonBasis.AGAIN): EQUAL,
+        ("priced", ComparisonBasis.FILES): EQUAL,
+        ("priced", ComparisonBasis.AGAIN): EQUAL,
+        ("tagged", ComparisonBasis.FILES): EQUAL,
+        ("tagged", ComparisonBasis.AGAIN): UNSURE,
+        ("ordered", ComparisonBasis.FILES): EQUAL,
+        ("ordered", ComparisonBasis.AGAIN): EQUAL,
+        ("daily", ComparisonBasis.FILES): UNSURE,
+        ("daily", ComparisonBasis.AGAIN): EQUAL,
+        ("daily", ComparisonBasis.PUBLISHED): EQUAL,
     }
     bare, tagged, ordered = (
-        found.of("bare", Way.FILES),
-        found.of("tagged", Way.AGAIN),
-        found.of("ordered", Way.AGAIN),
+        found.of("bare", ComparisonBasis.FILES),
+        found.of("tagged", ComparisonBasis.AGAIN),
+        found.of("ordered", ComparisonBasis.AGAIN),
     )
     assert bare is not None and bare.why.startswith("no digest was recorded; ")
     assert tagged is not None and tagged.why == "it is indeterminate: the same input may give other rows"
@@ -216,7 +216,7 @@ def test_the_control_without_a_digest_other_rows_are_seen_only_by_making_them_ag
     with changed(shop.file("bare", 1), written_again(lambda table: table.slice(1))):
         assert shop.files("bare").answer is UNSURE
         found = shop.verify("bare")
-    again = found.of("bare", Way.AGAIN)
+    again = found.of("bare", ComparisonBasis.AGAIN)
     assert again is not None and (again.answer, again.different) == (DIFFERENT, Partitions((1,)))
     with changed(shop.file("bare", 1), flipped):
         assert shop.files("bare").answer is DIFFERENT, "Parquet checksums"
@@ -229,7 +229,7 @@ def test_python_that_gives_something_else_now(shop: Shop) -> None:
         found = shop.verify("priced")
     finally:
         shop.factor.write_text("2")
-    files, again = found.of("priced", Way.FILES), found.of("priced", Way.AGAIN)
+    files, again = found.of("priced", ComparisonBasis.FILES), found.of("priced", ComparisonBasis.AGAIN)
     assert files is not None and files.answer is EQUAL
     assert again is not None and (again.answer, again.different) == (DIFFERENT, Partitions.first(PARTS))
     assert ", unknown; 4 of 4 partitions recomputed" in again.why
@@ -239,7 +239,7 @@ def test_what_was_published_is_read_too(shop: Shop) -> None:
     [version] = (shop.folder / "out" / "versions").iterdir()
     file = sorted(version.glob("part-*.parquet"))[1]
     with changed(file, written_again(lambda table: table.slice(1))):
-        published = shop.verify("daily").of("daily", Way.PUBLISHED)
+        published = shop.verify("daily").of("daily", ComparisonBasis.PUBLISHED)
     assert published is not None and (published.answer, published.different) == (DIFFERENT, Partitions((1,)))
     assert "other rows: " in published.details[0]
 
@@ -248,7 +248,7 @@ def test_a_source_that_changed_is_not_compared(shop: Shop) -> None:
     more = shop.folder / "orders" / "more.parquet"
     pq.write_table(pa.table({"id": [1], "k": [1]}), more)
     try:
-        again = shop.verify("keyed").of("keyed", Way.AGAIN)
+        again = shop.verify("keyed").of("keyed", ComparisonBasis.AGAIN)
     finally:
         more.unlink()
     assert again is not None and again.answer is UNSURE
@@ -287,8 +287,8 @@ def test_a_run_that_was_mended_as_verify_says_publishes_what_is_right(spark: Spa
     [file] = tmp_path.glob("runs/shop/*/results/keyed/*/*/part-*_00001.*")
     file.with_name(f".{file.name}.crc").unlink()
     file.write_bytes(written_again(lambda table: table.slice(1))(file.read_bytes()))
-    found = verify_files(Place("shop", run, str(tmp_path / "runs"), {}, spark))
-    assert found.different(Way.FILES) == {"keyed": Partitions((1,))} and not found.is_over
+    found = verify_files(VerifiedRun("shop", run, str(tmp_path / "runs"), {}, spark))
+    assert found.different(ComparisonBasis.FILES) == {"keyed": Partitions((1,))} and not found.is_over
     poison.unlink()
     file.unlink()
     pipeline.run(spark, str(tmp_path / "runs"), options=options)

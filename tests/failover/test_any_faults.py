@@ -16,13 +16,13 @@ from oracle import _mask
 from oracle_faults import Faults
 from oracle_graphs import Node, Shape, choices_of, graph_at, is_torn, shapes, size_of, world_of
 from oracle_world import Value, World
-from rekindle.failover.restart import Happened, Strategy, remaining_set, restart_set
+from rekindle.failover.restart import FailureFacts, Strategy, remaining_set, restart_set
 from rekindle.model.availability import Availability
-from rekindle.model.because import Failed, NotYetRun
 from rekindle.model.graph import Graph
 from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
+from rekindle.model.reasons import Failed, NotYetRun
 from rekindle.testing.drawing import drawn
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_smallest_and_right_for_any_faults(graph: Graph, data: st.DataObject) ->
     place = {node: at for at, node in enumerate(nodes)}
     faults = list(Faults(graph, nodes, values).singles())
     fault = reduce(lambda one, other: one + other, data.draw(st.lists(st.sampled_from(faults), min_size=1, max_size=5)))
-    answer = remaining_set(graph, fault.before(graph), Happened(fault.failed, fault.lost))
+    answer = remaining_set(graph, fault.before(graph), FailureFacts(fault.failed, fault.lost))
     assert (_mask(answer, place), True) == World(values).smallest(fault.missing), f"{drawn(graph)}\n{fault.text}"
     for restart in answer.steps.values():
         pieces = [at for _, at in restart.because]
@@ -63,7 +63,7 @@ def test_restart_is_what_remains_of_what_started(graph: Graph, data: st.DataObje
     nodes, values = world_of(graph)
     fault = data.draw(st.sampled_from(list(Faults(graph, nodes, values).singles())))
     tracker = fault.before(graph)
-    everything = remaining_set(graph, tracker, Happened(fault.failed, fault.lost))
+    everything = remaining_set(graph, tracker, FailureFacts(fault.failed, fault.lost))
     again = restart_set(graph, tracker, fault.failed, fault.lost)
     for step in graph.steps:
         started = tracker.started.get(step, EMPTY)
@@ -80,7 +80,7 @@ def test_individual_never_asks_for_more(graph: Graph, data: st.DataObject) -> No
     nodes, values = world_of(graph)
     fault = data.draw(st.sampled_from(list(Faults(graph, nodes, values).singles())))
     tracker = fault.before(graph)
-    happened = Happened(fault.failed, fault.lost)
+    happened = FailureFacts(fault.failed, fault.lost)
     careful = remaining_set(graph, tracker, happened)
     waiting = remaining_set(graph, tracker, happened, Strategy.INDIVIDUAL)
     for step in graph.steps:
@@ -99,13 +99,13 @@ def test_following_the_digests_ends_with_one_version(graph: Graph, data: st.Data
     made = Made(values, data)
     made.run(set(range(len(values))))
     made.forget(fault.missing)
-    happened, tracker = Happened(fault.failed, fault.lost), fault.before(graph)
+    happened, tracker = FailureFacts(fault.failed, fault.lost), fault.before(graph)
     for _ in range(2 * len(values)):
         wave = _mask(remaining_set(graph, tracker, happened, Strategy.INDIVIDUAL), place)
         changed = made.run({at for at in place.values() if wave >> at & 1})
         if not changed:
             break
-        happened = Happened(changed=_parts(nodes, changed))
+        happened = FailureFacts(changed=_parts(nodes, changed))
         there = _parts(nodes, set(made.stored))
         tracker = Availability(there.results, tracker.started, {}, there.exchanges)
     assert not changed, "it ends"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from failover.test_release import ROWS, free
 from given import finished, sets
-from rekindle.failover.budget import Choice, Spare, choose, remake_ms
-from rekindle.failover.release import Holds, RunPhase, spare
+from rekindle.failover.budget import BudgetChoice, RemovableAttempt, choose, remake_ms
+from rekindle.failover.release import RetainedResults, RunPhase, spare
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.testing.drawing import draw
 
@@ -22,8 +22,8 @@ def attempt(number: int) -> AttemptId:
     return AttemptId("s", Generation(0), Epoch(1), number)
 
 
-def spares(*pairs: tuple[int, int | None]) -> list[Spare]:
-    return [Spare(attempt(at), size, cost) for at, (size, cost) in enumerate(pairs)]
+def spares(*pairs: tuple[int, int | None]) -> list[RemovableAttempt]:
+    return [RemovableAttempt(attempt(at), size, cost) for at, (size, cost) in enumerate(pairs)]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def spares(*pairs: tuple[int, int | None]) -> list[Spare]:
     ],
 )
 def test_rows(kept: int, budget: int, pairs: list[tuple[int, int | None]], gone: list[int], short: int) -> None:
-    assert choose(kept, budget, spares(*pairs)) == Choice(tuple(map(attempt, gone)), short)
+    assert choose(kept, budget, spares(*pairs)) == BudgetChoice(tuple(map(attempt, gone)), short)
 
 
-def best(excess: int, known: Sequence[Spare]) -> int:
+def best(excess: int, known: Sequence[RemovableAttempt]) -> int:
     """The least cost of any set of spares that frees enough."""
     every = chain.from_iterable(combinations(known, count) for count in range(len(known) + 1))
     enough = [one for one in every if sum(spare.bytes for spare in one) >= excess]
@@ -58,7 +58,7 @@ def test_enough_goes_and_little_more_than_the_best(pairs: list[tuple[int, int]],
     taken = [one for one in known if one.attempt in found.attempts]
     freed, excess = sum(one.bytes for one in taken), kept - budget
     if excess <= 0:
-        assert found == Choice()
+        assert found == BudgetChoice()
     elif sum(one.bytes for one in known) < excess:
         assert taken == known and found.short_bytes == excess - freed
     else:
@@ -70,7 +70,7 @@ def test_enough_goes_and_little_more_than_the_best(pairs: list[tuple[int, int]],
 @pytest.mark.parametrize(("drawing", "never", "expected"), ROWS)
 def test_what_may_go_anyway_is_spare(drawing: str, never: str, expected: str) -> None:
     graph = draw(drawing)
-    found = spare(graph, finished(graph, never), Holds())
+    found = spare(graph, finished(graph, never), RetainedResults())
     for step, partitions in sets(expected).items():
         assert partitions <= found[step]
 
@@ -78,16 +78,18 @@ def test_what_may_go_anyway_is_spare(drawing: str, never: str, expected: str) ->
 @pytest.mark.parametrize(
     ("drawing", "never", "holds", "expected"),
     [
-        pytest.param("a[2]@run_end =blocking=> b[2]", "", Holds(), "a:0-1", id="kept until the run ends: spare"),
-        pytest.param("a[2]@run_end =blocking=> b[2]", "b:1", Holds(), "a:0", id="what is still read is not"),
-        pytest.param("a[2]@forever =blocking=> b[2]", "", Holds(), "", id="kept for ever"),
-        pytest.param("a[2]@run_end =blocking=> b[2]", "", Holds(pins=sets("a:1")), "a:0", id="pinned"),
         pytest.param(
-            "a[2]@run_end =blocking=> b[2] =caching=> c[2]", "c:0", Holds(), "a:1 b:1", id="a resume needs it"
+            "a[2]@run_end =blocking=> b[2]", "", RetainedResults(), "a:0-1", id="kept until the run ends: spare"
+        ),
+        pytest.param("a[2]@run_end =blocking=> b[2]", "b:1", RetainedResults(), "a:0", id="what is still read is not"),
+        pytest.param("a[2]@forever =blocking=> b[2]", "", RetainedResults(), "", id="kept for ever"),
+        pytest.param("a[2]@run_end =blocking=> b[2]", "", RetainedResults(pins=sets("a:1")), "a:0", id="pinned"),
+        pytest.param(
+            "a[2]@run_end =blocking=> b[2] =caching=> c[2]", "c:0", RetainedResults(), "a:1 b:1", id="a resume needs it"
         ),
     ],
 )
-def test_what_is_spare(drawing: str, never: str, holds: Holds, expected: str) -> None:
+def test_what_is_spare(drawing: str, never: str, holds: RetainedResults, expected: str) -> None:
     graph = draw(drawing)
     found = spare(graph, finished(graph, never), holds)
     assert " ".join(f"{step}:{at}" for step, at in found.items()) == expected
@@ -96,7 +98,7 @@ def test_what_is_spare(drawing: str, never: str, holds: Holds, expected: str) ->
 def test_what_goes_to_a_target_is_not_released_before_it_is_there() -> None:
     graph = draw("a[2] =blocking=> b[2]")
     tracker = replace(finished(graph), wanted=frozenset("a"))
-    assert free(graph, tracker) == "" and spare(graph, tracker, Holds()) == {}
+    assert free(graph, tracker) == "" and spare(graph, tracker, RetainedResults()) == {}
     assert free(graph, tracker, phase=RunPhase.GIVEN_UP) == "a:0-1 b:0-1"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.failover.poison import Poison, PoisonLimits, Suspects, poison, tried_last
+from rekindle.failover.poison import FailureCounts, Poison, PoisonLimits, poison, tried_last
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 
@@ -13,8 +13,8 @@ def failure(numbers: str, signature: str = "boom", kind: FailureKind = FailureKi
     return Failure("a", Partitions.parse(numbers), Cause(kind), signature)
 
 
-def after(*failures: Failure) -> Suspects:
-    suspects = Suspects()
+def after(*failures: Failure) -> FailureCounts:
+    suspects = FailureCounts()
     for one in failures:
         suspects = suspects.after(one)
     return suspects
@@ -60,7 +60,7 @@ def test_poison(failures: list[Failure], expected: Poison | None) -> None:
 
 def test_the_root_of_the_chain_is_blamed() -> None:
     killed = Cause(FailureKind.EXECUTOR_LOST, behind=Cause(FailureKind.OUT_OF_MEMORY))
-    assert Suspects().after(Failure("a", Partitions((1,)), killed, "oom")).partitions == Partitions((1,))
+    assert FailureCounts().after(Failure("a", Partitions((1,)), killed, "oom")).partitions == Partitions((1,))
 
 
 def test_suspects_are_tried_last() -> None:

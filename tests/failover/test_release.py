@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from given import finished, parts, sets
-from rekindle.failover.release import Holds, RunPhase, phase_of, releasable
-from rekindle.failover.restart import Happened, remaining_set
+from rekindle.failover.release import RetainedResults, RunPhase, phase_of, releasable
+from rekindle.failover.restart import FailureFacts, remaining_set
 from rekindle.model.availability import Availability
 from rekindle.model.graph import Graph
 from rekindle.model.kinds import FailureDomain
@@ -22,8 +22,8 @@ from rekindle.testing.drawing import draw
 ACTIVE = RunPhase.ACTIVE
 
 
-def free(graph: Graph, tracker: Availability, holds: Holds | None = None, phase: RunPhase = ACTIVE) -> str:
-    found = releasable(graph, tracker, holds or Holds(), phase)
+def free(graph: Graph, tracker: Availability, holds: RetainedResults | None = None, phase: RunPhase = ACTIVE) -> str:
+    found = releasable(graph, tracker, holds or RetainedResults(), phase)
     return " ".join(f"{step}:{at}" for step, at in found.results.items())
 
 
@@ -85,7 +85,7 @@ def test_a_consumer_in_flight_still_reads() -> None:
 
 def test_pinned_is_never_released() -> None:
     graph = draw("a[3] =blocking=> b[3]")
-    holds = Holds(pins=sets("a:1 b:0-2"))
+    holds = RetainedResults(pins=sets("a:1 b:0-2"))
     for phase in RunPhase:
         assert "a:1" not in free(graph, finished(graph), holds, phase)
     assert free(graph, finished(graph), holds) == "a:0,2"
@@ -94,24 +94,34 @@ def test_pinned_is_never_released() -> None:
 @pytest.mark.parametrize(
     ("phase", "holds", "expected"),
     [
-        pytest.param(RunPhase.SUCCEEDED, Holds(), "a:0 r:0", id="the run succeeds: an unpublished output stays"),
         pytest.param(
-            RunPhase.SUCCEEDED, Holds(published=frozenset("c")), "a:0 r:0 c:0", id="published as a copy: released"
+            RunPhase.SUCCEEDED, RetainedResults(), "a:0 r:0", id="the run succeeds: an unpublished output stays"
         ),
         pytest.param(
             RunPhase.SUCCEEDED,
-            Holds(published=frozenset("c"), promoted=frozenset("c")),
+            RetainedResults(published=frozenset("c")),
+            "a:0 r:0 c:0",
+            id="published as a copy: released",
+        ),
+        pytest.param(
+            RunPhase.SUCCEEDED,
+            RetainedResults(published=frozenset("c"), promoted=frozenset("c")),
             "a:0 r:0",
             id="promoted: the stored files are what was published",
         ),
         pytest.param(
-            RunPhase.ACTIVE, Holds(published=frozenset("c")), "a:0 c:0", id="published early: only kept ones stay"
+            RunPhase.ACTIVE,
+            RetainedResults(published=frozenset("c")),
+            "a:0 c:0",
+            id="published early: only kept ones stay",
         ),
-        pytest.param(RunPhase.RESUMABLE, Holds(), "a:0", id="the run fails: kept for resume"),
-        pytest.param(RunPhase.GIVEN_UP, Holds(), "a:0 r:0 c:0", id="given up: everything goes but what is for ever"),
+        pytest.param(RunPhase.RESUMABLE, RetainedResults(), "a:0", id="the run fails: kept for resume"),
+        pytest.param(
+            RunPhase.GIVEN_UP, RetainedResults(), "a:0 r:0 c:0", id="given up: everything goes but what is for ever"
+        ),
     ],
 )
-def test_at_the_end_of_a_run(phase: RunPhase, holds: Holds, expected: str) -> None:
+def test_at_the_end_of_a_run(phase: RunPhase, holds: RetainedResults, expected: str) -> None:
     graph = draw("a =blocking=> c\nr@run_end =blocking=> c\nf@forever =blocking=> c")
     assert free(graph, finished(graph), holds, phase) == expected
 
@@ -135,14 +145,14 @@ def test_phase(is_done: bool, is_stopped: bool, silent_ms: int, expected: RunPha
 
 def test_exchanges_go_when_their_readers_are_done() -> None:
     graph = draw("a[2] =blocking all=> b[2] =blocking all=> c[2]")
-    found = releasable(graph, finished(graph, "c:0"), Holds(), ACTIVE)
+    found = releasable(graph, finished(graph, "c:0"), RetainedResults(), ACTIVE)
     assert found.exchanges == parts("a=>b:0-1").exchanges
 
 
 def test_an_exchange_stays_while_its_reader_is_in_flight() -> None:
     graph = draw("a[2] =blocking all=> b[2]")
     tracker = replace(finished(graph, "b:0"), running=sets("b:0"))
-    assert not releasable(graph, tracker, Holds(), ACTIVE).exchanges
+    assert not releasable(graph, tracker, RetainedResults(), ACTIVE).exchanges
 
 
 def test_a_run_given_up_half_way_frees_what_it_would_have_read() -> None:
@@ -164,9 +174,9 @@ def test_a_held_exchange_does_not_free_its_input() -> None:
 def test_asking_twice_gives_the_same_and_released_is_gone() -> None:
     graph = draw("a[2] =blocking=> b[2]")
     tracker = finished(graph, "b:1")
-    once = releasable(graph, tracker, Holds(), ACTIVE)
-    assert releasable(graph, tracker, Holds(), ACTIVE) == once == Parts(sets("a:0"))
-    assert not releasable(graph, tracker.without(once), Holds(), ACTIVE)
+    once = releasable(graph, tracker, RetainedResults(), ACTIVE)
+    assert releasable(graph, tracker, RetainedResults(), ACTIVE) == once == Parts(sets("a:0"))
+    assert not releasable(graph, tracker.without(once), RetainedResults(), ACTIVE)
 
 
 kinds = st.sampled_from(["~>", "=blocking=>", "=caching=>", "=memory=>", "=blocking all.=>", "=blocking all?=>"])
@@ -182,10 +192,10 @@ def test_after_a_release_no_death_asks_for_what_is_gone(
     text = "".join(f"s{at}[3]{levels[at]} {arrow} " for at, arrow in enumerate(arrows)) + f"s{len(arrows)}[3]"
     graph = draw(text)
     tracker = _progress(graph, data)
-    gone = releasable(graph, tracker, Holds(), ACTIVE)
+    gone = releasable(graph, tracker, RetainedResults(), ACTIVE)
     for after in (tracker, tracker.after(graph, FailureDomain.APPLICATION)):
-        work = remaining_set(graph, after.without(gone), Happened())
-        assert work.steps.keys() == remaining_set(graph, after, Happened()).steps.keys()
+        work = remaining_set(graph, after.without(gone), FailureFacts())
+        assert work.steps.keys() == remaining_set(graph, after, FailureFacts()).steps.keys()
         for step in work.steps:
             for edge in graph.inputs[step]:
                 read = reads(graph, edge, work.partitions(step)) if not edge.has_exchange else Partitions()

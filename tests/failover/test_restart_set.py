@@ -9,23 +9,23 @@ import pytest
 
 from given import finished, parts, sets, shown
 from rekindle.errors import Refused
-from rekindle.failover.restart import Happened, Strategy, remaining_set, restart_set
+from rekindle.failover.restart import FailureFacts, Strategy, remaining_set, restart_set
 from rekindle.model.availability import Availability
-from rekindle.model.because import (
+from rekindle.model.ids import ExchangeId, Vertex
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.reasons import (
+    AnyReason,
     CodeChanged,
     EverythingRestarts,
     ExchangeChanged,
     Failed,
     FusedInto,
-    InputChanged,
+    InputDiffers,
     NeededBy,
     NotYetRun,
-    Reason,
     ResultLost,
     WholeStep,
 )
-from rekindle.model.ids import ExchangeId, Vertex
-from rekindle.model.kinds import FailureDomain
 from rekindle.testing.drawing import draw
 
 # drawing, what never ran, what failed, what is lost, the restart set
@@ -165,7 +165,7 @@ def test_nothing_started_yet_is_an_empty_set() -> None:
     graph = draw("a[2]? =blocking=> b[2]")
     answer = restart_set(graph, Availability(), {})
     assert not len(answer) and not answer.steps
-    assert shown(remaining_set(graph, Availability(), Happened())) == "a:0-1 b:0-1"
+    assert shown(remaining_set(graph, Availability(), FailureFacts())) == "a:0-1 b:0-1"
 
 
 def test_a_running_vertex_is_left_alone_unless_its_input_changes() -> None:
@@ -316,7 +316,7 @@ def test_a_reader_that_changed_together_with_what_it_read_runs_again(strategy: S
     graph = draw("a? =blocking all=> b?\nb =blocking=> c")
     both = restart_set(graph, finished(graph), {}, changed=parts("a:0 b:0"), strategy=strategy)
     assert shown(both) == "b:0 c:0"
-    assert both.why(Vertex("b", 0)) == InputChanged("a")
+    assert both.why(Vertex("b", 0)) == InputDiffers("a")
 
 
 # --- strategies ---------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_full_restarts_all_that_started() -> None:
     assert shown(answer) == "a:0-1 b:0-1 c:0"
     assert answer.why(Vertex("a", 0)) == EverythingRestarts()
     assert set(answer.exchanges) == {ExchangeId("a"), ExchangeId("c", "b")}
-    assert shown(remaining_set(graph, tracker, Happened(), Strategy.FULL)) == "a:0-1 b:0-1 c:0-1"
+    assert shown(remaining_set(graph, tracker, FailureFacts(), Strategy.FULL)) == "a:0-1 b:0-1 c:0-1"
     assert not restart_set(draw("a"), Availability(), {}, strategy=Strategy.FULL).steps
 
 
@@ -361,9 +361,9 @@ def test_individual_is_refused_where_a_pipelined_edge_makes_it_wrong() -> None:
 # --- reasons ------------------------------------------------------------------------------------------------------
 
 
-def reasons(text: str, never: str = "", failed: str = "", lost: str = "", **more: object) -> dict[str, Reason]:
+def reasons(text: str, never: str = "", failed: str = "", lost: str = "", **more: object) -> dict[str, AnyReason]:
     graph = draw(text)
-    happened = Happened(sets(failed), parts(lost), **more)  # type: ignore[arg-type]
+    happened = FailureFacts(sets(failed), parts(lost), **more)  # type: ignore[arg-type]
     answer = remaining_set(graph, finished(graph, never), happened)
     for restart in answer.steps.values():
         pieces = [at for _, at in restart.because]
@@ -377,7 +377,7 @@ def test_every_vertex_says_why() -> None:
         "a[0]": FusedInto("b"),
         "b[0]": NeededBy("c"),
         "c[0]": Failed(),
-        "d[0]": InputChanged("c"),
+        "d[0]": InputDiffers("c"),
         "e[0]": NotYetRun(),
     }
     assert reasons("a[2]", lost="a:1") == {"a[1]": ResultLost()}
@@ -394,8 +394,8 @@ def test_step_code_changed_between_failure_and_resume() -> None:
     assert reasons(text, outdated=sets("b:0-1")) == {
         "b[0]": CodeChanged(),
         "b[1]": CodeChanged(),
-        "c[0]": InputChanged("b"),
-        "c[1]": InputChanged("b"),
+        "c[0]": InputDiffers("b"),
+        "c[1]": InputDiffers("b"),
     }
 
 
@@ -434,15 +434,15 @@ def test_application_death_of_a_half_finished_run() -> None:
     """Blocking results are reused; caching ones, and the exchange, are gone."""
     graph = draw("s[2] =blocking=> a[2] =caching=> b[2] =blocking all.=> c[3]")
     tracker = finished(graph, "c:1-2").after(graph, FailureDomain.APPLICATION)
-    answer = remaining_set(graph, tracker, Happened())
+    answer = remaining_set(graph, tracker, FailureFacts())
     assert shown(answer) == "c:1-2"
     assert answer.exchanges == parts("b=>c:0-1").exchanges
-    lost_too = remaining_set(graph, tracker, Happened(lost=parts("b:0")))
+    lost_too = remaining_set(graph, tracker, FailureFacts(lost=parts("b:0")))
     assert shown(lost_too) == "a:0 b:0 c:1-2"
 
 
 def test_what_goes_to_a_target_runs_again_although_its_readers_are_done() -> None:
     graph = draw("a[2] =blocking=> b[2]")
     tracker = finished(graph).without(parts("a:1"))
-    assert shown(remaining_set(graph, tracker, Happened())) == ""
-    assert shown(remaining_set(graph, replace(tracker, wanted=frozenset("a")), Happened())) == "a:1"
+    assert shown(remaining_set(graph, tracker, FailureFacts())) == ""
+    assert shown(remaining_set(graph, replace(tracker, wanted=frozenset("a")), FailureFacts())) == "a:1"

@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from rekindle.gc.inspect_run import known_of
-from rekindle.gc.policy import Act, Facts, Found, Known, Terms, Use, is_ripe, judge_run, use_of
+from rekindle.gc.policy import (
+    AttemptFacts,
+    FileUse,
+    GcAction,
+    Retention,
+    RunCondition,
+    RunFacts,
+    is_ripe,
+    judge_run,
+    use_of,
+)
 from rekindle.journal.history import read
 from rekindle.master.facts.events import AttemptOpened
 from rekindle.master.facts.graph_spec import GraphSpec
@@ -20,75 +30,105 @@ from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.runtime.opening import Intent, codec, execute
+from rekindle.runtime.opening import RunIntent, codec, execute
 from rekindle.storage.memory import MemoryStore
 from rekindle.testing.drawing import draw
 from support.instant import RUN, Instant
 from support.location import AT_ONCE
 
-TERMS = Terms(grace_ms=10, retention_ms=100)
-LEAVE, SWEEP, CLOSE = Act.LEAVE, Act.SWEEP, Act.CLOSE
+TERMS = Retention(grace_ms=10, retention_ms=100)
+LEAVE, SWEEP, CLOSE = GcAction.LEAVE, GcAction.SWEEP, GcAction.CLOSE
 
 
 @pytest.mark.parametrize(
     ("facts", "act", "because"),
     [
-        pytest.param(Facts(Found.LIVING, 10**9), LEAVE, "its driver is alive", id="a living master keeps its run"),
-        pytest.param(Facts(Found.LIVING, 0, is_asked=True), LEAVE, "its driver is alive", id="also against the user"),
-        pytest.param(Facts(Found.UNREADABLE, 10**9), LEAVE, "its journal cannot be read", id="a damaged journal"),
-        pytest.param(Facts(Found.NEVER_BEGAN, 10**9), LEAVE, "it never started", id="a run without a journal"),
-        pytest.param(Facts(Found.UNFINISHED, 0), SWEEP, "it can be resumed", id="failed now"),
-        pytest.param(Facts(Found.UNFINISHED, 109), SWEEP, "it can be resumed", id="in the last moment"),
         pytest.param(
-            Facts(Found.UNFINISHED, 110), CLOSE, "it was not resumed in time", id="grace and retention are over"
-        ),
-        pytest.param(Facts(Found.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"),
-        pytest.param(Facts(Found.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"),
-        pytest.param(Facts(Found.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"),
-        pytest.param(
-            Facts(Found.UNFINISHED, 10**9, is_kept_forever=True), SWEEP, "a step of it is kept forever", id="for ever"
+            RunFacts(RunCondition.LIVING, 10**9), LEAVE, "its driver is alive", id="a living master keeps its run"
         ),
         pytest.param(
-            Facts(Found.UNFINISHED, 0, is_asked=True, is_kept_forever=True), CLOSE, "you released it", id="until asked"
+            RunFacts(RunCondition.LIVING, 0, is_asked=True), LEAVE, "its driver is alive", id="also against the user"
         ),
-        pytest.param(Facts(Found.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
-        pytest.param(Facts(Found.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"),
-        pytest.param(Facts(Found.CLOSING, 0, is_pinned=True), CLOSE, "gc is closing it", id="goes on"),
-        pytest.param(Facts(Found.CLOSED, 10**9), SWEEP, "it is closed", id="late files of a closed run"),
+        pytest.param(
+            RunFacts(RunCondition.UNREADABLE, 10**9), LEAVE, "its journal cannot be read", id="a damaged journal"
+        ),
+        pytest.param(
+            RunFacts(RunCondition.NEVER_BEGAN, 10**9), LEAVE, "it never started", id="a run without a journal"
+        ),
+        pytest.param(RunFacts(RunCondition.UNFINISHED, 0), SWEEP, "it can be resumed", id="failed now"),
+        pytest.param(RunFacts(RunCondition.UNFINISHED, 109), SWEEP, "it can be resumed", id="in the last moment"),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 110),
+            CLOSE,
+            "it was not resumed in time",
+            id="grace and retention are over",
+        ),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"
+        ),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"
+        ),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"
+        ),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 10**9, is_kept_forever=True),
+            SWEEP,
+            "a step of it is kept forever",
+            id="for ever",
+        ),
+        pytest.param(
+            RunFacts(RunCondition.UNFINISHED, 0, is_asked=True, is_kept_forever=True),
+            CLOSE,
+            "you released it",
+            id="until asked",
+        ),
+        pytest.param(RunFacts(RunCondition.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
+        pytest.param(
+            RunFacts(RunCondition.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"
+        ),
+        pytest.param(RunFacts(RunCondition.CLOSING, 0, is_pinned=True), CLOSE, "gc is closing it", id="goes on"),
+        pytest.param(RunFacts(RunCondition.CLOSED, 10**9), SWEEP, "it is closed", id="late files of a closed run"),
     ],
 )
-def test_what_may_be_done_with_a_run(facts: Facts, act: Act, because: str) -> None:
+def test_what_may_be_done_with_a_run(facts: RunFacts, act: GcAction, because: str) -> None:
     verdict = judge_run(facts, TERMS)
     assert (verdict.act, verdict.because) == (act, because)
 
 
 def test_it_is_told_how_long_a_run_can_still_be_resumed() -> None:
-    assert judge_run(Facts(Found.UNFINISHED, 70), TERMS).left_ms == 40
-    assert judge_run(Facts(Found.SUCCEEDED, 70), TERMS).left_ms is None
-    assert judge_run(Facts(Found.UNFINISHED, 70, is_kept_forever=True), TERMS).left_ms is None
+    assert judge_run(RunFacts(RunCondition.UNFINISHED, 70), TERMS).left_ms == 40
+    assert judge_run(RunFacts(RunCondition.SUCCEEDED, 70), TERMS).left_ms is None
+    assert judge_run(RunFacts(RunCondition.UNFINISHED, 70, is_kept_forever=True), TERMS).left_ms is None
 
 
 FACTS = some.builds(
-    Facts, some.sampled_from(Found), some.integers(0, 10**6), some.booleans(), some.booleans(), some.booleans()
+    RunFacts,
+    some.sampled_from(RunCondition),
+    some.integers(0, 10**6),
+    some.booleans(),
+    some.booleans(),
+    some.booleans(),
 )
-SOME_TERMS = some.builds(Terms, some.integers(0, 10**5), some.integers(0, 10**5))
+SOME_TERMS = some.builds(Retention, some.integers(0, 10**5), some.integers(0, 10**5))
 
 
 @given(FACTS, SOME_TERMS)
-def test_a_run_is_closed_only_if_it_was_given_up(facts: Facts, terms: Terms) -> None:
+def test_a_run_is_closed_only_if_it_was_given_up(facts: RunFacts, terms: Retention) -> None:
     verdict = judge_run(facts, terms)
-    is_given_up = facts.found is Found.UNFINISHED and facts.silent_ms >= terms.grace_ms + terms.retention_ms
+    is_given_up = facts.found is RunCondition.UNFINISHED and facts.silent_ms >= terms.grace_ms + terms.retention_ms
     is_over = is_given_up and not facts.is_kept_forever
     may_close = not facts.is_pinned and (is_over or (facts.is_asked and facts.found in ENDED))
-    assert (verdict.act is Act.CLOSE) == (may_close or facts.found is Found.CLOSING)
+    assert (verdict.act is GcAction.CLOSE) == (may_close or facts.found is RunCondition.CLOSING)
 
 
-ENDED = (Found.UNFINISHED, Found.SUCCEEDED)
+ENDED = (RunCondition.UNFINISHED, RunCondition.SUCCEEDED)
 
 
 @given(FACTS, SOME_TERMS, some.integers(0, 10**5))
-def test_time_only_takes_away_what_a_run_keeps(facts: Facts, terms: Terms, later: int) -> None:
-    order = [Act.LEAVE, Act.SWEEP, Act.CLOSE]
+def test_time_only_takes_away_what_a_run_keeps(facts: RunFacts, terms: Retention, later: int) -> None:
+    order = [GcAction.LEAVE, GcAction.SWEEP, GcAction.CLOSE]
     now = judge_run(facts, terms).act
     then = judge_run(replace(facts, silent_ms=facts.silent_ms + later), terms).act
     assert order.index(then) >= order.index(now)
@@ -100,18 +140,24 @@ def at(number: int) -> AttemptId:
 
 @pytest.mark.parametrize(
     ("attempt", "use"),
-    [(at(1), Use.OPEN), (at(2), Use.READ), (at(3), Use.COUNTED), (at(4), Use.UNCOUNTED), (at(5), Use.UNKNOWN)],
+    [
+        (at(1), FileUse.OPEN),
+        (at(2), FileUse.READ),
+        (at(3), FileUse.COUNTED),
+        (at(4), FileUse.UNCOUNTED),
+        (at(5), FileUse.UNKNOWN),
+    ],
 )
-def test_what_the_files_of_an_attempt_are_for(attempt: AttemptId, use: Use) -> None:
+def test_what_the_files_of_an_attempt_are_for(attempt: AttemptId, use: FileUse) -> None:
     every = frozenset({at(2), at(3), at(4)})
-    known = Known(frozenset({at(1)}), frozenset({at(2)}), frozenset({at(2), at(3)}), every)
+    known = AttemptFacts(frozenset({at(1)}), frozenset({at(2)}), frozenset({at(2), at(3)}), every)
     assert use_of(attempt, known) is use
-    assert use_of(attempt, Known(known.open, known.read, known.counted, every, True)) is Use.AFTER_CLOSE
-    assert use.is_waste == (use in (Use.UNCOUNTED, Use.UNKNOWN))
+    assert use_of(attempt, AttemptFacts(known.open, known.read, known.counted, every, True)) is FileUse.AFTER_CLOSE
+    assert use.is_waste == (use in (FileUse.UNCOUNTED, FileUse.UNKNOWN))
 
 
 def test_files_of_no_attempt_are_strays_and_go() -> None:
-    assert use_of(None, Known()) is Use.STRAY and Use.STRAY.is_waste
+    assert use_of(None, AttemptFacts()) is FileUse.STRAY and FileUse.STRAY.is_waste
 
 
 def test_waste_goes_at_the_grace_time_and_not_before() -> None:
@@ -122,7 +168,7 @@ def lives(seed: int) -> MemoryStore:
     """A run through failures, deaths and resumes; what happens follows from the seed."""
     store, chance = MemoryStore(), Random(seed)
     graph = draw("a[4] =blocking=> b[4] =blocking all=> c[3]\na =blocking=> d[4]")
-    intent = Intent(
+    intent = RunIntent(
         pipeline="daily", run="run-1", spec=RunSpec(graph=GraphSpec.of(graph), sinks=("c", "d")), config=AT_ONCE
     )
 

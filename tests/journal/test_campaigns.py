@@ -19,7 +19,7 @@ from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal import history as history_module
 from rekindle.journal import tail as tail_module
 from rekindle.journal.history import read
-from rekindle.journal.tail import Row, Seen, Verdict
+from rekindle.journal.tail import TailAction, TailFacts, TailRule
 from rekindle.journal.takeover import take_over
 from rekindle.master.decide import decide
 from rekindle.master.facts import stimuli as st
@@ -32,7 +32,7 @@ from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Put, Store
 from rekindle.testing.drawing import draw
-from rekindle.testing.faulty_store import Fault
+from rekindle.testing.faulty_store import StoreFault
 from support.facts import CODEC, RUN, Noted, open_run, texts
 
 pytestmark = pytest.mark.slow
@@ -71,16 +71,18 @@ def test_fuzz_slice() -> None:
 
 
 def test_control_a_table_that_keeps_unchained_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lenient(seen: Seen) -> Row:
+    def lenient(seen: TailFacts) -> TailRule:
         row = judge(seen)
-        return KEEP if seen.complete and seen.checksum and row.verdict is Verdict.REFUSE else row
+        return KEEP if seen.complete and seen.checksum and row.verdict is TailAction.REFUSE else row
 
     judge = tail_module.judge
     monkeypatch.setattr(history_module, "judge", lenient)
     assert fuzz.campaign(0, 3_000)[1]
 
 
-KEEP = Row(complete=True, checksum=True, chained=None, last=None, newer=None, verdict=Verdict.KEEP, because="planted")
+KEEP = TailRule(
+    complete=True, checksum=True, chained=None, last=None, newer=None, verdict=TailAction.KEEP, because="planted"
+)
 
 
 def test_two_masters_slice_on_disk() -> None:
@@ -157,4 +159,4 @@ def test_a_damaged_record_in_a_long_journal_is_named() -> None:
 def test_the_simulated_world_over_the_real_journal() -> None:
     wrong, met = sim_journal.campaign(0, 150)
     assert wrong == []
-    assert met[Fault.TORN] and met[Fault.DELAYED] and met[Fault.LOST] and met[Fault.UNACKNOWLEDGED]
+    assert met[StoreFault.TORN] and met[StoreFault.DELAYED] and met[StoreFault.LOST] and met[StoreFault.UNACKNOWLEDGED]

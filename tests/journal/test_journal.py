@@ -12,33 +12,33 @@ from rekindle.journal.history import folder_of, read
 from rekindle.journal.owner import Owner
 from rekindle.journal.prune import prune
 from rekindle.storage.memory import MemoryStore
-from rekindle.testing.faulty_store import Fault, FaultyStore
+from rekindle.testing.faulty_store import FaultyStore, StoreFault
 from support.facts import CODEC, RUN, Closed, Noted, Opened, journal_at, open_run, texts
 
 
-def faulty(*faults: Fault) -> FaultyStore:
+def faulty(*faults: StoreFault) -> FaultyStore:
     """A store with one opened epoch whose next put-if-absents meet these faults, and then none."""
     store = FaultyStore()
     open_run(store)
-    queue: Iterator[Fault] = iter(faults)
-    store.plan = lambda key: next(queue, Fault.NONE)
+    queue: Iterator[StoreFault] = iter(faults)
+    store.plan = lambda key: next(queue, StoreFault.NONE)
     return store
 
 
 @pytest.mark.parametrize(
     "faults",
     [
-        [Fault.LOST],
-        [Fault.UNACKNOWLEDGED],
-        [Fault.DUPLICATED],
-        [Fault.DELAYED],
-        [Fault.LOST, Fault.LOST, Fault.UNACKNOWLEDGED],
-        [Fault.UNACKNOWLEDGED, Fault.LOST],
-        [Fault.LOST, Fault.REFUSED],
-        [Fault.DELAYED, Fault.DUPLICATED],
+        [StoreFault.LOST],
+        [StoreFault.UNACKNOWLEDGED],
+        [StoreFault.DUPLICATED],
+        [StoreFault.DELAYED],
+        [StoreFault.LOST, StoreFault.LOST, StoreFault.UNACKNOWLEDGED],
+        [StoreFault.UNACKNOWLEDGED, StoreFault.LOST],
+        [StoreFault.LOST, StoreFault.REFUSED],
+        [StoreFault.DELAYED, StoreFault.DUPLICATED],
     ],
 )
-def test_an_unknown_answer_is_settled_by_the_same_bytes(faults: list[Fault]) -> None:
+def test_an_unknown_answer_is_settled_by_the_same_bytes(faults: list[StoreFault]) -> None:
     store = faulty(*faults)
     journal = journal_at(store, read(store, RUN, CODEC).position)
     journal.append(Noted("a"))
@@ -49,7 +49,7 @@ def test_an_unknown_answer_is_settled_by_the_same_bytes(faults: list[Fault]) -> 
 
 
 def test_nothing_follows_a_record_that_is_still_unknown() -> None:
-    store = faulty(*[Fault.LOST] * 6)
+    store = faulty(*[StoreFault.LOST] * 6)
     journal = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendUnknown, match="record 2 "):
         journal.append(Noted("a"))
@@ -63,7 +63,7 @@ def test_nothing_follows_a_record_that_is_still_unknown() -> None:
 
 
 def test_a_certain_no_leaves_the_number_free() -> None:
-    store = faulty(Fault.REFUSED)
+    store = faulty(StoreFault.REFUSED)
     journal = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(StoreFailed):
         journal.append(Noted("a"))
@@ -72,7 +72,7 @@ def test_a_certain_no_leaves_the_number_free() -> None:
 
 
 def test_a_certain_no_after_an_unknown_is_still_unknown() -> None:
-    store = faulty(Fault.DELAYED, *[Fault.REFUSED] * 5)
+    store = faulty(StoreFault.DELAYED, *[StoreFault.REFUSED] * 5)
     journal = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendUnknown):
         journal.append(Noted("a"))
@@ -82,7 +82,7 @@ def test_a_certain_no_after_an_unknown_is_still_unknown() -> None:
 
 
 def test_an_unknown_append_that_lands_late_meets_the_next_master() -> None:
-    store = faulty(*[Fault.DELAYED] * 6)
+    store = faulty(*[StoreFault.DELAYED] * 6)
     old = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendUnknown):
         old.append(Noted("late"))
@@ -98,7 +98,7 @@ def test_an_unknown_append_that_lands_late_meets_the_next_master() -> None:
 
 
 def test_an_unknown_append_that_landed_first_is_part_of_the_takeover() -> None:
-    store = faulty(Fault.UNACKNOWLEDGED, *[Fault.LOST] * 5)
+    store = faulty(StoreFault.UNACKNOWLEDGED, *[StoreFault.LOST] * 5)
     old = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendUnknown):
         old.append(Noted("landed"))
@@ -108,7 +108,7 @@ def test_an_unknown_append_that_landed_first_is_part_of_the_takeover() -> None:
 
 
 def test_a_torn_write_ends_the_master_and_the_next_one_goes_on() -> None:
-    store = faulty(Fault.TORN)
+    store = faulty(StoreFault.TORN)
     old = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendRejected, match=r"record 2 .* was not written: another record has its number"):
         old.append(Noted("torn"))
@@ -175,7 +175,7 @@ def test_a_retired_run_keeps_every_number_a_sleeper_could_try() -> None:
 
 
 def test_a_sleeper_that_never_learned_its_last_answer_is_fenced_at_the_next_number() -> None:
-    store = faulty(Fault.UNACKNOWLEDGED, *[Fault.LOST] * 5)
+    store = faulty(StoreFault.UNACKNOWLEDGED, *[StoreFault.LOST] * 5)
     sleeper = journal_at(store, read(store, RUN, CODEC).position)
     with pytest.raises(AppendUnknown):
         sleeper.append(Noted("landed"))

@@ -16,7 +16,7 @@ from rekindle.journal.snapshot import Snapshots
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
-from rekindle.testing.faulty_store import Fault, FaultyStore
+from rekindle.testing.faulty_store import FaultyStore, StoreFault
 from support.facts import CODEC, RUN, Noted, no_pause, open_run, texts
 
 
@@ -46,16 +46,16 @@ def test_of_many_starts_at_once_one_wins_and_all_agree(tmp_path: Path) -> None:
     assert sum(found.is_ours for found in claims) == 1
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED])
-def test_an_unknown_claim_is_settled(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [StoreFault.LOST, StoreFault.UNACKNOWLEDGED, StoreFault.DUPLICATED])
+def test_an_unknown_claim_is_settled(fault: StoreFault) -> None:
     faults = iter([fault])
-    store = FaultyStore(lambda key: next(faults, Fault.NONE))
+    store = FaultyStore(lambda key: next(faults, StoreFault.NONE))
     assert claim(store, "daily", {}, "run-1", pause=no_pause).is_ours
 
 
 def test_a_claim_that_stays_unknown_says_so() -> None:
     with pytest.raises(AppendUnknown):
-        claim(FaultyStore(lambda key: Fault.LOST), "daily", {}, "run-1", pause=no_pause)
+        claim(FaultyStore(lambda key: StoreFault.LOST), "daily", {}, "run-1", pause=no_pause)
 
 
 def test_runs_are_numbered_in_the_order_they_began(tmp_path: Path) -> None:
@@ -67,16 +67,16 @@ def test_runs_are_numbered_in_the_order_they_began(tmp_path: Path) -> None:
     assert sorted(numbers) == list(range(3, 11))
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED])
-def test_a_number_of_which_nothing_is_known_is_settled(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [StoreFault.LOST, StoreFault.UNACKNOWLEDGED, StoreFault.DUPLICATED])
+def test_a_number_of_which_nothing_is_known_is_settled(fault: StoreFault) -> None:
     faults = iter([fault])
-    store = FaultyStore(lambda key: next(faults, Fault.NONE))
+    store = FaultyStore(lambda key: next(faults, StoreFault.NONE))
     assert enlist(store, "daily", "run-1", pause=no_pause) == 1
 
 
 def test_a_number_that_stays_unknown_says_so() -> None:
     with pytest.raises(AppendUnknown):
-        enlist(FaultyStore(lambda key: Fault.LOST), "daily", "run-1", pause=no_pause)
+        enlist(FaultyStore(lambda key: StoreFault.LOST), "daily", "run-1", pause=no_pause)
 
 
 def snapshots(store: Store, fold: str = "words/1") -> Snapshots[list[str]]:

@@ -10,23 +10,23 @@ from rekindle.errors import Fenced, JournalRefused, NewerJournal
 from rekindle.journal.frame import find, name_of
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.journal import Journal
-from rekindle.journal.tail import TABLE, Seen, Verdict, judge
+from rekindle.journal.tail import TABLE, TailAction, TailFacts, judge
 from rekindle.storage.memory import MemoryStore
 from support.facts import CODEC, RUN, Fact, Noted, open_run, texts
 
 
 @pytest.mark.parametrize("answers", list(product((False, True), repeat=5)))
 def test_exactly_one_row(answers: tuple[bool, ...]) -> None:
-    seen = Seen(*answers)
+    seen = TailFacts(*answers)
     assert [row for row in TABLE if row.meets(seen)] == [judge(seen)]
 
 
 def test_only_a_torn_last_record_is_cut_and_only_a_sound_one_is_kept() -> None:
     for answers in product((False, True), repeat=5):
-        seen = Seen(*answers)
+        seen = TailFacts(*answers)
         verdict = judge(seen).verdict
-        assert (verdict is Verdict.CUT) == (not seen.complete and seen.last)
-        assert (verdict is Verdict.KEEP) == (seen.complete and seen.checksum and seen.chained and not seen.newer)
+        assert (verdict is TailAction.CUT) == (not seen.complete and seen.last)
+        assert (verdict is TailAction.KEEP) == (seen.complete and seen.checksum and seen.chained and not seen.newer)
 
 
 def journal_of(*words: str) -> tuple[MemoryStore, Journal[Fact]]:
@@ -156,7 +156,7 @@ def test_every_beginning_of_a_record_is_torn_and_never_anything_else() -> None:
     store, _ = journal_of("a")
     body = store.objects[key(2)][0]
     kinds = {type(find(body[:length])).__name__ for length in range(len(body))}
-    assert kinds == {"Torn"}
+    assert kinds == {"TornFrame"}
 
 
 class ListsLate(MemoryStore):

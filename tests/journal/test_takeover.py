@@ -14,7 +14,7 @@ import pytest
 from rekindle.errors import Fenced, JournalRefused, StillOwned, StoreFailed
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import History, folder_of, read
-from rekindle.journal.lease import Lease, Life, heartbeat_key, sign_of_life
+from rekindle.journal.lease import Lease, LivenessState, heartbeat_key, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
 from rekindle.journal.takeover import take_over
 from rekindle.storage.memory import MemoryStore
@@ -33,7 +33,7 @@ def owned(by: Owner = OTHER) -> tuple[MemoryStore, Lease]:
     return store, lease
 
 
-def life(store: MemoryStore) -> Life:
+def life(store: MemoryStore) -> LivenessState:
     return sign_of_life(store, RUN, read(store, RUN, CODEC).position).life
 
 
@@ -55,15 +55,15 @@ def test_a_fresh_record_is_a_sign_of_life_too() -> None:
     store = MemoryStore()
     journal, _ = take_over(store, RUN, CODEC, opening, owner=OTHER)
     store.clock = 40.0
-    assert life(store) is Life.STALE
+    assert life(store) is LivenessState.STALE
     journal.append(Noted("working"))
-    assert life(store) is Life.LIVING
+    assert life(store) is LivenessState.LIVING
 
 
 def test_a_master_that_left_is_not_waited_for() -> None:
     store, lease = owned()
     lease.stop()
-    assert life(store) is Life.LEFT
+    assert life(store) is LivenessState.LEFT
     assert open_run(store, force=False)[0].epoch == 2
 
 
@@ -97,7 +97,7 @@ def test_a_dead_process_on_this_host_is_seen_at_once() -> None:
     dead = msgspec.json.decode(done.stdout, type=Owner)
     assert is_seen_dead(dead)
     store, _ = owned(by=dead)
-    assert life(store) is Life.DEAD
+    assert life(store) is LivenessState.DEAD
     assert open_run(store, force=False)[0].epoch == 2
 
 
@@ -149,9 +149,9 @@ def test_a_cut_record_that_was_acknowledged_is_refused() -> None:
 def test_an_unreadable_heartbeat_is_no_sign_but_the_record_is() -> None:
     store, _ = owned()
     store.put(heartbeat_key(RUN, 1), b"{not json")
-    assert life(store) is Life.LIVING
+    assert life(store) is LivenessState.LIVING
     store.clock = 200.0
-    assert life(store) is Life.STALE
+    assert life(store) is LivenessState.STALE
 
 
 class NoHeartbeats(MemoryStore):

@@ -146,7 +146,9 @@ def test_what_cannot_finish_are_the_poisoned_and_all_their_readers() -> None:
 def test_poison_is_named_by_its_signature_where_its_failure_is_not_known() -> None:
     run = Driven("a[1]\nb[1]", config=MasterConfig(backoff=AT_ONCE.backoff, poison_tries_max=1))
     run.fail("a", "0", signature="division by zero")
-    bare = replace(run.state, steps=run.state.steps | {"a": replace(run.state.steps["a"], blamed={})})
+    bare = replace(
+        run.state, steps=run.state.steps | {"a": replace(run.state.steps["a"], last_failure_by_signature={})}
+    )
     assert sentence(bare) == "poison: a[0] failed once: division by zero"
     assert failures(bare) == ()
 

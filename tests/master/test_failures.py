@@ -15,8 +15,8 @@ from rekindle.master.facts.events import (
     FailureHandled,
     GenerationOpened,
     Outcome,
-    RunFailed,
     RunFailing,
+    RunStopped,
 )
 from rekindle.master.state.commands import CancelAttempt, Stop, WakeAt
 from rekindle.master.state.run_state import Phase
@@ -137,7 +137,7 @@ def test_running_attempts_are_cancelled_and_what_they_still_commit_is_kept() -> 
     assert CancelAttempt(other) in run.out
     run.commit("b", "0")
     run.give(st.AttemptEnded(attempt=other, was_cancelled=True))
-    assert [type(event) for event in run.last] == [AttemptClosed, RunFailed]
+    assert [type(event) for event in run.last] == [AttemptClosed, RunStopped]
     assert str(run.state.steps["b"].committed) == "0"
     assert run.give(st.CancelRun()) == ()
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from master.driving import AT_ONCE, Driven, start_of
-from rekindle.failover.poison import Suspects
+from rekindle.failover.poison import FailureCounts
 from rekindle.master.facts import events as ev
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
@@ -17,11 +17,11 @@ from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.rules.opening import start_run
 from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import AttemptStatus, Phase, RunState, StepState
-from rekindle.model.because import CodeChanged, EverythingRestarts, InputChanged, Reason, WholeStep
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason, CodeChanged, EverythingRestarts, InputDiffers, WholeStep
 from rekindle.testing.drawing import draw
 
 ONE, BOTH = Partitions((0,)), Partitions((0, 1))
@@ -77,18 +77,18 @@ def started_again() -> Broken:
 
 CONTRADICTIONS: list[tuple[str, str, Callable[[], Broken]]] = [
     ("a run starts once", "", started_again),
-    ("a run starts with RunStarted", "", lambda: (None, ev.RunFailed(5))),
-    ("nothing follows the tombstone", "", lambda: (quiet(Phase.CLOSED), ev.RunFailed(5))),
+    ("a run starts with RunStarted", "", lambda: (None, ev.RunStopped(5))),
+    ("nothing follows the tombstone", "", lambda: (quiet(Phase.CLOSED), ev.RunStopped(5))),
     ("a change has a name", "", lambda: (halfway(), ev.ChangeAccepted("a", (), {}))),
     ("deleted what was not there to delete", "", lambda: (halfway(), ev.AttemptDeleted(number("c", 9)))),
     ("publish together", "", lambda: (halfway(), ev.PublicationOpened(FENCE, 5))),
     ("published under another fence", "", lambda: (halfway(), ev.SinkPublished("c", FENCE))),
-    ("failed while something runs", "attempts", lambda: (replace(halfway(), phase=Phase.FAILING), ev.RunFailed(5))),
-    ("failed while something runs", "phase", lambda: (quiet(Phase.RUNNING), ev.RunFailed(5))),
+    ("failed while something runs", "attempts", lambda: (replace(halfway(), phase=Phase.FAILING), ev.RunStopped(5))),
+    ("failed while something runs", "phase", lambda: (quiet(Phase.RUNNING), ev.RunStopped(5))),
     ("succeeded before it was published", "", lambda: (quiet(Phase.RUNNING), ev.RunSucceeded(5))),
     ("closing while something runs", "", lambda: (halfway(), ev.RunClosing(5))),
-    ("closed with files left", "files", lambda: (quiet(Phase.CLOSING), ev.RunClosed(5))),
-    ("closed with files left", "phase", lambda: (quiet(Phase.FAILED, undeleted=frozenset()), ev.RunClosed(5))),
+    ("closed with files left", "files", lambda: (quiet(Phase.CLOSING), ev.TombstoneWritten(5))),
+    ("closed with files left", "phase", lambda: (quiet(Phase.FAILED, undeleted=frozenset()), ev.TombstoneWritten(5))),
     ("epochs only grow", "", lambda: (halfway(), ev.EpochOpened(epoch=1, application="app", owner="me", at_ms=5))),
     ("generations grow by one", "", lambda: (halfway(), renewed(2, BOTH))),
     ("carried without being named", "", lambda: (halfway(), renewed(1, EMPTY))),
@@ -188,8 +188,8 @@ def test_a_takeover_of_a_running_run_remembers_failures_and_counts_and_does_not_
     before = run.state.steps["a"]
     run.take_over()
     after = run.state.steps["a"]
-    assert (after.suspects, after.blamed) == (before.suspects, before.blamed)
-    assert before.blamed["boom"].partitions == Partitions((1,))
+    assert (after.suspects, after.last_failure_by_signature) == (before.suspects, before.last_failure_by_signature)
+    assert before.last_failure_by_signature["boom"].partitions == Partitions((1,))
     assert run.state.memory.attempts == 1
     assert after.due_ms == 0 and run.open() == {"a": "0"}
     assert (before.attempts, after.attempts) == (1, 2)
@@ -201,7 +201,7 @@ def test_a_resume_of_a_failed_run_forgets_failures_and_counts() -> None:
     assert run.is_now(Phase.FAILED) and run.state.failing is not None
     run.take_over()
     after = run.state.steps["a"]
-    assert (after.suspects, after.blamed, after.attempts) == (Suspects(), {}, 1)
+    assert (after.suspects, after.last_failure_by_signature, after.attempts) == (FailureCounts(), {}, 1)
     assert run.state.failing is None and run.state.memory.attempts == 0
 
 
@@ -247,20 +247,20 @@ def test_only_what_came_back_is_no_longer_remembered_as_seen() -> None:
     run.lose("a", "0-1")
     run.fail("b", "0-1", FailureKind.RESULT_MISSING)
     run.commit("a", "0")
-    assert str(run.state.steps["a"].seen_partitions()) == "1"
+    assert str(run.state.steps["a"].superseded_partitions()) == "1"
 
 
 def test_what_the_world_did_is_not_blamed_on_a_partition() -> None:
     run = Driven("a[2]")
     run.fail("a", "1", FailureKind.NO_SPACE)
-    assert run.state.steps["a"].blamed == {}
+    assert run.state.steps["a"].last_failure_by_signature == {}
 
 
 def test_a_released_partition_would_be_made_again_from_equal_inputs() -> None:
     run = Driven("a[1] =blocking=> b[1]", sinks=("b",))
     run.finish("a")
     run.finish("b")
-    (seen,) = run.state.steps["a"].seen
+    (seen,) = run.state.steps["a"].superseded
     assert run.state.steps["a"].released == ONE and seen.are_inputs_equal is True
 
 
@@ -304,10 +304,10 @@ def test_losing_a_middle_segment_keeps_those_before_and_behind_it() -> None:
     run.lose("a", "1")
     step = run.state.steps["a"]
     assert [str(segment.partitions) for segment in step.segments] == ["0", "2"]
-    assert [str(seen.partitions) for seen in step.seen] == ["1"]
+    assert [str(seen.partitions) for seen in step.superseded] == ["1"]
 
 
-def dropped_by(reason: Reason, dropped: Partitions) -> StepState:
+def dropped_by(reason: AnyReason, dropped: Partitions) -> StepState:
     run = Driven("a[2]? =blocking all?=> b[3]?@unordered")
     run.finish("a")
     run.commit("b", "0", checksum="sum")
@@ -327,7 +327,7 @@ def dropped_by(reason: Reason, dropped: Partitions) -> StepState:
 
 def test_a_dropped_vertex_has_not_begun_and_the_exchange_has_the_version_told() -> None:
     step = dropped_by(WholeStep(), ONE)
-    assert (str(step.started), str(step.committed), str(step.forced)) == ("1-2", "1", "0")
+    assert (str(step.started), str(step.committed), str(step.must_recompare)) == ("1-2", "1", "0")
     assert step.exchange_version == 6
 
 
@@ -338,12 +338,12 @@ def test_the_checksum_is_kept_as_long_as_something_written_over_it_counts() -> N
 
 @pytest.mark.parametrize(
     ("reason", "are_equal"),
-    [(WholeStep(), True), (InputChanged("a"), False), (CodeChanged(), False), (EverythingRestarts(), False)],
+    [(WholeStep(), True), (InputDiffers("a"), False), (CodeChanged(), False), (EverythingRestarts(), False)],
     ids=["the step is a whole", "an input changed", "the code changed", "everything restarts"],
 )
-def test_what_is_dropped_had_equal_inputs_unless_they_are_why(reason: Reason, are_equal: bool) -> None:
+def test_what_is_dropped_had_equal_inputs_unless_they_are_why(reason: AnyReason, are_equal: bool) -> None:
     step = dropped_by(reason, BOTH)
-    assert [seen.are_inputs_equal for seen in step.seen] == [are_equal, are_equal]
+    assert [seen.are_inputs_equal for seen in step.superseded] == [are_equal, are_equal]
 
 
 def test_what_was_lost_before_it_was_dropped_has_other_inputs_then_too() -> None:
@@ -355,9 +355,9 @@ def test_what_was_lost_before_it_was_dropped_has_other_inputs_then_too() -> None
         step="b",
         generation=1,
         dropped=ONE,
-        because=((InputChanged("a"), ONE),),
+        because=((InputDiffers("a"), ONE),),
         carried=Partitions((1,)),
         proof=Proof.NARROW,
     )
-    (seen,) = apply(run.state, event).steps["b"].seen
+    (seen,) = apply(run.state, event).steps["b"].superseded
     assert seen.partitions == ONE and seen.are_inputs_equal is False

@@ -17,8 +17,8 @@ from rekindle.master.facts.events import (
     HoleAccepted,
     PartitionsReleased,
     PublicationOpened,
-    RunFailed,
     RunFailing,
+    RunStopped,
     RunSucceeded,
 )
 from rekindle.master.rules.advance import work_left
@@ -252,7 +252,7 @@ def test_a_hole_left_out_again_is_the_same_to_its_readers() -> None:
     run.fail("a", "1")
     while run.is_now(Phase.RUNNING):
         run.finish(next(iter(run.open())))
-    assert [type(event) for event in run.last][-2:] == [RunFailing, RunFailed]
+    assert [type(event) for event in run.last][-2:] == [RunFailing, RunStopped]
     run.take_over(without="a:1")
     [hole] = [event for event in run.last if isinstance(event, HoleAccepted)]
     assert hole.changed == EMPTY

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from master.driving import Driven
 from rekindle.master.facts.events import Fence
 from rekindle.master.state.invariants import check_invariants, violations
-from rekindle.master.state.run_state import Phase, RunState, Seen, StepState
+from rekindle.master.state.run_state import Phase, RunState, StepState, Superseded
 from rekindle.model.partitions import EMPTY, Partitions
 
 ONE = Partitions((0,))
@@ -53,7 +53,7 @@ def second_attempt(state: RunState) -> RunState:
 
 def seen(state: RunState) -> RunState:
     step = state.steps["a"]
-    return with_step(state, "a", replace(step, seen=(Seen(ONE, step.segments[0].digests, True),)))
+    return with_step(state, "a", replace(step, superseded=(Superseded(ONE, step.segments[0].digests, True),)))
 
 
 def later_generation(state: RunState) -> RunState:
@@ -74,7 +74,7 @@ BROKEN: list[tuple[str, Callable[[RunState], RunState]]] = [
     ("that never began", step_a(started=EMPTY)),
     ("a released partition counts again", step_a(released=ONE)),
     ("counts and is remembered as gone", seen),
-    ("compared with what nobody saw", step_a(forced=ONE)),
+    ("compared with what nobody saw", step_a(must_recompare=ONE)),
     ("is left out that counts", step_a(holes=ONE)),
     ("may commit what was left out", step_b(holes=Partitions((1,)))),
     ("of a later generation counts", later_generation),
@@ -91,7 +91,7 @@ BROKEN: list[tuple[str, Callable[[RunState], RunState]]] = [
     ("is being published and not complete", lambda state: replace(state, publication=Fence(7, 1, 1))),
     (
         "published while a changed result",
-        lambda state: replace(step_a(forced=ONE)(state), publication=Fence(7, 1, 1)),
+        lambda state: replace(step_a(must_recompare=ONE)(state), publication=Fence(7, 1, 1)),
     ),
 ]
 

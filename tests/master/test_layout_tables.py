@@ -7,15 +7,15 @@ import pytest
 from given import sets
 from master.driving import Driven
 from rekindle.master.facts.graph_spec import EdgeSpec, GraphSpec
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import Proof
 from rekindle.model.partitions import Partitions
 from rekindle.testing.drawing import draw
 
 
-def layout(drawing: str) -> Layout:
-    return Layout(GraphSpec.of(draw(drawing)))
+def layout(drawing: str) -> GraphIndex:
+    return GraphIndex(GraphSpec.of(draw(drawing)))
 
 
 def test_a_layout_is_its_spec() -> None:

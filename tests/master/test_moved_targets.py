@@ -26,7 +26,7 @@ def published(targets: dict[str, str], sinks: tuple[str, ...] = ("b", "c")) -> D
     assert fence is not None
     run.give(st.SinkDone("b", fence))
     if "c" in sinks:
-        run.give(st.SinkUntouched("c", fence))
+        run.give(st.SinkUnchanged("c", fence))
         run.give(st.SinkFailed(Failure("c", EMPTY, Cause(FailureKind.USER_ERROR, "no"), "no"), fence))
     return run
 

@@ -6,12 +6,12 @@ import pytest
 
 from master.driving import AT_ONCE, Driven
 from rekindle.errors import StoreFailed
-from rekindle.failover.budget import Choice
+from rekindle.failover.budget import BudgetChoice
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands, deletable
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import MasterConfig
-from rekindle.master.facts.events import GenerationOpened, PartitionsReleased, PinNoticed, RunClosed
+from rekindle.master.facts.events import GenerationOpened, PartitionsReleased, PinNoticed, TombstoneWritten
 from rekindle.master.machine import BATCH
 from rekindle.master.rules.releasing import kept_bytes, over_budget
 from rekindle.master.state.apply import fold
@@ -107,7 +107,7 @@ def test_gc_takes_over_seals_releases_deletes_and_closes() -> None:
     run.give(st.DeletionDone(first))
     run.give(st.CloseRun("gc2", "gc2"))
     run.give(st.DeletionDone(second))
-    assert isinstance(run.last[-1], RunClosed)
+    assert isinstance(run.last[-1], TombstoneWritten)
     assert run.out == [Stop()]
 
 
@@ -211,11 +211,11 @@ def test_nothing_that_is_needed_goes_for_the_budget() -> None:
     run = budgeted(THREE, 5)
     run.commit("a", "0", size_bytes=10)
     run.end("a")
-    assert released(run) == [] and over_budget(run.state) == Choice((), 5)
+    assert released(run) == [] and over_budget(run.state) == BudgetChoice((), 5)
     run.commit("b", "0", size_bytes=10)
     assert released(run) == [], "the attempt at b still reads it"
     run.end("b")
-    assert released(run) == ["a"] and over_budget(run.state) == Choice((), 5)
+    assert released(run) == ["a"] and over_budget(run.state) == BudgetChoice((), 5)
 
 
 def test_what_is_being_deleted_counts_no_more_against_the_budget() -> None:

@@ -121,7 +121,7 @@ def test_the_digest_is_that_of_the_partition_that_differs() -> None:
     for step in "bc":
         run.finish(step)
     run.lose("c", "0-1")
-    assert [str(one.partitions) for one in run.state.steps["a"].seen] == ["0", "1"]
+    assert [str(one.partitions) for one in run.state.steps["a"].superseded] == ["0", "1"]
     run.commit("a", "1", digests=b"z")
     assert differs(run) == Differs(
         step="a", partitions=Partitions((1,)), sinks=("b", "c"), was=b"y", now=b"z", maybe=("b", "c")
@@ -229,7 +229,7 @@ def test_a_change_reaches_a_published_sink_only_through_what_it_read() -> None:
         run = half_published(drawing, "abcd", ("c", "d"), b"x")
         changed = {name: {"code": "2" if name == "d" else "1"} for name in "abcd"}
         run.take_over(fingerprints=changed, republish=True)
-        assert run.state.settled == {"c"}, "d is to be made and published again"
+        assert run.state.possibly_published == {"c"}, "d is to be made and published again"
         run.take_over()
         for step in run.open():
             run.seal(step)
@@ -278,7 +278,7 @@ def test_what_may_be_published_is_settled_too() -> None:
     run.take_over(republish=True)
     run.commit("a", "0", digests=b"z")
     assert RepublishAccepted(("b", "c"), "you", run.now) in run.last
-    assert not run.state.settled
+    assert not run.state.possibly_published
     for step in "abc":
         run.finish(step, digests=b"zy")
     run.publish()
@@ -290,10 +290,10 @@ def test_what_surely_was_not_written_is_not_settled() -> None:
     for step in "ab":
         run.finish(step, digests=b"xy")
     first = run.state.publication
-    assert first is not None and run.state.settled == {"b"}
-    assert run.give(st.SinkUntouched("b", Fence(7, 1, 9))) == (), "no such publication"
-    assert run.give(st.SinkUntouched("b", first)) == (SinkUntouched("b", first),)
-    assert not run.state.settled
+    assert first is not None and run.state.possibly_published == {"b"}
+    assert run.give(st.SinkUnchanged("b", Fence(7, 1, 9))) == (), "no such publication"
+    assert run.give(st.SinkUnchanged("b", first)) == (SinkUntouched("b", first),)
+    assert not run.state.possibly_published
     run.lose("b", "0")
     run.finish("a", digests=b"z") if "a" in run.open() else None
     assert differs(run) is None and run.is_now(Phase.RUNNING)
@@ -303,9 +303,9 @@ def test_an_older_publication_that_nobody_heard_of_stays_a_maybe() -> None:
     run = maybe_published()
     fence = run.state.publication
     assert fence is not None
-    run.give(st.SinkUntouched("b", fence))
-    run.give(st.SinkUntouched("b", fence))
-    assert run.state.settled == {"b", "c"}
+    run.give(st.SinkUnchanged("b", fence))
+    run.give(st.SinkUnchanged("b", fence))
+    assert run.state.possibly_published == {"b", "c"}
 
 
 def test_what_may_be_published_is_left_out_only_with_the_word() -> None:
@@ -329,7 +329,7 @@ def test_what_may_be_published_is_published_without_a_word_if_it_is_still_there(
     run = maybe_published()
     assert run.open() == {} and run.state.publication is not None
     run.publish()
-    assert run.is_now(Phase.SUCCEEDED) and not run.state.offered
+    assert run.is_now(Phase.SUCCEEDED) and not run.state.publications_unconfirmed
 
 
 def test_changed_code_of_a_sink_that_may_be_published_is_refused_without_the_word() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from master.driving import Driven
 from rekindle.master.facts import stimuli as st
-from rekindle.master.facts.events import Differs, GenerationOpened, RepublishAccepted, RunFailed, RunFailing
+from rekindle.master.facts.events import Differs, GenerationOpened, RepublishAccepted, RunFailing, RunStopped
 from rekindle.master.state.run_state import Phase
-from rekindle.model.because import ExchangeChanged
 from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import ExchangeChanged
 
 BOTH = Partitions.first(2)
 AGAIN = "recomputing it gives other rows: digest unknown, published unknown"
@@ -46,7 +46,7 @@ def test_a_sink_that_could_only_start_over_stops_the_run() -> None:
     run = published()
     run.take_over()
     lose(run)
-    assert run.last[1:] == (stopped(run), RunFailed(run.now))
+    assert run.last[1:] == (stopped(run), RunStopped(run.now))
     assert not generations(run) and set(run.state.published) == {"a"}
 
 

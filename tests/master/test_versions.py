@@ -21,12 +21,12 @@ from rekindle.master.facts.events import (
 )
 from rekindle.master.rules.advance import work_left
 from rekindle.master.state.commands import StartAttempt
-from rekindle.model.because import ExchangeChanged, InputChanged, NotYetRun, Reason, ResultLost
 from rekindle.model.failures import FailureKind
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
+from rekindle.model.reasons import AnyReason, ExchangeChanged, InputDiffers, NotYetRun, ResultLost
 
 DIAMOND = "a[2]{mark} =blocking=> b[2] =blocking=> d[2]\na =blocking=> c[2] =blocking=> d[2]"
 
@@ -202,7 +202,7 @@ def test_of_several_lost_partitions_only_those_that_read_the_change_are_outdated
     run.give(st.PartsLost(Parts({"a": Partitions((0,)), "b": Partitions((0, 1, 2))}), FailureDomain.STORAGE))
     run.finish("a", digests=b"v")
     assert generations(run) == {} and run.state.steps["b"].generation == 1
-    outdated = {str(one.partitions): one.are_inputs_equal for one in run.state.steps["b"].seen}
+    outdated = {str(one.partitions): one.are_inputs_equal for one in run.state.steps["b"].superseded}
     assert outdated == {"0": False, "1": True, "2": True}
 
 
@@ -247,7 +247,7 @@ def test_the_reason_of_a_dropped_vertex_reaches_its_next_attempt() -> None:
     run.fail("c", "0")
     run.lose("a", "0")
     run.finish("a")
-    assert run.state.steps["b"].why[0][0] == InputChanged("a")
+    assert run.state.steps["b"].why[0][0] == InputDiffers("a")
     opened = next(event for event in run.journal if isinstance(event, GenerationOpened))
     assert (opened.step, opened.carried, opened.proof) == ("b", EMPTY, None), "nothing is carried, nothing is proved"
 
@@ -261,7 +261,7 @@ def test_without_a_known_checksum_order_does_not_help_a_new_application() -> Non
     assert generations(run) == {"b": "0-2"}
 
 
-def attempts(run: Driven) -> list[tuple[str, list[tuple[Reason, str]]]]:
+def attempts(run: Driven) -> list[tuple[str, list[tuple[AnyReason, str]]]]:
     return [
         (event.attempt.step, [(reason, str(at)) for reason, at in event.because])
         for event in run.last
@@ -285,7 +285,7 @@ def test_an_attempt_at_dropped_and_lost_vertices_names_both_reasons() -> None:
     run.give(st.PartsLost(Parts({"a": Partitions((0,)), "b": Partitions((1,))}), FailureDomain.STORAGE))
     assert run.open() == {"a": "0"}
     run.commit("a", "0")
-    assert attempts(run) == [("b", [(InputChanged("a"), "0"), (ResultLost(), "1")])]
+    assert attempts(run) == [("b", [(InputDiffers("a"), "0"), (ResultLost(), "1")])]
 
 
 def test_a_barrier_step_whose_readers_need_one_partition_is_made_whole() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from master.driving import Driven
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.master.state.run_state import RunState
 from rekindle.master.state.wire import dec_hook, enc_hook
 from rekindle.model.partitions import Partitions
@@ -36,9 +36,9 @@ def test_a_graph_stands_in_the_journal_with_every_mapping() -> None:
     graph = draw(EVERY_MAPPING)
     spec = GraphSpec.of(graph)
     assert spec.graph() == graph
-    assert Layout(spec) == Layout(GraphSpec.of(graph))
-    assert hash(Layout(spec)) == hash(Layout(spec))
-    assert Layout(spec) != spec
+    assert GraphIndex(spec) == GraphIndex(GraphSpec.of(graph))
+    assert hash(GraphIndex(spec)) == hash(GraphIndex(spec))
+    assert GraphIndex(spec) != spec
 
 
 def test_a_million_partitions_are_one_small_event() -> None:
@@ -55,6 +55,6 @@ def test_what_has_no_form_is_refused(value: object) -> None:
 
 
 def test_kept_steps_know_their_producers() -> None:
-    layout = Layout(GraphSpec.of(draw("a[2] =blocking=> b[2] ~> c[2]\na =blocking=> d[2]")))
+    layout = GraphIndex(GraphSpec.of(draw("a[2] =blocking=> b[2] ~> c[2]\na =blocking=> d[2]")))
     assert layout.producers == {"a": (), "c": ("a",), "d": ("a",)}
     assert layout.is_narrow("c")

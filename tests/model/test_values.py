@@ -6,33 +6,33 @@ import msgspec
 import pytest
 
 from given import finished, parts, sets
-from rekindle.model.because import (
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.model.ids import AttemptId, Epoch, ExchangeId, Generation, Vertex
+from rekindle.model.kinds import FailureDomain
+from rekindle.model.parts import NOTHING
+from rekindle.model.reasons import (
+    AnyReason,
     CodeChanged,
     EverythingRestarts,
     ExchangeChanged,
     Failed,
     FusedInto,
-    InputChanged,
+    InputDiffers,
     NeededBy,
     NotYetRun,
-    Reason,
     ResultLost,
     WholeStep,
     sentence,
 )
-from rekindle.model.failures import Cause, FailureKind
-from rekindle.model.ids import AttemptId, Epoch, ExchangeId, Generation, Vertex
-from rekindle.model.kinds import FailureDomain
-from rekindle.model.parts import NOTHING
 from rekindle.testing.drawing import draw
 
-REASONS: list[tuple[Reason, str]] = [
+REASONS: list[tuple[AnyReason, str]] = [
     (Failed(), "failed"),
     (ResultLost(), "result lost"),
     (NotYetRun(), "not yet run"),
     (NeededBy("c"), "needed by c and not available"),
     (FusedInto("c"), "pipelined into c"),
-    (InputChanged("a"), "its input a is recomputed and may differ"),
+    (InputDiffers("a"), "its input a is recomputed and may differ"),
     (ExchangeChanged(ExchangeId("c", "a")), "its exchange a=>c is recomputed and may differ"),
     (WholeStep(), "its step restarts as a whole"),
     (CodeChanged(), "its code changed"),
@@ -41,9 +41,9 @@ REASONS: list[tuple[Reason, str]] = [
 
 
 @pytest.mark.parametrize(("reason", "text"), REASONS, ids=[text for _, text in REASONS])
-def test_a_reason_is_a_sentence_and_a_record(reason: Reason, text: str) -> None:
+def test_a_reason_is_a_sentence_and_a_record(reason: AnyReason, text: str) -> None:
     assert sentence(reason) == text
-    assert msgspec.json.decode(msgspec.json.encode(reason), type=Reason) == reason
+    assert msgspec.json.decode(msgspec.json.encode(reason), type=AnyReason) == reason
 
 
 def test_names_read_well() -> None:

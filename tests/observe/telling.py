@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.journal.frame import Whole, find
+from rekindle.journal.frame import WholeFrame, find
 from rekindle.journal.history import Record, folder_of, read
 from rekindle.master.facts.events import Event
 from rekindle.runtime.opening import codec
@@ -18,9 +18,9 @@ def records_in(path: Path) -> tuple[Record[Event], ...]:
     return read(load(path), RUN, codec()).records
 
 
-def frames_in(store: MemoryStore) -> list[Whole]:
+def frames_in(store: MemoryStore) -> list[WholeFrame]:
     found = [find(store.objects[key][0]) for key in sorted(store.objects) if key.startswith(folder_of(RUN))]
-    return [one for one in found if isinstance(one, Whole)]
+    return [one for one in found if isinstance(one, WholeFrame)]
 
 
 def name_of(path: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.journal.history import read
 from rekindle.model.partitions import Partitions
-from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Node, Picture, Placed, Share
+from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Picture, PictureLayout, PictureNode, Share
 from rekindle.observe.picture_page import graph_page, page
 from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
@@ -33,20 +33,20 @@ def picture(links: str) -> Picture:
     """`a-b b-c` as a picture."""
     pairs = [pair.split("-") for pair in links.split()]
     names = dict.fromkeys(name for pair in pairs for name in pair)
-    nodes = tuple(Node(name, "1/1", (Share("computed", 1),)) for name in names)
+    nodes = tuple(PictureNode(name, "1/1", (Share("computed", 1),)) for name in names)
     return Picture(nodes, tuple(Link(one, other) for one, other in pairs))
 
 
 def test_a_step_stands_behind_what_it_reads() -> None:
     drawn = picture("a-b b-c a-c c-d")
     assert drawn.layers() == {"a": 0, "b": 1, "c": 2, "d": 3}
-    placed = Placed(drawn)
+    placed = PictureLayout(drawn)
     assert [placed.at(name)[0] for name in "abcd"] == sorted(placed.at(name)[0] for name in "abcd")
 
 
 def test_nodes_do_not_overlap_and_lie_inside() -> None:
     drawn = picture("a-c b-c a-d b-d c-e d-e a-e b-f f-e")
-    placed = Placed(drawn)
+    placed = PictureLayout(drawn)
     corners = [placed.at(node.name) for node in drawn.nodes]
     for at, (x, y) in enumerate(corners):
         assert 0 <= x <= placed.width - NODE_WIDTH and 0 <= y <= placed.height - NODE_HEIGHT
@@ -56,10 +56,10 @@ def test_nodes_do_not_overlap_and_lie_inside() -> None:
 
 def test_a_long_link_passes_the_columns_between_in_a_lane_of_its_own() -> None:
     drawn = picture("a-b b-c a-c")
-    points = Placed(drawn).path(Link("a", "c"))
+    points = PictureLayout(drawn).path(Link("a", "c"))
     assert len(points) == 4
     assert points[1][1] == points[2][1]
-    _, y = Placed(drawn).at("b")
+    _, y = PictureLayout(drawn).at("b")
     assert not y <= points[1][1] <= y + NODE_HEIGHT
 
 
@@ -89,7 +89,7 @@ def elements(markup: str) -> Iterator[ElementTree.Element]:
 
 
 def test_an_svg_is_whole_and_names_are_escaped() -> None:
-    hostile = Node("<script>&", "x", (Share("missing", 1),), 'title "<b>"')
+    hostile = PictureNode("<script>&", "x", (Share("missing", 1),), 'title "<b>"')
     drawn = svg(Picture((hostile,), ()))
     assert "<script>" not in drawn
     assert any(one.text == "<script>&" for one in elements(drawn))

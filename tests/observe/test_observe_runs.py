@@ -11,7 +11,7 @@ from observe.telling import RECORDINGS, frames_in, name_of, records_in
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import RunState
 from rekindle.master.state.wire import enc_hook
-from rekindle.observe.runs import Tally
+from rekindle.observe.runs import RunCounts
 from support.recorded import load
 
 
@@ -25,7 +25,7 @@ def counted(state: RunState) -> tuple[str, int, int]:
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
 def test_a_tally_agrees_with_the_fold_at_every_record(path: Path) -> None:
-    tally, state = Tally(), None
+    tally, state = RunCounts(), None
     for frame, record in zip(frames_in(load(path)), records_in(path), strict=True):
         tally.add(frame.frame.types, frame.frame.events)
         state = fold(state, record.events)
@@ -41,7 +41,7 @@ def test_a_tally_goes_on_from_any_snapshot(path: Path) -> None:
     middle = fold(None, (event for record in records[:at] for event in record.events))
     end = fold(middle, (event for record in records[at:] for event in record.events))
     assert end is not None
-    tally = Tally()
+    tally = RunCounts()
     tally.begin(msgspec.msgpack.encode(middle, enc_hook=enc_hook))
     for frame in frames[at:]:
         tally.add(frame.frame.types, frame.frame.events)
@@ -49,6 +49,6 @@ def test_a_tally_goes_on_from_any_snapshot(path: Path) -> None:
 
 
 def test_the_time_of_a_run_is_that_of_its_newest_record() -> None:
-    tally = Tally()
+    tally = RunCounts()
     tally.last([msgspec.Raw(b'{"type":"SinkPublished"}'), msgspec.Raw(b'{"at_ms":7}'), msgspec.Raw(b'{"at_ms":9}')])
     assert tally.changed_ms == 7

@@ -14,7 +14,7 @@ from rekindle.master.rules.advance import work_left
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import Vertex
-from rekindle.observe.story import Story, story_of
+from rekindle.observe.story import RunStory, story_of
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
@@ -38,11 +38,11 @@ def _agrees(outlook: str, is_due: bool, phase: Phase) -> None:
         assert "will run" not in outlook.replace("will run when", "")
 
 
-def story(run: Driven, step: str, partition: int | None = None) -> Story:
+def story(run: Driven, step: str, partition: int | None = None) -> RunStory:
     return story_of([(at, 1, [event]) for at, event in enumerate(run.journal)], run.state, step, partition)
 
 
-def texts(told: Story) -> list[str]:
+def texts(told: RunStory) -> list[str]:
     return [line.text for line in told.lines]
 
 

@@ -23,8 +23,8 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Action, Plan, Start
 from rekindle.observe.plan_ahead import Look, play
-from rekindle.observe.plan_make import Told, done_plan, plan_of
-from rekindle.observe.plan_times import Pace
+from rekindle.observe.plan_make import PlanInputs, done_plan, plan_of
+from rekindle.observe.plan_times import StepRate
 
 SHOP = """
     orders[4]@run_end =blocking=> clean[4]@run_end =blocking all=> daily[3]
@@ -35,13 +35,15 @@ def nothing_left(attempt: AttemptId) -> st.AttemptSealed:
     return st.AttemptSealed(attempt=attempt)
 
 
-def planned(run: Driven, told: Told | None = None, look: Look = nothing_left, **changes: Mapping[str, str]) -> Plan:
+def planned(
+    run: Driven, told: PlanInputs | None = None, look: Look = nothing_left, **changes: Mapping[str, str]
+) -> Plan:
     """What a new driver would do now. `changes` are new fingerprints of steps."""
     fingerprints = {**run.state.spec.fingerprints, **{name: dict(new) for name, new in changes.items()}}
     first = st.TakeOver(
         application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph), fingerprints=fingerprints)
     )
-    return plan_of(run.state, play(run.state, first, run.now, look), told or Told())
+    return plan_of(run.state, play(run.state, first, run.now, look), told or PlanInputs())
 
 
 def shown(plan: Plan) -> str:
@@ -65,7 +67,7 @@ def test_a_new_run_computes_everything() -> None:
         application="app",
         owner="me",
     )
-    plan = plan_of(None, play(None, first, 0, nothing_left), Told())
+    plan = plan_of(None, play(None, first, 0, nothing_left), PlanInputs())
     assert (plan.start, plan.vertices, plan.total, plan.has_work) == (Start.NEW, 11, 11, True)
     assert plan.publishes == ("daily",) and plan.run == ""
     assert [stage.reason for stage in plan.stages] == ["not yet run"] * 3
@@ -103,7 +105,7 @@ def test_a_changed_step_starts_over_and_the_plan_says_what_is_deleted() -> None:
     run = Driven(SHOP, fingerprints={"clean": {"clean.code": "#1"}})
     run.finish("orders")
     run.finish("clean")
-    told = Told(changes={"clean": ["the code of clean changed"]})
+    told = PlanInputs(changes={"clean": ["the code of clean changed"]})
     plan = planned(run, told, clean={"clean.code": "#2"})
     assert shown(plan) == "clean:0-3 daily:0-2"
     assert plan.stages[1].reason == "the code of clean changed · its code changed"
@@ -135,7 +137,7 @@ def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> 
     run.commit("clean", "0-2")
     first = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
     lost = {"orders": Partitions.parse("1,3"), "clean": Partitions.parse("2")}
-    plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), Told())
+    plan = plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), PlanInputs())
     assert shown(plan) == "orders:3 clean:2-3 daily:0-2"
     assert str(plan.stages[0].kept) == "0,2", "1 is lost, and nobody needs it"
     assert plan.stages[0].reason == "3: needed by clean and not available"
@@ -154,7 +156,7 @@ def test_a_fused_step_says_into_what_and_how_often() -> None:
 
 def test_declared_steps_that_are_not_in_the_graph_have_a_stage() -> None:
     run = begun("counted[2]")
-    told = Told(
+    told = PlanInputs(
         order=("orders", "clean", "counted", "daily", "spare"),
         members={"counted": ("orders", "clean", "counted")},
         published={"daily": "counted"},
@@ -184,20 +186,20 @@ def test_times_come_from_paces_and_unknown_stays_unknown() -> None:
     run.finish("orders")
     run.commit("clean", "0-2")
     run.end("clean")
-    paces = {"orders": Pace(8_000, 4), "clean": Pace(120_000, 4), "daily": Pace(60_000, 3)}
-    plan = planned(run, Told(paces=paces, cores=2))
+    paces = {"orders": StepRate(8_000, 4), "clean": StepRate(120_000, 4), "daily": StepRate(60_000, 3)}
+    plan = planned(run, PlanInputs(paces=paces, cores=2))
     assert plan.span is not None
     assert (plan.span.low_ms, plan.span.high_ms) == (120_000, 120_000)
     assert [stage.saved_ms for stage in plan.stages] == [8_000, 90_000, 0]
     assert "3 kept, about 90 s saved" in plan.stages[1].stands.replace("2 min", "90 s")
-    assert planned(run, Told(paces={"clean": Pace(1, 1)})).span is None
+    assert planned(run, PlanInputs(paces={"clean": StepRate(1, 1)})).span is None
     assert "estimated time ?" in str(planned(run))
 
 
 def test_spark_tasks_are_counted_where_they_are_known() -> None:
     plan = planned(begun())
     assert plan.tasks is None and "at least 11 Spark tasks" in str(plan)
-    told = Told(tasks=lambda command: len(command.partitions) + (7 if command.attempt.step == "daily" else 0))
+    told = PlanInputs(tasks=lambda command: len(command.partitions) + (7 if command.attempt.step == "daily" else 0))
     plan = planned(begun(), told)
     assert [stage.tasks for stage in plan.stages] == [4, 4, 10]
     assert "18 Spark tasks" in str(plan)
@@ -232,7 +234,7 @@ def test_done_has_no_work() -> None:
     run = begun("a[2]", sinks=("a",))
     run.finish("a")
     run.publish()
-    plan = done_plan(run.state, Told())
+    plan = done_plan(run.state, PlanInputs())
     assert not plan.has_work and plan.headline == "run run of pipeline is done: nothing to do"
 
 

@@ -13,8 +13,8 @@ from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Budget, Deletion, Plan
 from rekindle.observe.plan_ahead import Expected, play
-from rekindle.observe.plan_make import Told, plan_of
-from rekindle.observe.summary import Tally, summary_of
+from rekindle.observe.plan_make import PlanInputs, plan_of
+from rekindle.observe.summary import SummaryBuilder, summary_of
 
 CHAIN = "a[1]@run_end =blocking=> b[1]@run_end =blocking=> c[1]"
 
@@ -41,7 +41,7 @@ def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) ->
         application="app",
         owner="me",
     )
-    return plan_of(None, play(None, first, 0, nothing_left, expected=expected), Told())
+    return plan_of(None, play(None, first, 0, nothing_left, expected=expected), PlanInputs())
 
 
 def test_the_plan_says_how_long_results_are_kept() -> None:
@@ -61,7 +61,7 @@ def test_a_result_that_is_there_goes_when_it_is_consumed() -> None:
     run = Driven("a[1] =blocking=> b[1] =blocking=> c[1]", sinks=("c",))
     run.finish("a")
     take_over = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
-    plan = plan_of(run.state, play(run.state, take_over, run.now, nothing_left), Told())
+    plan = plan_of(run.state, play(run.state, take_over, run.now, nothing_left), PlanInputs())
     assert Deletion("a", Partitions((0,)), is_after=False, is_released=True) in plan.deletions
     assert "Deleted after being replaced" not in str(plan)
 
@@ -97,7 +97,7 @@ def test_sizes_that_nobody_knows_are_not_guessed() -> None:
 
 def test_the_summary_says_what_was_stored_at_the_most() -> None:
     run = Driven(CHAIN, config=MasterConfig(backoff=AT_ONCE.backoff, budget_bytes=15), sinks=("c",))
-    tally = Tally()
+    tally = SummaryBuilder()
     tally.take(tuple(run.journal), run.state)
     for step in "abc":
         run.commit(step, "0", size_bytes=10)

@@ -6,14 +6,14 @@ from master.driving import Driven
 from rekindle.master.facts import stimuli as st
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
-from rekindle.observe.plan_times import Pace
-from rekindle.observe.progress import Progress, Row
-from rekindle.observe.summary import RunSummary, StepSummary, Tally, summary_of
+from rekindle.observe.plan_times import StepRate
+from rekindle.observe.progress import Progress, ProgressRow
+from rekindle.observe.summary import RunSummary, StepSummary, SummaryBuilder, summary_of
 
 SHOP = "orders[4] =blocking=> clean[4]"
 
 
-def watched(run: Driven, since: int = 0, earlier: dict[str, Pace] | None = None) -> tuple[Progress, list[str]]:
+def watched(run: Driven, since: int = 0, earlier: dict[str, StepRate] | None = None) -> tuple[Progress, list[str]]:
     """What a watcher knows who was told everything from an event on, as of now."""
     progress = Progress(earlier)
     news = progress.take(tuple(run.journal[since:]), run.state)
@@ -29,8 +29,8 @@ def test_rows_tell_what_counts_what_was_there_and_what_runs() -> None:
     run.seal("clean", "2")
     progress, news = watched(run, before)
     assert progress.rows() == [
-        Row(step="orders", total=4, done=4, kept=4, running=0, again=0),
-        Row(step="clean", total=4, done=3, kept=3, running=1, again=0),
+        ProgressRow(step="orders", total=4, done=4, kept=4, running=0, again=0),
+        ProgressRow(step="clean", total=4, done=3, kept=3, running=1, again=0),
     ]
     assert news[0] == "driver 2 of this run takes over"
     assert "clean: adopted 1 partition that the previous driver finished" in news
@@ -64,7 +64,7 @@ def test_what_is_left_is_estimated_by_the_pace_of_this_run_and_those_before() ->
     )
     run.give(st.AttemptEnded(attempt=run.attempt("orders")))
     assert watched(run)[0].left_ms() is None
-    assert watched(run, earlier={"clean": Pace(8_000, 4)})[0].left_ms() == 8_000
+    assert watched(run, earlier={"clean": StepRate(8_000, 4)})[0].left_ms() == 8_000
 
 
 def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> None:
@@ -76,14 +76,14 @@ def test_the_summary_tells_what_ran_what_was_reused_and_what_that_saved() -> Non
     run.seal("clean")
     run.finish("clean")
     run.publish()
-    tally = Tally()
+    tally = SummaryBuilder()
     tally.take(tuple(run.journal[before:]), run.state)
     summary = summary_of(
         run.state,
         tally,
         was_done=False,
         was_resumed=True,
-        earlier={"orders": Pace(240_000, 4), "clean": Pace(60_000, 2)},
+        earlier={"orders": StepRate(240_000, 4), "clean": StepRate(60_000, 2)},
         sizes=lambda segment: 1_000_000 * len(segment.partitions),
         cores=2,
         results={"daily": "table gold.daily"},

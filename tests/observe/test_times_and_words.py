@@ -6,7 +6,7 @@ import pytest
 
 from master.driving import Driven
 from rekindle.master.facts import stimuli as st
-from rekindle.observe.plan_times import Pace, Span, paces, span, whole
+from rekindle.observe.plan_times import Span, StepRate, paces, span, whole
 from rekindle.observe.words import bytes_text, count_text, span_text, time_text
 
 
@@ -14,7 +14,7 @@ def test_a_pace_is_the_wall_time_of_attempts_against_what_they_committed() -> No
     run = Driven("a[4]")
     run.give(st.CommitsSeen(attempt=run.attempt("a"), partitions=run.graph.whole["a"], manifest=b"files"), after_ms=900)
     run.give(st.AttemptEnded(attempt=run.attempt("a")), after_ms=100)
-    assert paces(run.journal) == {"a": Pace(1000, 4)}
+    assert paces(run.journal) == {"a": StepRate(1000, 4)}
 
 
 def test_an_attempt_of_a_dead_driver_ends_with_its_last_commit() -> None:
@@ -37,7 +37,7 @@ def test_an_attempt_of_a_dead_driver_ends_with_its_last_commit() -> None:
     ],
 )
 def test_waves_of_tasks(wanted: int, cores: int, remade: bool, expected: Span) -> None:
-    assert span(Pace(16_000, 64), 64, wanted, cores, remakes_exchange=remade) == expected
+    assert span(StepRate(16_000, 64), 64, wanted, cores, remakes_exchange=remade) == expected
 
 
 def test_steps_that_do_not_wait_for_each_other_may_run_together() -> None:
@@ -49,7 +49,7 @@ def test_steps_that_do_not_wait_for_each_other_may_run_together() -> None:
 
 
 def test_cores_are_busy_for_a_wave_each() -> None:
-    assert Pace(16_000, 64).core_ms(2, 64, 4) == 2_000
+    assert StepRate(16_000, 64).core_ms(2, 64, 4) == 2_000
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,14 @@ import struct
 import pytest
 
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.observe.verified import Answer, Compared, Judged, Verified, Way, total
+from rekindle.observe.verified import (
+    ComparisonBasis,
+    ComparisonResult,
+    DigestComparison,
+    RunVerification,
+    StepVerification,
+    total,
+)
 
 
 def digest(rows: int, first: int = 1, second: int = 2) -> bytes:
@@ -20,23 +27,35 @@ A, B = digest(7), digest(6, 3)
 @pytest.mark.parametrize(
     ("wanted", "found", "faults", "answer", "why", "different"),
     [
-        pytest.param({0: A, 1: B}, {0: A, 1: B}, {}, Answer.EQUAL, "2 partitions", (), id="all the same"),
-        pytest.param({}, {}, {}, Answer.EQUAL, "0 partitions", (), id="nothing was there, and nothing is"),
-        pytest.param({0: A, 1: B}, {0: A, 1: A}, {}, Answer.DIFFERENT, "s[1] of 2 partitions", (1,), id="other rows"),
-        pytest.param({0: A, 1: B}, {1: B}, {0: "gone"}, Answer.DIFFERENT, "s[0] of 2 partitions", (0,), id="a fault"),
-        pytest.param({0: None}, {0: A}, {}, Answer.NOT_COMPARABLE, "none kept", (), id="no digest is no match"),
-        pytest.param({0: A}, {}, {}, Answer.NOT_COMPARABLE, "none kept", (), id="nothing found is no match"),
+        pytest.param({0: A, 1: B}, {0: A, 1: B}, {}, ComparisonResult.EQUAL, "2 partitions", (), id="all the same"),
+        pytest.param({}, {}, {}, ComparisonResult.EQUAL, "0 partitions", (), id="nothing was there, and nothing is"),
+        pytest.param(
+            {0: A, 1: B}, {0: A, 1: A}, {}, ComparisonResult.DIFFERENT, "s[1] of 2 partitions", (1,), id="other rows"
+        ),
+        pytest.param(
+            {0: A, 1: B}, {1: B}, {0: "gone"}, ComparisonResult.DIFFERENT, "s[0] of 2 partitions", (0,), id="a fault"
+        ),
+        pytest.param(
+            {0: None}, {0: A}, {}, ComparisonResult.NOT_COMPARABLE, "none kept", (), id="no digest is no match"
+        ),
+        pytest.param({0: A}, {}, {}, ComparisonResult.NOT_COMPARABLE, "none kept", (), id="nothing found is no match"),
         pytest.param(
             {0: A, 1: None},
             {0: A, 1: B},
             {},
-            Answer.NOT_COMPARABLE,
+            ComparisonResult.NOT_COMPARABLE,
             "none kept of s[1], the rest of 2 partitions is equal",
             (),
             id="one of two is not known",
         ),
         pytest.param(
-            {0: None, 1: A}, {0: A, 1: B}, {}, Answer.DIFFERENT, "s[1] of 2 partitions", (1,), id="the worst is said"
+            {0: None, 1: A},
+            {0: A, 1: B},
+            {},
+            ComparisonResult.DIFFERENT,
+            "s[1] of 2 partitions",
+            (1,),
+            id="the worst is said",
         ),
     ],
 )
@@ -44,21 +63,23 @@ def test_a_comparison(
     wanted: dict[int, bytes | None],
     found: dict[int, bytes],
     faults: dict[int, str],
-    answer: Answer,
+    answer: ComparisonResult,
     why: str,
     different: tuple[int, ...],
 ) -> None:
-    judged = Compared(wanted, found, faults).judge("s", Way.FILES, "none kept")
+    judged = DigestComparison(wanted, found, faults).judge("s", ComparisonBasis.FILES, "none kept")
     assert (judged.answer, judged.why, judged.different) == (answer, why, Partitions(different))
 
 
 def test_both_digests_and_both_numbers_of_rows_are_told() -> None:
-    judged = Compared({3: A}, {3: B}, {}).judge("s", Way.AGAIN, "")
+    judged = DigestComparison({3: A}, {3: B}, {}).judge("s", ComparisonBasis.AGAIN, "")
     assert judged.details == (f"s[3] other rows: now 6 rows, digest {B.hex()}, recorded 7 rows, digest {A.hex()}",)
 
 
 def test_of_many_the_first_are_told_and_how_many_there_are() -> None:
-    judged = Compared(dict.fromkeys(range(9), A), dict.fromkeys(range(9), B), {}).judge("s", Way.FILES, "")
+    judged = DigestComparison(dict.fromkeys(range(9), A), dict.fromkeys(range(9), B), {}).judge(
+        "s", ComparisonBasis.FILES, ""
+    )
     assert [line.split()[0] for line in judged.details] == ["s[0]", "s[1]", "s[2]", "s[3]", "s[4]", "and"]
     assert judged.details[-1] == "and 4 more"
     assert judged.why == "s[0-8] of 9 partitions"
@@ -79,29 +100,37 @@ def test_partitions_add_up_whatever_rows_they_hold() -> None:
 
 
 def test_the_answer_is_the_worst_one() -> None:
-    equal = Judged(step="a", way=Way.FILES, answer=Answer.EQUAL, why="1 partition")
-    unsure = Judged(step="a", way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why="released")
-    bad = Judged(
+    equal = StepVerification(step="a", way=ComparisonBasis.FILES, answer=ComparisonResult.EQUAL, why="1 partition")
+    unsure = StepVerification(
+        step="a", way=ComparisonBasis.AGAIN, answer=ComparisonResult.NOT_COMPARABLE, why="released"
+    )
+    bad = StepVerification(
         step="b",
-        way=Way.FILES,
-        answer=Answer.DIFFERENT,
+        way=ComparisonBasis.FILES,
+        answer=ComparisonResult.DIFFERENT,
         why="b[1] of 2 partitions",
         different=Partitions((1,)),
         details=("b[1] gone",),
     )
-    worse = Judged(
-        step="b", way=Way.AGAIN, answer=Answer.DIFFERENT, why="b[0] of 2 partitions", different=Partitions((0,))
+    worse = StepVerification(
+        step="b",
+        way=ComparisonBasis.AGAIN,
+        answer=ComparisonResult.DIFFERENT,
+        why="b[0] of 2 partitions",
+        different=Partitions((0,)),
     )
-    assert [Verified("p", "r", False, judged).answer for judged in ((equal,), (equal, unsure), (bad, equal), ())] == [
-        Answer.EQUAL,
-        Answer.NOT_COMPARABLE,
-        Answer.DIFFERENT,
-        Answer.NOT_COMPARABLE,
+    assert [
+        RunVerification("p", "r", False, judged).answer for judged in ((equal,), (equal, unsure), (bad, equal), ())
+    ] == [
+        ComparisonResult.EQUAL,
+        ComparisonResult.NOT_COMPARABLE,
+        ComparisonResult.DIFFERENT,
+        ComparisonResult.NOT_COMPARABLE,
     ]
-    found = Verified("p", "r", False, (equal, bad, worse))
-    assert found.different(Way.FILES) == {"b": Partitions((1,))}
-    assert found.different(*Way) == {"b": Partitions((0, 1))}
-    assert found.of("b", Way.FILES) == bad and found.of("b", Way.PUBLISHED) is None
+    found = RunVerification("p", "r", False, (equal, bad, worse))
+    assert found.different(ComparisonBasis.FILES) == {"b": Partitions((1,))}
+    assert found.different(*ComparisonBasis) == {"b": Partitions((0, 1))}
+    assert found.of("b", ComparisonBasis.FILES) == bad and found.of("b", ComparisonBasis.PUBLISHED) is None
     assert str(found).splitlines() == [
         "run r of p",
         "a  files: equal: 1 partition",

@@ -22,17 +22,17 @@ from rekindle.gc import collect_run as tend
 from rekindle.gc import inspect_run as looks
 from rekindle.gc import survey as heaps
 from rekindle.gc.collect_location import tend_all, tidy_location
-from rekindle.gc.collect_run import Janitor, Report, Rules
-from rekindle.gc.policy import Act, Terms
+from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
+from rekindle.gc.policy import GcAction, Retention
 from rekindle.gc.remover import Limits, Remover
 from rekindle.journal.history import read
-from rekindle.journal.lease import Life, Sign
+from rekindle.journal.lease import Liveness, LivenessState
 from rekindle.journal.owner import this_process
 from rekindle.master.state.run_state import Phase
 from rekindle.runtime import opening, pins
-from rekindle.runtime.pins import Pin
+from rekindle.runtime.pins import RunPin
 from rekindle.storage.memory import MemoryStore
-from rekindle.storage.store import Entry, Put, Store
+from rekindle.storage.store import Put, Store, StoredObject
 from rekindle.storage.stores import open_store
 from support.filing import ENDING, Filing, data_name, marker_name
 from support.instant import nothing
@@ -42,17 +42,17 @@ from support.s3 import S3Server
 RUN = "run-1"
 FOLDER = f"daily/{RUN}"
 HOUR = 3600.0
-TERMS = Terms(grace_ms=3_600_000, retention_ms=10 * 3_600_000)
-AT_ONCE = Terms(0, 0)
+TERMS = Retention(grace_ms=3_600_000, retention_ms=10 * 3_600_000)
+AT_ONCE = Retention(0, 0)
 # A failed run: orders is whole, clean lacks partition 2, and the last try at it left a label.
 ORDERS, CLEAN = f"{FOLDER}/results/orders/g0/e1-a1/", f"{FOLDER}/results/clean/g0/e1-a2/"
 
 
-def told_by_gc(store: Store) -> list[diary.Entry]:
+def told_by_gc(store: Store) -> list[diary.AuditEntry]:
     """What gc noted of its acts, oldest first."""
     folder = diary.folder_of("daily")
     bodies = store.get_many(folder, store.list_after(folder))
-    return [msgspec.json.decode(body, type=diary.Entry) for body in bodies if body is not None]
+    return [msgspec.json.decode(body, type=diary.AuditEntry) for body in bodies if body is not None]
 
 
 def make(store: Store, **options: Any) -> Phase | None:
@@ -71,8 +71,8 @@ def start_of(pid: int) -> int:
     return int(text[text.rindex(")") + 2 :].split()[19])
 
 
-def gc(store: Store, terms: Terms = TERMS, **rules: Any) -> Report:
-    return Janitor(store, "daily", Rules(terms=terms, **rules)).tend(RUN, 1)
+def gc(store: Store, terms: Retention = TERMS, **rules: Any) -> GcReport:
+    return RunCollector(store, "daily", GcRules(terms=terms, **rules)).tend(RUN, 1)
 
 
 def results(store: Store) -> set[str]:
@@ -98,7 +98,7 @@ def test_a_failed_run_keeps_what_a_resume_needs_and_loses_only_waste(store: Memo
     before = results(store)
     store.clock = HOUR - 1
     report = gc(store)
-    assert (report.act, report.because, report.findings) == (Act.SWEEP, "it can be resumed", ())
+    assert (report.act, report.because, report.findings) == (GcAction.SWEEP, "it can be resumed", ())
     assert results(store) == before and report.young == len(before - NEEDED) == 1
     store.clock = HOUR
     assert gc(store, is_dry=True).findings[0].files == 1 and results(store) == before
@@ -115,13 +115,13 @@ def test_after_grace_and_retention_it_is_closed_and_nothing_is_left(store: Memor
     before = results(store)
     store.clock = 11 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.CLOSE, "it was not resumed in time")
+    assert (report.act, report.because) == (GcAction.CLOSE, "it was not resumed in time")
     assert [(one.what, one.files) for one in report.findings] == [("run", len(before))]
     assert results(store) == set()
     with pytest.raises(RunClosed):
         make(store, application="app-2")
     again = gc(store)
-    assert (again.act, again.because, again.findings) == (Act.SWEEP, "it is closed", ())
+    assert (again.act, again.because, again.findings) == (GcAction.SWEEP, "it is closed", ())
 
 
 def test_the_retention_begins_anew_with_whoever_resumes(store: MemoryStore) -> None:
@@ -129,7 +129,7 @@ def test_the_retention_begins_anew_with_whoever_resumes(store: MemoryStore) -> N
     store.clock = 10.9 * HOUR
     assert make(store, application="app-2", breaks=always("clean", 2)) is Phase.FAILED
     store.clock = 12 * HOUR
-    assert gc(store).act is Act.SWEEP
+    assert gc(store).act is GcAction.SWEEP
     assert make(store, application="app-3") is Phase.SUCCEEDED
 
 
@@ -168,10 +168,10 @@ def test_what_a_step_keeps_for_ever_is_not_touched_either_if_the_run_failed(stor
     assert failed is not None and failed.phase is Phase.FAILED
     store.clock = 10**6 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.SWEEP, "a step of it is kept forever")
+    assert (report.act, report.because) == (GcAction.SWEEP, "a step of it is kept forever")
     assert files(ORDERS, 0, 1) <= results(store)
-    asked = Janitor(store, "daily", Rules(terms=TERMS)).tend(RUN, 1, is_asked=True)
-    assert asked.act is Act.CLOSE and results(store) == set(), "unless the user asks for it"
+    asked = RunCollector(store, "daily", GcRules(terms=TERMS)).tend(RUN, 1, is_asked=True)
+    assert asked.act is GcAction.CLOSE and results(store) == set(), "unless the user asks for it"
 
 
 def drop_records(store: MemoryStore, keep: int) -> dict[str, tuple[bytes, float]]:
@@ -189,7 +189,7 @@ def test_a_journal_that_lost_its_end_is_left_alone_until_it_is_restored(store: M
     lost = drop_records(store, 1)
     store.clock = 5 * HOUR
     report = gc(store)
-    assert report.act is Act.LEAVE and "the storage lost records" in report.trouble
+    assert report.act is GcAction.LEAVE and "the storage lost records" in report.trouble
     assert results(store) >= NEEDED
     store.objects.update(lost)
     assert make(store, application="app-2") is Phase.SUCCEEDED
@@ -290,17 +290,17 @@ def test_files_that_come_after_the_close_go_too(store: MemoryStore) -> None:
 
 def test_a_pin_holds_for_ever_and_its_end_does_not(store: MemoryStore) -> None:
     fail(store)
-    pins.put_pin(store, "daily", RUN, Pin("ann", 0, "audit"))
+    pins.put_pin(store, "daily", RUN, RunPin("ann", 0, "audit"))
     store.clock = 10**6 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.SWEEP, "it is pinned") and results(store) == NEEDED
-    assert pins.put_pin(store, "daily", RUN, Pin("bob", 1)).by == "ann"
+    assert (report.act, report.because) == (GcAction.SWEEP, "it is pinned") and results(store) == NEEDED
+    assert pins.put_pin(store, "daily", RUN, RunPin("bob", 1)).by == "ann"
     pins.remove_pin(store, "daily", RUN)
-    assert gc(store).act is Act.CLOSE and results(store) == set()
+    assert gc(store).act is GcAction.CLOSE and results(store) == set()
 
 
 def test_a_living_run_is_left_alone(store: MemoryStore) -> None:
-    seen: list[Act] = []
+    seen: list[GcAction] = []
 
     def meanwhile() -> None:
         before = results(store)
@@ -308,8 +308,8 @@ def test_a_living_run_is_left_alone(store: MemoryStore) -> None:
         assert results(store) == before
 
     assert make(store, before_act=meanwhile) is Phase.SUCCEEDED
-    assert len(seen) > 6 and set(seen) == {Act.LEAVE}, "also while it deletes what it released"
-    assert gc(store, AT_ONCE).act is Act.SWEEP
+    assert len(seen) > 6 and set(seen) == {GcAction.LEAVE}, "also while it deletes what it released"
+    assert gc(store, AT_ONCE).act is GcAction.SWEEP
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["left alone", "control: lost"])
@@ -323,17 +323,17 @@ def test_a_clock_that_jumps_makes_no_driver_dead_that_is_seen_alive(
     with child:
         owner = structs.replace(this_process(), pid=child.pid, started=0)
         owner = structs.replace(owner, started=start_of(child.pid) if is_seen else 1)
-        sign = Sign(Life.STALE, 1e9, owner)
+        sign = Liveness(LivenessState.STALE, 1e9, owner)
         monkeypatch.setattr(looks, "sign_of_life", lambda *arguments, **options: sign)
         act = gc(store).act
         child.terminate()
-    assert act is (Act.LEAVE if is_seen else Act.CLOSE) and bool(results(store)) is is_seen
+    assert act is (GcAction.LEAVE if is_seen else GcAction.CLOSE) and bool(results(store)) is is_seen
 
 
 def test_without_a_lease_a_living_run_is_lost(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
     """The control: a gc that takes whatever is silent for no time at all."""
     monkeypatch.setattr(tend, "close", partial(opening.close, force=True))
-    monkeypatch.setattr(looks, "sign_of_life", lambda *_: Sign(Life.STALE, None, None))
+    monkeypatch.setattr(looks, "sign_of_life", lambda *_: Liveness(LivenessState.STALE, None, None))
     with pytest.raises(Fenced):
         make(store, before_act=lambda: void(gc(store, AT_ONCE)))
     with pytest.raises(RunClosed):
@@ -347,7 +347,7 @@ def test_a_run_whose_journal_is_damaged_is_left_alone(store: MemoryStore) -> Non
     before = results(store)
     store.clock = 10**6 * HOUR
     report = gc(store)
-    assert (report.act, report.because) == (Act.LEAVE, "its journal cannot be read")
+    assert (report.act, report.because) == (GcAction.LEAVE, "its journal cannot be read")
     assert "record 3" in report.trouble and results(store) == before
 
 
@@ -356,7 +356,7 @@ class Interrupted(MemoryStore):
 
     meanwhile: Callable[[], None] | None = None
 
-    def walk(self, folder: str) -> Iterator[list[Entry]]:
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
         act, self.meanwhile = self.meanwhile, None
         if act is not None:
             act()
@@ -368,7 +368,7 @@ def gc_while_somebody_resumes(store: Interrupted) -> set[str]:
     knows nothing of. Which they are."""
     fail(store)
     store.meanwhile = lambda: void(make(store, application="app-2", dies_after=2))
-    gc(store, Terms(0, 10**9))
+    gc(store, Retention(0, 10**9))
     return {f"{FOLDER}/results/clean/g0/e2-a5/{name}" for name in ("_attempt", data_name(2), marker_name(2, 32))}
 
 
@@ -380,7 +380,7 @@ def test_a_directory_that_became_known_while_gc_looked_stays() -> None:
 
 
 def test_without_a_second_look_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Janitor, "_confirmed", lambda self, run, heaps: heaps)
+    monkeypatch.setattr(RunCollector, "_confirmed", lambda self, run, heaps: heaps)
     store = Interrupted()
     new = gc_while_somebody_resumes(store)
     assert results(store) == NEEDED and new
@@ -395,7 +395,7 @@ def test_gc_takes_only_the_run_that_it_judged(monkeypatch: pytest.MonkeyPatch, s
     store.clock = 11 * HOUR
     arm(monkeypatch, lambda: void(make(store, application="app-2", breaks=always("clean", 2))))
     report = gc(store)
-    assert report.act is Act.LEAVE and "after gc read its journal" in report.trouble
+    assert report.act is GcAction.LEAVE and "after gc read its journal" in report.trouble
     assert results(store) >= NEEDED
     assert make(store, application="app-3") is Phase.SUCCEEDED
 
@@ -404,7 +404,7 @@ def test_without_that_look_a_run_is_lost_that_was_resumed(monkeypatch: pytest.Mo
     fail(store)
     store.clock = 11 * HOUR
     arm(monkeypatch, lambda: void(make(store, application="app-2", breaks=always("clean", 2))), is_checked=False)
-    assert gc(store).act is Act.CLOSE and results(store) == set()
+    assert gc(store).act is GcAction.CLOSE and results(store) == set()
     with pytest.raises(RunClosed):
         make(store, application="app-3")
 
@@ -412,9 +412,9 @@ def test_without_that_look_a_run_is_lost_that_was_resumed(monkeypatch: pytest.Mo
 def test_a_pin_that_comes_in_the_last_moment_holds(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> None:
     fail(store)
     store.clock = 11 * HOUR
-    arm(monkeypatch, lambda: void(pins.put_pin(store, "daily", RUN, Pin("ann", 0))))
+    arm(monkeypatch, lambda: void(pins.put_pin(store, "daily", RUN, RunPin("ann", 0))))
     report = gc(store)
-    assert report.act is Act.LEAVE and "pinned" in report.trouble and results(store) >= NEEDED
+    assert report.act is GcAction.LEAVE and "pinned" in report.trouble and results(store) >= NEEDED
 
 
 class Diaryless(MemoryStore):
@@ -435,7 +435,7 @@ def test_what_cannot_be_noted_is_not_deleted(hours: int, monkeypatch: pytest.Mon
     report = gc(store)
     assert report.is_failed and "did not write daily/_gc/" in report.trouble
     assert results(store) == before
-    monkeypatch.setattr(diary.Diary, "note", lambda self, entry: None)
+    monkeypatch.setattr(diary.AuditLog, "note", lambda self, entry: None)
     gc(store)
     assert results(store) == (NEEDED if hours == 2 else set()), "the control: it would have been deleted"
 
@@ -509,7 +509,7 @@ def test_a_gc_that_is_killed_at_any_deletion_is_finished_by_the_next_one() -> No
 def test_two_at_once_are_harmless() -> None:
     at = 0
     while True:
-        store, at, reports = given_up(), at + 1, list[Report]()
+        store, at, reports = given_up(), at + 1, list[GcReport]()
         store.left, store.act = at, partial(void, None)
         store.act = lambda store=store, reports=reports: reports.append(gc(store))  # type: ignore[misc]
         reports.append(gc(store))
@@ -517,7 +517,7 @@ def test_two_at_once_are_harmless() -> None:
         assert is_gone(store)
         if store.left > 0:
             break
-        assert sum(report.act is Act.CLOSE for report in reports) == 1
+        assert sum(report.act is GcAction.CLOSE for report in reports) == 1
     assert at > 20
 
 
@@ -536,10 +536,10 @@ def test_it_is_the_same_on_a_disk(tmp_path: Path) -> None:
     fail(store)
     single, whole = leave_waste(store)
     assert single | whole <= results(store)
-    gc(store, Terms(0, 10**9))
+    gc(store, Retention(0, 10**9))
     assert results(store) == NEEDED
     assert not (tmp_path / FOLDER / "results/clean/g0/e1-a3").exists()
-    assert gc(store, AT_ONCE).act is Act.CLOSE
+    assert gc(store, AT_ONCE).act is GcAction.CLOSE
     assert is_gone(store)
 
 
@@ -549,9 +549,9 @@ def test_it_is_the_same_on_a_real_object_store(s3: S3Server) -> None:
     fail(store)
     single, whole = leave_waste(store)
     assert single | whole <= results(store)
-    gc(store, Terms(0, 10**9))
+    gc(store, Retention(0, 10**9))
     assert results(store) == NEEDED
-    assert gc(store, AT_ONCE).act is Act.CLOSE
+    assert gc(store, AT_ONCE).act is GcAction.CLOSE
     assert is_gone(store)
 
 
@@ -578,8 +578,8 @@ def test_many_runs_are_tended_at_once_and_told_in_order(s3: S3Server) -> None:
         make_run(store, run, engine=Filing(store, f"{pipeline}/{run}", breaks=breaks))
     store.put("daily/run-3/journal/00000000000000000002", b"RK1 damaged")
     store.delete_many("daily/run-3/snapshot/", store.list_after("daily/run-3/snapshot/"))
-    pins.put_pin(store, "daily", "run-5", Pin("ann", 0))
-    reports = list(tend_all(store, runs, Rules(terms=AT_ONCE, limits=Limits(parallel=3))))
+    pins.put_pin(store, "daily", "run-5", RunPin("ann", 0))
+    reports = list(tend_all(store, runs, GcRules(terms=AT_ONCE, limits=Limits(parallel=3))))
     assert [(one.number, one.because) for one in reports] == [
         (1, "it was not resumed in time"),
         (2, "it succeeded"),
@@ -599,5 +599,5 @@ def test_what_dead_processes_left_beside_the_pipelines_goes_when_it_is_old(store
     store.clock = HOUR
     assert tidy_location(store, AT_ONCE) == 0, "a process may be using it"
     store.clock = HOUR + 1
-    assert tidy_location(store, Terms(2 * 3_600_000, 0)) == 0
+    assert tidy_location(store, Retention(2 * 3_600_000, 0)) == 0
     assert tidy_location(store, AT_ONCE) == 2 and list(store.objects) == ["notes/three"]

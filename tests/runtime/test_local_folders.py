@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rekindle.gc.local_folders import MARKER, Folder, Marker, Whose, find, remove
+from rekindle.gc.local_folders import MARKER, Folder, FolderOwner, Marker, find, remove
 from rekindle.journal.owner import this_process
 
 PID_MAX = 4_194_304
@@ -42,31 +42,37 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def by_name(found: list[Folder]) -> dict[str, Whose]:
+def by_name(found: list[Folder]) -> dict[str, FolderOwner]:
     return {one.path.name: one.whose for one in found}
 
 
 @pytest.mark.parametrize(
     ("name", "marked", "expected"),
     [
-        pytest.param("blockmgr-1", marker(), Whose.LIVING, id="its process is alive"),
-        pytest.param("blockmgr-1", marker(**GONE), Whose.DEAD, id="its process is gone"),
-        pytest.param("blockmgr-1", marker(started=1), Whose.DEAD, id="its number is another process now"),
-        pytest.param("blockmgr-1", marker(**GONE, host="elsewhere"), Whose.UNSEEN, id="of another host"),
-        pytest.param("blockmgr-1", marker(**GONE, namespace="other"), Whose.UNSEEN, id="of another container"),
-        pytest.param("blockmgr-1", marker(**GONE, boot=""), Whose.UNSEEN, id="nobody knows of which boot"),
-        pytest.param("blockmgr-1", marker(**GONE, boot="older"), Whose.UNSEEN, id="this host was restarted"),
-        pytest.param("blockmgr-1", marker(**GONE, is_served=True), Whose.SERVED, id="a shuffle service may serve it"),
-        pytest.param("spark-1", marker(**GONE, is_served=True), Whose.DEAD, id="temporary files are never served"),
-        pytest.param("blockmgr-1", None, Whose.UNKNOWN, id="it has no marker of Rekindle"),
+        pytest.param("blockmgr-1", marker(), FolderOwner.LIVING, id="its process is alive"),
+        pytest.param("blockmgr-1", marker(**GONE), FolderOwner.DEAD, id="its process is gone"),
+        pytest.param("blockmgr-1", marker(started=1), FolderOwner.DEAD, id="its number is another process now"),
+        pytest.param("blockmgr-1", marker(**GONE, host="elsewhere"), FolderOwner.UNSEEN, id="of another host"),
+        pytest.param("blockmgr-1", marker(**GONE, namespace="other"), FolderOwner.UNSEEN, id="of another container"),
+        pytest.param("blockmgr-1", marker(**GONE, boot=""), FolderOwner.UNSEEN, id="nobody knows of which boot"),
+        pytest.param("blockmgr-1", marker(**GONE, boot="older"), FolderOwner.UNSEEN, id="this host was restarted"),
+        pytest.param(
+            "blockmgr-1", marker(**GONE, is_served=True), FolderOwner.SERVED, id="a shuffle service may serve it"
+        ),
+        pytest.param(
+            "spark-1", marker(**GONE, is_served=True), FolderOwner.DEAD, id="temporary files are never served"
+        ),
+        pytest.param("blockmgr-1", None, FolderOwner.UNKNOWN, id="it has no marker of Rekindle"),
     ],
 )
-def test_whose_it_is_and_whether_it_goes(tmp_path: Path, name: str, marked: Marker | None, expected: Whose) -> None:
+def test_whose_it_is_and_whether_it_goes(
+    tmp_path: Path, name: str, marked: Marker | None, expected: FolderOwner
+) -> None:
     folder = made(tmp_path, name, marked)
     found = find(tmp_path)
     assert by_name(found) == {name: expected}
-    assert remove(tmp_path, found) == (found if expected is Whose.DEAD else [])
-    assert folder.exists() is (expected is not Whose.DEAD)
+    assert remove(tmp_path, found) == (found if expected is FolderOwner.DEAD else [])
+    assert folder.exists() is (expected is not FolderOwner.DEAD)
 
 
 def test_a_worker_that_was_killed_leaves_folders_in_folders(tmp_path: Path) -> None:
@@ -76,7 +82,7 @@ def test_a_worker_that_was_killed_leaves_folders_in_folders(tmp_path: Path) -> N
     (tmp_path / "spark-other").mkdir()
     (tmp_path / "logs").mkdir()
     found = find(tmp_path)
-    assert by_name(found) == {"blockmgr-1": Whose.DEAD, "spark-2": Whose.DEAD}
+    assert by_name(found) == {"blockmgr-1": FolderOwner.DEAD, "spark-2": FolderOwner.DEAD}
     assert sum(one.bytes for one in found) > 20 and {one.files for one in found} == {2}
     assert len(remove(tmp_path, found)) == 2 and remove(tmp_path, found) == []
     assert names(tmp_path) == ["logs", "spark-other"], "what became empty goes, what was empty stays"
@@ -88,7 +94,11 @@ def test_beside_a_living_executor_only_the_dead_one_goes(tmp_path: Path) -> None
     made(inner, "blockmgr-2", marker())
     (inner / "loose").write_bytes(b"xyz")
     found = find(tmp_path)
-    assert by_name(found) == {"blockmgr-1": Whose.DEAD, "blockmgr-2": Whose.LIVING, "executor-1": Whose.UNKNOWN}
+    assert by_name(found) == {
+        "blockmgr-1": FolderOwner.DEAD,
+        "blockmgr-2": FolderOwner.LIVING,
+        "executor-1": FolderOwner.UNKNOWN,
+    }
     assert [one.bytes for one in found if one.path == inner] == [3]
     remove(tmp_path, found)
     assert names(inner) == ["blockmgr-2", "loose"]
@@ -96,7 +106,7 @@ def test_beside_a_living_executor_only_the_dead_one_goes(tmp_path: Path) -> None
 
 def test_a_marker_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (made(tmp_path, "blockmgr-1", None) / MARKER).write_bytes(b"{")
-    assert by_name(find(tmp_path)) == {"blockmgr-1": Whose.UNKNOWN}
+    assert by_name(find(tmp_path)) == {"blockmgr-1": FolderOwner.UNKNOWN}
     assert find(tmp_path / "nowhere") == []
 
 

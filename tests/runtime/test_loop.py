@@ -26,17 +26,17 @@ from rekindle.master.state.run_state import Phase, RunState
 from rekindle.runtime import loop as loop_module
 from rekindle.runtime import ownership
 from rekindle.runtime import snapshots as snapshots_module
-from rekindle.runtime.opening import Constants, Intent, close, codec, execute, peek
+from rekindle.runtime.opening import RunConstants, RunIntent, close, codec, execute, peek
 from rekindle.runtime.snapshots import StateKeeper
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
-from rekindle.testing.faulty_store import Fault, FaultyStore
+from rekindle.testing.faulty_store import FaultyStore, StoreFault
 from support.instant import RUN, InstantEngine
 
 GRAPH = draw("a[4] =blocking=> b[4] =blocking all=> c[3]")
-INTENT = Intent(pipeline="daily", run="run-1", spec=RunSpec(graph=GraphSpec.of(GRAPH), sinks=("c",)))
+INTENT = RunIntent(pipeline="daily", run="run-1", spec=RunSpec(graph=GraphSpec.of(GRAPH), sinks=("c",)))
 
 
 @pytest.fixture(autouse=True)
@@ -68,15 +68,17 @@ def test_a_run_ends_and_its_journal_folds_to_the_same_state(tmp_path: Path) -> N
     assert engine.unjournaled == []
 
 
-def faults(*first: Fault) -> MemoryStore:
-    queue: Iterator[Fault] = iter(first)
-    return FaultyStore(lambda key: next(queue, Fault.NONE) if "/journal/" in key else Fault.NONE)
+def faults(*first: StoreFault) -> MemoryStore:
+    queue: Iterator[StoreFault] = iter(first)
+    return FaultyStore(lambda key: next(queue, StoreFault.NONE) if "/journal/" in key else StoreFault.NONE)
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST, Fault.UNACKNOWLEDGED, Fault.DUPLICATED, Fault.DELAYED])
+@pytest.mark.parametrize(
+    "fault", [StoreFault.LOST, StoreFault.UNACKNOWLEDGED, StoreFault.DUPLICATED, StoreFault.DELAYED]
+)
 @pytest.mark.parametrize("at", range(8))
-def test_an_answer_that_is_unknown_for_a_while_changes_nothing(fault: Fault, at: int) -> None:
-    store = faults(*[Fault.NONE] * at, fault)
+def test_an_answer_that_is_unknown_for_a_while_changes_nothing(fault: StoreFault, at: int) -> None:
+    store = faults(*[StoreFault.NONE] * at, fault)
     engine = InstantEngine(store)
     state = execute(store, INTENT, engine)
     assert state.phase is Phase.SUCCEEDED
@@ -86,12 +88,12 @@ def test_an_answer_that_is_unknown_for_a_while_changes_nothing(fault: Fault, at:
 
 
 def test_a_certain_no_is_tried_again() -> None:
-    store = faults(Fault.NONE, Fault.REFUSED, Fault.REFUSED)
+    store = faults(StoreFault.NONE, StoreFault.REFUSED, StoreFault.REFUSED)
     assert execute(store, INTENT, InstantEngine(store)).phase is Phase.SUCCEEDED
 
 
 def test_a_store_that_fails_for_good_stops_the_engine() -> None:
-    store = faults(Fault.NONE, *[Fault.REFUSED] * 99)
+    store = faults(StoreFault.NONE, *[StoreFault.REFUSED] * 99)
     engine = InstantEngine(store)
     with pytest.raises(StoreFailed):
         execute(store, INTENT, engine)
@@ -99,7 +101,7 @@ def test_a_store_that_fails_for_good_stops_the_engine() -> None:
 
 
 def test_an_answer_that_stays_unknown_dispatches_nothing_and_stops_the_engine() -> None:
-    store = faults(Fault.NONE, *[Fault.LOST] * 999)
+    store = faults(StoreFault.NONE, *[StoreFault.LOST] * 999)
     engine = InstantEngine(store)
     with pytest.raises(AppendUnknown):
         execute(store, INTENT, engine)
@@ -164,19 +166,19 @@ def test_a_new_driver_goes_on_where_the_old_one_died(crash_after: int) -> None:
 def test_the_constants_of_a_run_are_those_it_started_with() -> None:
     store = MemoryStore()
     assert peek(store, "daily", "run-1") is None
-    chosen = Constants(12, 34, {"spark.sql.files.minPartitionNum": "2"})
+    chosen = RunConstants(12, 34, {"spark.sql.files.minPartitionNum": "2"})
     with pytest.raises(KeyboardInterrupt):
         execute(store, replace(INTENT, constants=chosen), InstantEngine(store, "app-1", 2))
     state = peek(store, "daily", "run-1")
-    assert state is not None and Constants.of(state) == chosen
-    execute(store, replace(INTENT, constants=Constants.of(state)), InstantEngine(store, "app-2"), force=True)
+    assert state is not None and RunConstants.of(state) == chosen
+    execute(store, replace(INTENT, constants=RunConstants.of(state)), InstantEngine(store, "app-2"), force=True)
 
 
 def test_a_run_that_began_meanwhile_with_other_constants_is_not_taken_over() -> None:
     store = MemoryStore()
-    execute(store, replace(INTENT, constants=Constants(1, 2)), InstantEngine(store, "app-1"))
+    execute(store, replace(INTENT, constants=RunConstants(1, 2)), InstantEngine(store, "app-1"))
     with pytest.raises(StillOwned, match="a moment ago"):
-        execute(store, replace(INTENT, constants=Constants(1, 3)), InstantEngine(store, "app-2"), force=True)
+        execute(store, replace(INTENT, constants=RunConstants(1, 3)), InstantEngine(store, "app-2"), force=True)
 
 
 def test_a_snapshot_opens_to_the_same_state_and_reads_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from rekindle.errors import StoreFailed
 from rekindle.gc import background_sweep as net
-from rekindle.gc.background_sweep import EVERY_SECONDS, FILES, PAGES, RUNS, SafetyNet, sweep
-from rekindle.gc.collect_run import Rules
-from rekindle.gc.policy import Act, Terms
+from rekindle.gc.background_sweep import EVERY_SECONDS, FILES, PAGES, RUNS, BackgroundSweep, sweep
+from rekindle.gc.collect_run import GcRules
+from rekindle.gc.policy import GcAction, Retention
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
 from support.filing import Filing
 from support.location import always, make_run
 
-RULES = Rules(terms=Terms(grace_ms=3_600_000, retention_ms=0))
+RULES = GcRules(terms=Retention(grace_ms=3_600_000, retention_ms=0))
 DAY = 86_400.0
 
 
@@ -64,7 +64,11 @@ def test_waste_of_other_runs_goes_and_none_is_closed() -> None:
     store.clock += 10 * DAY
     kept = {key for key in store.objects if "/results/" in key and "part-7_" in key}
     reports = sweep(store, "daily", RULES)
-    assert [(report.number, report.act) for report in reports] == [(1, Act.SWEEP), (2, Act.SWEEP), (3, Act.SWEEP)]
+    assert [(report.number, report.act) for report in reports] == [
+        (1, GcAction.SWEEP),
+        (2, GcAction.SWEEP),
+        (3, GcAction.SWEEP),
+    ]
     assert late(store) == set() and kept and kept <= store.objects.keys()
 
 
@@ -81,7 +85,7 @@ def test_it_happens_once_in_a_while_and_in_turn() -> None:
 def test_its_calls_are_bounded_however_many_runs_there_are() -> None:
     few, many = with_runs(RUNS), with_runs(2 * RUNS)
     for store in (few, many):
-        sweep(store, "daily", replace(RULES, terms=Terms(10**12, 0)))
+        sweep(store, "daily", replace(RULES, terms=Retention(10**12, 0)))
     assert few.calls == many.calls
     assert sum(many.calls.values()) < 12 * RUNS
 
@@ -112,16 +116,16 @@ class Broken(MemoryStore):
 
 @pytest.mark.parametrize("make", [Broken, MemoryStore])
 def test_nothing_of_it_reaches_the_run(make: Callable[[], Store]) -> None:
-    with SafetyNet(make, "daily", RULES):
+    with BackgroundSweep(make, "daily", RULES):
         pass
 
 
 def test_it_is_done_at_the_start_unless_it_is_switched_off() -> None:
     store = with_runs(2)
-    with SafetyNet(lambda: store, "daily", None):
+    with BackgroundSweep(lambda: store, "daily", None):
         pass
     assert late(store) == {"run-1", "run-2"} and "daily/_swept" not in store.objects
-    with SafetyNet(lambda: store, "daily", RULES) as beside:
+    with BackgroundSweep(lambda: store, "daily", RULES) as beside:
         beside._wait(600.0)
         assert late(store) == set()
 
@@ -129,7 +133,7 @@ def test_it_is_done_at_the_start_unless_it_is_switched_off() -> None:
 def test_it_is_done_at_the_end_of_a_run_that_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(net, "END_SECONDS", 600.0)
     store = with_runs(2)
-    with SafetyNet(lambda: store, "daily", RULES) as beside:
+    with BackgroundSweep(lambda: store, "daily", RULES) as beside:
         beside._wait(600.0)
         store.put("daily/run-2/results/orders/g0/e1-a1/part-99_00001.parquet", b"late")
         store.clock += EVERY_SECONDS
@@ -151,7 +155,7 @@ class Hanging(MemoryStore):
 def test_a_store_that_hangs_holds_up_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(net, "STOP_SECONDS", 0.0)
     store = Hanging()
-    with SafetyNet(lambda: store, "daily", RULES) as beside:
+    with BackgroundSweep(lambda: store, "daily", RULES) as beside:
         pass
     assert beside._thread is not None and beside._thread.is_alive(), "the run is over, and it is not"
     store.go_on.set()
@@ -163,13 +167,13 @@ def test_a_process_that_can_have_no_more_threads_runs_without_it(monkeypatch: py
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with SafetyNet(MemoryStore, "daily", RULES):
+    with BackgroundSweep(MemoryStore, "daily", RULES):
         pass
 
 
 def test_after_a_failure_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     monkeypatch.setattr(net, "sweep", lambda *_: begun.append("sweep"))
-    with pytest.raises(KeyError), SafetyNet(MemoryStore, "daily", RULES):
+    with pytest.raises(KeyError), BackgroundSweep(MemoryStore, "daily", RULES):
         raise KeyError("the run failed")
     assert begun == ["sweep"], "the one at the start"

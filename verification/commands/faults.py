@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from commands.user import NAME, PARTITIONS, ROWS, User, driver_of, ended, sum_of, wait_until
 from rekindle.cli.boundary import ExitCode
-from rekindle.journal.lease import Life
+from rekindle.journal.lease import LivenessState
 from rekindle.master.facts.events import AttemptOpened, PartitionsLost
 from rekindle.runtime.opening import look, sign_of
 from support.signals import cont, kill, stop
@@ -122,7 +122,8 @@ def stopped_and_woken(user: User) -> Iterator[Start]:
     try:
         (run,) = user.runs()
         wait_until(
-            lambda: sign_of(user.store, look(user.store, NAME, run), STALE_SECONDS).life is Life.STALE, "silence"
+            lambda: sign_of(user.store, look(user.store, NAME, run), STALE_SECONDS).life is LivenessState.STALE,
+            "silence",
         )
         user.takes_gate_away()
         yield Start(words=("--set", f"lease.stale_seconds={STALE_SECONDS}"))

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark import session
-from rekindle.engine.spark.plan.graph import analyse
+from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.run import attempts
 from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.errors import Fenced, RekindleError
@@ -37,7 +37,7 @@ from rekindle.master.facts.run_spec import RunSpec, UserDecisions
 from rekindle.master.state.commands import Input
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.pipeline.identity.fingerprint import parts
-from rekindle.runtime.opening import Intent, execute
+from rekindle.runtime.opening import RunIntent, execute
 from rekindle.storage.probe import probe
 from rekindle.storage.stores import open_store
 from stage import serve
@@ -130,11 +130,11 @@ class Runner:
 
     def _run(self, order: Order, answer: Answer) -> None:
         groups = {group.step: group for group in self.user.PIPELINES[order.pipeline]}
-        attempts.Generation.look = _LOOK if order.is_exchange_checked else _no_look  # type: ignore[method-assign]
+        attempts.HeldPlan.look = _LOOK if order.is_exchange_checked else _no_look  # type: ignore[method-assign]
         session.GROUP_SETTINGS["spark.sql.sources.commitProtocolClass"] = order.protocol
         analysis = analyse(self.spark, groups)
         engine = SparkEngine(self.spark, f"{self.root}/{order.pipeline}/{order.run}", analysis.groups)
-        intent = Intent(
+        intent = RunIntent(
             pipeline=order.pipeline,
             run=order.run,
             spec=RunSpec(
@@ -168,10 +168,10 @@ class Runner:
             answer.ids = frame.select("id").distinct().count()
 
 
-_LOOK = attempts.Generation.look
+_LOOK = attempts.HeldPlan.look
 
 
-def _no_look(self: attempts.Generation) -> None:
+def _no_look(self: attempts.HeldPlan) -> None:
     """The protection switched off, for the control."""
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from identity_corpus.every import PROGRAMS
 from identity_corpus.programs import Program
 from local_spark import local_spark
-from rekindle.engine.spark.plan.identity import Kept, Member, fingerprint
+from rekindle.engine.spark.plan.identity import KeptStep, Member, fingerprint
 from rekindle.engine.spark.script import given
 from rekindle.engine.spark.session import attach
 
@@ -46,7 +46,7 @@ def told(program: Program, folder: Path, df: DataFrame) -> dict[str, str]:
     try:
         frame = names["step"](df)
         function = given(frame, STEP, "corpus") if program.is_frame else names["step"]
-        return fingerprint(Kept(frame, ("id",), 2, (Member(STEP, function),)), STEP)
+        return fingerprint(KeptStep(frame, ("id",), 2, (Member(STEP, function),)), STEP)
     finally:
         sys.path.remove(str(folder / program.name))
 

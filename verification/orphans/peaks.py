@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rekindle.failover.release import Holds, RunPhase, releasable
+from rekindle.failover.release import RetainedResults, RunPhase, releasable
 from rekindle.master.facts.events import Event, PartitionsCommitted
 from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import Phase, RunState
@@ -33,7 +33,7 @@ def peaks(events: Iterable[Event]) -> tuple[int, int]:
 def needed_bytes(state: RunState) -> int:
     if state.phase in (Phase.SUCCEEDED, Phase.CLOSING, Phase.CLOSED):
         return 0
-    free = releasable(state.layout.graph, state.tracker(), Holds(), RunPhase.ACTIVE).results
+    free = releasable(state.layout.graph, state.tracker(), RetainedResults(), RunPhase.ACTIVE).results
     found = 0
     for name, step in state.steps.items():
         for segment in step.segments:

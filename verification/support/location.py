@@ -11,7 +11,7 @@ from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.runtime.opening import Intent, execute
+from rekindle.runtime.opening import RunIntent, execute
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Store
 from rekindle.testing.drawing import draw
@@ -41,7 +41,7 @@ def make_run(
     graph = draw(drawing)
     held = claim(store, pipeline, {"day": run} if parameters is None else parameters, run)
     order = enlist(store, pipeline, run) if held.is_ours else 1
-    intent = Intent(
+    intent = RunIntent(
         pipeline=pipeline,
         run=run,
         spec=RunSpec(graph=GraphSpec.of(graph), sinks=(list(graph.steps)[-1],)),

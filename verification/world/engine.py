@@ -308,7 +308,7 @@ class Application:
         except Gone as gone:
             lost = Parts({gone.step: Partitions((gone.partition,))})
             failure = Failure(command.sink, EMPTY, Cause(gone.kind), f"cannot read {gone}")
-            self.process.tell(st.SinkUntouched(command.sink, command.fence))
+            self.process.tell(st.SinkUnchanged(command.sink, command.fence))
             self.process.tell(st.PartsLost(lost, FailureDomain.STORAGE))
             self.process.tell(st.SinkFailed(failure, command.fence))
             return

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import Fence
 from rekindle.master.state import commands as cmd
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.model.failures import Failure, FailureKind
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.parts import NOTHING, Parts
@@ -41,7 +41,7 @@ class Surroundings(Protocol):
     now: int
     rng: Random
     scenario: Scenario
-    layout: Layout
+    layout: GraphIndex
     values: Values
     storage: Storage
 

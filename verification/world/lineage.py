@@ -60,7 +60,7 @@ class Lineage:
         for name, step in state.steps.items():
             if state.layout.repeatable[name] is None:
                 continue
-            for seen in step.seen:
+            for seen in step.superseded:
                 if seen.is_hole or not seen.are_inputs_equal:
                     continue
                 for partition in seen.partitions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from rekindle.master.facts.events import AttemptClosed, AttemptOpened, EpochOpened, Event, Fence, RunClosed
+from rekindle.master.facts.events import AttemptClosed, AttemptOpened, EpochOpened, Event, Fence, TombstoneWritten
 from rekindle.model.ids import AttemptId
 from world.values import Label
 
@@ -68,7 +68,7 @@ class Ledger:
                 self.ended.add(attempt)
             case EpochOpened():
                 self.owner = writer
-            case RunClosed():
+            case TombstoneWritten():
                 self.is_closed = True
             case _:
                 pass

@@ -24,7 +24,7 @@ from rekindle.master.facts.events import (
 )
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import PublishSink, StartAttempt
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.master.state.invariants import violations
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.failures import FailureKind
@@ -149,7 +149,7 @@ class Watch:
         could ever read it is complete, and all results are files."""
         counted = {one.attempt for step in state.steps.values() for one in step.segments}
         kept = sum(size for attempt, size in state.sizes.items() if attempt in counted)
-        if state.attempts or state.forced() or kept <= state.config.budget_bytes:
+        if state.attempts or state.must_recompare() or kept <= state.config.budget_bytes:
             return
         for attempt in sorted(counted):
             if state.sizes.get(attempt) and self._is_spare(state, attempt.step):
@@ -210,7 +210,7 @@ class Watch:
                 raise Violation("beside poison", f"{name}{sorted(left)} could have finished")
 
     @staticmethod
-    def _reads_any(layout: Layout, name: str, at: int, stuck: set[tuple[str, int]]) -> bool:
+    def _reads_any(layout: GraphIndex, name: str, at: int, stuck: set[tuple[str, int]]) -> bool:
         reads = layout.read_by(name, Partitions((at,)))
         return any((producer, one) in stuck for producer, partitions in reads.items() for one in partitions)
 
@@ -249,7 +249,7 @@ class Watch:
         if before is not None and before.label != label:
             raise Violation("overwritten", f"{key[0]}[{key[1]}] is written a second time under the same name")
 
-    def barrier(self, command: StartAttempt, layout: Layout) -> None:
+    def barrier(self, command: StartAttempt, layout: GraphIndex) -> None:
         """A step that restarts whole is never started in part."""
         name = command.attempt.step
         is_whole = any(layout.graph.steps[one].restarts_whole for one in layout.stages[name])

@@ -24,7 +24,7 @@ from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.state import commands as cmd
-from rekindle.master.state.graph_index import Layout, Sets
+from rekindle.master.state.graph_index import GraphIndex, Sets
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import ResultKind
@@ -67,7 +67,7 @@ class World:
         self.now = 1_000_000
         self.acts = 0
         self.graph = scenario.graph()
-        self.layout = Layout(GraphSpec.of(self.graph))
+        self.layout = GraphIndex(GraphSpec.of(self.graph))
         self.sinks = self._sinks()
         self.values = Values()
         self.storage = Storage()

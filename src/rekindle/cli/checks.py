@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Verdict(Enum):
+class CheckStatus(Enum):
     """What a check came to; the value is the mark before its line."""
 
     FINE = "ok"
@@ -18,6 +18,6 @@ class Check(NamedTuple):
     """One thing that was looked at."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckStatus
     found: str
     next: str = ""

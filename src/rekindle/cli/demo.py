@@ -21,9 +21,9 @@ from types import FrameType
 import click
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.demo_acts import Play, Teller, play
+from rekindle.cli.demo_acts import DemoCast, DemoTerminal, play
 from rekindle.cli.demo_driver import Terminal
-from rekindle.cli.demo_judge import Witness
+from rekindle.cli.demo_judge import RunReader
 from rekindle.cli.demo_scene import PIPELINE_NAME, lay_out, write_spark_settings
 from rekindle.cli.plan import console
 from rekindle.config import java_home
@@ -53,12 +53,12 @@ def command(keep: str | None) -> int:
 
 
 def _play_in(folder: Path, *, is_kept: bool) -> int:
-    started, teller = time.monotonic(), Teller(console())
+    started, teller = time.monotonic(), DemoTerminal(console())
     lay_out(folder)
     teller.opening(folder)
     cluster = LocalCluster(2, size=SIZE, folder=folder / "cluster")
     with _started(cluster), Terminal(folder, _environment(folder, cluster), teller.typed, teller.printed) as terminal:
-        is_healed = play(Play(cluster, terminal, Witness(folder / "store", PIPELINE_NAME), folder, teller))
+        is_healed = play(DemoCast(cluster, terminal, RunReader(folder / "store", PIPELINE_NAME), folder, teller))
     teller.closing(time.monotonic() - started, folder if is_kept else None)
     return ExitCode.DONE if is_healed else ExitCode.FAILED
 
@@ -87,7 +87,7 @@ def _environment(folder: Path, cluster: LocalCluster) -> dict[str, str]:
     """This one without what it says about other clusters and locations, and with what is said about this one."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     conf = write_spark_settings(folder, cluster.app_settings())
-    width = max(60, console().width - len(Teller.MARGIN))
+    width = max(60, console().width - len(DemoTerminal.MARGIN))
     return {
         **own,
         **cluster.app_env,

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.demo_driver import HINT, Command, Terminal, wait_until
-from rekindle.cli.demo_judge import Witness, Work, compare
+from rekindle.cli.demo_driver import HINT, StartedCommand, Terminal, wait_until
+from rekindle.cli.demo_judge import RunReader, RunWork, compare
 from rekindle.cli.demo_scene import (
     COMPARE_FILE,
     ORDERS,
@@ -31,7 +31,7 @@ DRIVER_DIES_AT = PARTITIONS // 2
 WORKER = 0
 
 
-class Teller:
+class DemoTerminal:
     """Says things on a terminal, in colours where there are any; plain lines elsewhere."""
 
     MARGIN: ClassVar[str] = "  | "
@@ -72,20 +72,20 @@ class Teller:
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class DemoCast:
     """Who takes part."""
 
     cluster: LocalCluster
     terminal: Terminal
-    witness: Witness
+    witness: RunReader
     folder: Path
-    teller: Teller
+    teller: DemoTerminal
 
     def committed(self) -> int:
         return self.witness.committed(SLOW_STEP)
 
 
-def play(on: Play) -> bool:
+def play(on: DemoCast) -> bool:
     """All acts; whether the run was healed, as the last one judges."""
     master, *workers = [process.pid for process in on.cluster.processes]
     on.teller.says(
@@ -99,14 +99,14 @@ def play(on: Play) -> bool:
     return _judge(on)
 
 
-def _begin(on: Play) -> Command:
+def _begin(on: DemoCast) -> StartedCommand:
     on.teller.act("The run starts")
     driver = on.terminal.types("run", PIPELINE_FILE)
     _until(on, driver, WORKER_DIES_AT, "the run began")
     return driver
 
 
-def _lose_worker(on: Play, driver: Command) -> None:
+def _lose_worker(on: DemoCast, driver: StartedCommand) -> None:
     on.teller.act("A worker dies")
     before, executors = on.committed(), on.cluster.executors(WORKER)
     pids = [on.cluster.worker_pids[WORKER], *(executor.pid for executor in executors)]
@@ -119,7 +119,7 @@ def _lose_worker(on: Play, driver: Command) -> None:
     on.teller.says(f"The run continues on the other worker: {on.committed()} of {PARTITIONS} are committed.", "green")
 
 
-def _lose_driver(on: Play, driver: Command) -> None:
+def _lose_driver(on: DemoCast, driver: StartedCommand) -> None:
     _until(on, driver, DRIVER_DIES_AT, "half of it was done")
     on.teller.act("The driver dies")
     pids = [process.pid for process in driver.processes()]
@@ -131,12 +131,12 @@ def _lose_driver(on: Play, driver: Command) -> None:
     _expect(plan.wait(), ExitCode.WORK, "plan")
 
 
-def _resume(on: Play) -> None:
+def _resume(on: DemoCast) -> None:
     on.teller.act("Resume")
     _expect(on.terminal.types("resume", PIPELINE_FILE).wait(), ExitCode.DONE, "resume")
 
 
-def _judge(on: Play) -> bool:
+def _judge(on: DemoCast) -> bool:
     on.teller.act("Compare with plain Spark")
     on.teller.says("Plain Spark runs the same functions, without failures. Both results are compared row by row:")
     _expect(on.terminal.types_python(COMPARE_FILE).wait(), ExitCode.DONE, COMPARE_FILE)
@@ -151,7 +151,7 @@ def _judge(on: Play) -> bool:
     return found.is_equal and is_less
 
 
-def saved(work: Work) -> str:
+def saved(work: RunWork) -> str:
     """How much of the run was not computed again."""
     twice = f", {work.twice} of them for the second time" if work.twice else ", none of them for the second time"
     return (
@@ -161,7 +161,7 @@ def saved(work: Work) -> str:
     )
 
 
-def _until(on: Play, driver: Command, committed: int, what: str) -> None:
+def _until(on: DemoCast, driver: StartedCommand, committed: int, what: str) -> None:
     if not wait_until(lambda: on.committed() >= committed, driver):
         how = "printed and wrote nothing for minutes" if driver.is_alive() else "ended"
         raise RunFailed(f"the run of {PIPELINE_NAME} {how} before {what}", HINT, is_resumable=False)

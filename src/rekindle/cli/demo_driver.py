@@ -38,7 +38,7 @@ NOISE = "WARNING: Using incubator modules"
 Show = Callable[[str], None]
 
 
-class Patience:
+class ProgressTimeout:
     """Knows since when nothing moves. `sign` is a value that is another one after each step forward."""
 
     def __init__(self, sign: Callable[[], object]) -> None:
@@ -55,7 +55,7 @@ class Patience:
         return now - self._moved > STALLED_SECONDS
 
 
-class Command:
+class StartedCommand:
     """One command that was started. `grows` is a number that changes when it wrote something."""
 
     def __init__(
@@ -85,8 +85,8 @@ class Command:
         self._reader.join(GONE_SECONDS_MAX)
         return code
 
-    def patience(self) -> Patience:
-        return Patience(lambda: (self._lines, self._grows()))
+    def patience(self) -> ProgressTimeout:
+        return ProgressTimeout(lambda: (self._lines, self._grows()))
 
     def processes(self) -> list[Process]:
         """Python, and its JVM once it was started."""
@@ -123,7 +123,7 @@ class Terminal:
     environment: Mapping[str, str]
     say: Show
     show: Show
-    _started: list[Command] = field(default_factory=list)
+    _started: list[StartedCommand] = field(default_factory=list)
 
     def __enter__(self) -> Terminal:
         return self
@@ -132,17 +132,17 @@ class Terminal:
         for command in self._started:
             command.end()
 
-    def types(self, *words: str) -> Command:
+    def types(self, *words: str) -> StartedCommand:
         """Start `rekindle …`."""
         self.say(shlex.join(["rekindle", *words]))
         return self._start([*interpreter(), "-c", CLI, *words])
 
-    def types_python(self, script: str) -> Command:
+    def types_python(self, script: str) -> StartedCommand:
         """Start a script."""
         self.say(f"python {script}")
         return self._start([sys.executable, script])
 
-    def _start(self, words: Sequence[str]) -> Command:
+    def _start(self, words: Sequence[str]) -> StartedCommand:
         child = subprocess.Popen(
             words,
             cwd=self.folder,
@@ -154,12 +154,12 @@ class Terminal:
             errors="replace",
             start_new_session=True,
         )
-        command = Command(child, self.show, shlex.join(words[-2:]), lambda: bytes_below(self.folder))
+        command = StartedCommand(child, self.show, shlex.join(words[-2:]), lambda: bytes_below(self.folder))
         self._started.append(command)
         return command
 
 
-def wait_until(is_so: Callable[[], bool], command: Command) -> bool:
+def wait_until(is_so: Callable[[], bool], command: StartedCommand) -> bool:
     """Wait until something is so; False if the command ends before, or hangs."""
     patience = command.patience()
     while not is_so():

@@ -11,7 +11,7 @@ from rekindle.cli.catalog import newest_of
 from rekindle.journal.history import Record, read
 from rekindle.master.facts.events import Event, PartitionsCommitted
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.observe.plan_times import Pace, paces
+from rekindle.observe.plan_times import StepRate, paces
 from rekindle.runtime.opening import codec, peek
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
@@ -19,7 +19,7 @@ from rekindle.storage.stores import open_store
 Sets = dict[str, Partitions]
 
 
-class Witness:
+class RunReader:
     """Reads the newest run of one pipeline."""
 
     def __init__(self, location: Path, pipeline: str) -> None:
@@ -32,7 +32,7 @@ class Witness:
         state = None if named is None else peek(self._store, self._pipeline, named.run)
         return 0 if state is None or step not in state.steps else len(state.steps[step].committed)
 
-    def work(self) -> Work:
+    def work(self) -> RunWork:
         """What the first driver and the later ones made count."""
         named = newest_of(self._store, self._pipeline)
         assert named is not None, "the demo started a run"
@@ -42,11 +42,11 @@ class Witness:
         first, last = min(one.epoch for one in records), max(one.epoch for one in records)
         total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
         before = paces(event for one in records if one.epoch < last for event in one.events)
-        return Work(total, last - first + 1, _computed(records, first), _computed(records, last), before)
+        return RunWork(total, last - first + 1, _computed(records, first), _computed(records, last), before)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RunWork:
     """Result partitions of a run, how many drivers it had, and what its first and its last one computed. `before` is
     how fast the steps were before the last one."""
 
@@ -54,7 +54,7 @@ class Work:
     drivers: int
     first: Sets
     last: Sets
-    before: Mapping[str, Pace] = field(default_factory=dict)
+    before: Mapping[str, StepRate] = field(default_factory=dict)
 
     @property
     def computed_last(self) -> int:

@@ -19,7 +19,7 @@ import msgspec
 
 import rekindle
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.checks import Check, Verdict
+from rekindle.cli.checks import Check, CheckStatus
 from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.next_command import lines_of, same
 from rekindle.cli.options import Settings, with_settings
@@ -35,7 +35,7 @@ SPARK_LEAST, SPARK_BELOW = (4, 1), (5, 0)
 JAVA_SECONDS = 20
 
 
-COLORS = {Verdict.FINE: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
+COLORS = {CheckStatus.FINE: "green", CheckStatus.WARNING: "yellow", CheckStatus.PROBLEM: "red"}
 
 
 @click.command("doctor")
@@ -69,7 +69,7 @@ def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], remo
         say_json(msgspec.json.encode(made))
     else:
         say(_lines(checks, config, width()))
-    has_problem = any(one.verdict is Verdict.PROBLEM for one in checks)
+    has_problem = any(one.verdict is CheckStatus.PROBLEM for one in checks)
     return ExitCode.REFUSED if has_problem else ExitCode.DONE
 
 
@@ -93,7 +93,7 @@ def _lines(checks: list[Check], config: Config, wide: int | None) -> Iterator[st
 
 def _packages() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Check("Python", Verdict.FINE, f"{version}, {sys.executable}")
+    yield Check("Python", CheckStatus.FINE, f"{version}, {sys.executable}")
     yield _rekindle()
     yield _pyspark()
 
@@ -103,28 +103,28 @@ def _rekindle() -> Check:
         importlib.metadata.version("rekindle")
     except importlib.metadata.PackageNotFoundError:
         told = f"{rekindle.__version__}, run from its sources, not installed"
-        return Check("Rekindle", Verdict.WARNING, told, "pip install rekindle")
-    return Check("Rekindle", Verdict.FINE, rekindle.__version__)
+        return Check("Rekindle", CheckStatus.WARNING, told, "pip install rekindle")
+    return Check("Rekindle", CheckStatus.FINE, rekindle.__version__)
 
 
 def _pyspark() -> Check:
     if importlib.util.find_spec("pyspark") is None:
         return Check(
-            "PySpark", Verdict.PROBLEM, "not installed: pipelines cannot run here", "pip install 'rekindle[spark]'"
+            "PySpark", CheckStatus.PROBLEM, "not installed: pipelines cannot run here", "pip install 'rekindle[spark]'"
         )
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Check("PySpark", Verdict.WARNING, "installed, but its version is unknown")
+        return Check("PySpark", CheckStatus.WARNING, "installed, but its version is unknown")
     numbers = tuple(int(piece) for piece in version.split(".")[:2] if piece.isdecimal())
     if not SPARK_LEAST <= numbers < SPARK_BELOW:
         return Check(
             "PySpark",
-            Verdict.PROBLEM,
+            CheckStatus.PROBLEM,
             f"{version} is not supported; 4.1 or newer is needed",
             "pip install 'rekindle[spark]'",
         )
-    return Check("PySpark", Verdict.FINE, version)
+    return Check("PySpark", CheckStatus.FINE, version)
 
 
 def _java() -> Check:
@@ -132,20 +132,23 @@ def _java() -> Check:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME is {home}, which has no Java" if home else "none found on PATH"
-        return Check("Java", Verdict.PROBLEM, where, f"install Java {JAVA_LEAST}, or set JAVA_HOME to it")
+        return Check("Java", CheckStatus.PROBLEM, where, f"install Java {JAVA_LEAST}, or set JAVA_HOME to it")
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("Java", Verdict.PROBLEM, f"{java} does not answer: {error}", "set JAVA_HOME to another Java")
+        return Check("Java", CheckStatus.PROBLEM, f"{java} does not answer: {error}", "set JAVA_HOME to another Java")
     line = next(iter((done.stderr or done.stdout).splitlines()), "")
     major = _major(line)
     if major is None:
-        return Check("Java", Verdict.WARNING, f"{java} printed {line!r}, which has no version")
+        return Check("Java", CheckStatus.WARNING, f"{java} printed {line!r}, which has no version")
     if major < JAVA_LEAST:
         return Check(
-            "Java", Verdict.PROBLEM, f"{line} is too old for Spark 4", f"set JAVA_HOME to Java {JAVA_LEAST} or newer"
+            "Java",
+            CheckStatus.PROBLEM,
+            f"{line} is too old for Spark 4",
+            f"set JAVA_HOME to Java {JAVA_LEAST} or newer",
         )
-    return Check("Java", Verdict.FINE, f"{line}, {java}")
+    return Check("Java", CheckStatus.FINE, f"{line}, {java}")
 
 
 def _major(line: str) -> int | None:
@@ -163,28 +166,30 @@ def _jar() -> Check:
     assert spec is not None and spec.origin is not None
     path = Path(spec.origin).parent / "engine" / "spark" / "jars" / JAR
     if not path.is_file():
-        return Check("jar", Verdict.PROBLEM, f"{JAR} is missing: {path}", "pip install --force-reinstall rekindle")
-    return Check("jar", Verdict.FINE, f"{path}, {path.stat().st_size:,} bytes")
+        return Check("jar", CheckStatus.PROBLEM, f"{JAR} is missing: {path}", "pip install --force-reinstall rekindle")
+    return Check("jar", CheckStatus.FINE, f"{path}, {path.stat().st_size:,} bytes")
 
 
 def _location(config: Config) -> Check:
     if not config.location:
         return Check(
             "location",
-            Verdict.WARNING,
+            CheckStatus.WARNING,
             "none is set",
             f"name it: {same(location='s3a://bucket/rekindle')}\nor write `location = …` into rekindle.toml",
         )
     try:
         probe(open_store(config.location, config.storage))
     except RekindleError as error:
-        return Check("location", Verdict.PROBLEM, f"{error.code} {error.message}", "\n".join(lines_of(error.remedies)))
+        return Check(
+            "location", CheckStatus.PROBLEM, f"{error.code} {error.message}", "\n".join(lines_of(error.remedies))
+        )
     except Exception as error:
         text = next(iter(str(error).splitlines()), "")
         return Check(
             "location",
-            Verdict.PROBLEM,
+            CheckStatus.PROBLEM,
             f"{config.location} cannot be opened: {type(error).__name__}: {text}",
             "look at the location, and at how the store is reached",
         )
-    return Check("location", Verdict.FINE, f"{config.location}: reachable, and conditional writes work")
+    return Check("location", CheckStatus.FINE, f"{config.location}: reachable, and conditional writes work")

@@ -7,12 +7,12 @@ from functools import partial
 
 import click
 
-from rekindle.cli.opened import Opened, open_run
+from rekindle.cli.open_run import OpenRun, open_run
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import say, say_json, styled, width, wrapped
 from rekindle.cli.typed import learn
 from rekindle.observe.show_words import clock, to_json
-from rekindle.observe.story import Story, story_of
+from rekindle.observe.story import RunStory, story_of
 from rekindle.remedies import CommandRemedy
 from rekindle.service.vertices import vertex_of
 
@@ -40,7 +40,7 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
         say(_lines(story, opened, width()))
 
 
-def _lines(story: Story, opened: Opened, wide: int | None) -> Iterator[str]:
+def _lines(story: RunStory, opened: OpenRun, wide: int | None) -> Iterator[str]:
     for title in wrapped(f"{story.subject} in run {opened.named} ({story.run})", wide):
         yield styled(title, bold=True)
     for line in story.lines:

@@ -15,8 +15,8 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.gc.collect_location import tend_all, tidy_location
-from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, Finding, Report
-from rekindle.gc.policy import Act
+from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, GcItem, GcReport
+from rekindle.gc.policy import GcAction
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import StartRemedy
@@ -75,7 +75,7 @@ def named_pipelines(store: Store, pipeline: str | None) -> list[str]:
     return [pipeline]
 
 
-def _lines(reports: list[Report], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
+def _lines(reports: list[GcReport], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
     rows = [_row(report, finding, now_ms) for report in reports for finding in report.findings]
     shown = rows if is_all else rows[:LINES_MAX]
     if shown:
@@ -89,7 +89,7 @@ def _lines(reports: list[Report], now_ms: int, *, is_dry: bool, is_all: bool) ->
     yield from _kept(reports)
 
 
-def _row(report: Report, finding: Finding, now_ms: int) -> tuple[Cell | str, ...]:
+def _row(report: GcReport, finding: GcItem, now_ms: int) -> tuple[Cell | str, ...]:
     return (
         f"{report.pipeline}/{report.number}",
         what_text(finding),
@@ -100,7 +100,7 @@ def _row(report: Report, finding: Finding, now_ms: int) -> tuple[Cell | str, ...
     )
 
 
-def what_text(finding: Finding) -> str:
+def what_text(finding: GcItem) -> str:
     if finding.what == CLOSED_FOR_GOOD:
         return "the whole run"
     if finding.what == JOURNAL:
@@ -110,7 +110,7 @@ def what_text(finding: Finding) -> str:
     return count_text(finding.folders, "directory", "directories")
 
 
-def _total(reports: Iterable[Report], again: str) -> str:
+def _total(reports: Iterable[GcReport], again: str) -> str:
     """All together. `again` is the command that would delete it, where nothing was deleted."""
     findings = [finding for report in reports for finding in report.findings]
     files, size = sum(one.files for one in findings), sum(one.bytes for one in findings)
@@ -122,13 +122,13 @@ def _total(reports: Iterable[Report], again: str) -> str:
     return f"would delete: {told}. Nothing was deleted. To delete it: {again}" if again else f"deleted: {told}"
 
 
-def _kept(reports: Iterable[Report]) -> Iterator[str]:
+def _kept(reports: Iterable[GcReport]) -> Iterator[str]:
     """Why the other runs stay, and what is waste that is too young."""
     reasons: Counter[str] = Counter()
     young = 0
     for report in reports:
         young += report.young
-        if report.act is not Act.CLOSE:
+        if report.act is not GcAction.CLOSE:
             reasons[report.because] += 1
     if reasons:
         told = " · ".join(f"{count:,} ({because})" for because, count in reasons.most_common())
@@ -137,7 +137,7 @@ def _kept(reports: Iterable[Report]) -> Iterator[str]:
         yield f"waste younger than gc.grace_hours, kept for now: {count_text(young, 'file')}"
 
 
-def _ended(store: Store, reports: Iterable[Report]) -> int:
+def _ended(store: Store, reports: Iterable[GcReport]) -> int:
     failed = sum(report.is_failed for report in reports)
     if failed:
         raise StoreFailed(

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rekindle.cli.next_command import line_of
-from rekindle.cli.opened import open_run
+from rekindle.cli.open_run import open_run
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.text import say, styled
 from rekindle.cli.typed import learn

@@ -15,7 +15,7 @@ from rich.table import Table
 from rekindle.cli.text import printable, wrapped
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
-from rekindle.observe.progress import Progress, Row
+from rekindle.observe.progress import Progress, ProgressRow
 from rekindle.observe.words import time_text
 
 PLAIN_SECONDS = 30.0
@@ -103,7 +103,7 @@ class Display:
         return f", {'' if said.startswith('under') else 'about '}{said} left" if left_ms else ""
 
 
-def _notes(row: Row, *, is_short: bool = False) -> str:
+def _notes(row: ProgressRow, *, is_short: bool = False) -> str:
     found = [f"{row.kept} kept"] if row.kept else []
     found += [f"{row.running} running"] if row.running and not is_short else []
     found += [f"{row.again} restarted"] if row.again else []

@@ -9,43 +9,53 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and what it does in one line."""
 
     module: str
     line: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "plan": Entry("rekindle.cli.plan", "Show what would run, what would be reused and why; exit 2 if there is work."),
-    "run": Entry("rekindle.cli.run", "Run a pipeline, or resume its unfinished run with the same parameters."),
-    "resume": Entry(
+COMMANDS: dict[str, CommandEntry] = {
+    "plan": CommandEntry(
+        "rekindle.cli.plan", "Show what would run, what would be reused and why; exit 2 if there is work."
+    ),
+    "run": CommandEntry("rekindle.cli.run", "Run a pipeline, or resume its unfinished run with the same parameters."),
+    "resume": CommandEntry(
         "rekindle.cli.resume", "Resume a run that did not finish: RUN, or the newest one that can be resumed."
     ),
-    "runs": Entry("rekindle.cli.runs", "List the runs of a location, newest first."),
-    "show": Entry("rekindle.cli.show", "Show one run: its steps, attempts, failures and restarts, with the reasons."),
-    "explain": Entry(
+    "runs": CommandEntry("rekindle.cli.runs", "List the runs of a location, newest first."),
+    "show": CommandEntry(
+        "rekindle.cli.show", "Show one run: its steps, attempts, failures and restarts, with the reasons."
+    ),
+    "explain": CommandEntry(
         "rekindle.cli.explain", "Show the history of a step or of one partition: what happened to it, and why."
     ),
-    "reproduce": Entry(
+    "reproduce": CommandEntry(
         "rekindle.cli.reproduce",
         "Run one partition of a step again on this machine, and show its input and its exception or rows.",
     ),
-    "check": Entry(
+    "check": CommandEntry(
         "rekindle.cli.check",
         "Run each step twice on a sample and list the steps whose rows differ; exit 2 if there are any.",
     ),
-    "verify": Entry(
+    "verify": CommandEntry(
         "rekindle.cli.verify",
         "Compare the files that a run keeps and published with what was written; exit 2 if any differ.",
     ),
-    "graph": Entry("rekindle.cli.graph", "Draw the graph of a run: which partitions were reused, computed or failed."),
-    "results": Entry("rekindle.cli.results", "Manage the results that runs keep: list, pin, unpin or release them."),
-    "gc": Entry(
+    "graph": CommandEntry(
+        "rekindle.cli.graph", "Draw the graph of a run: which partitions were reused, computed or failed."
+    ),
+    "results": CommandEntry(
+        "rekindle.cli.results", "Manage the results that runs keep: list, pin, unpin or release them."
+    ),
+    "gc": CommandEntry(
         "rekindle.cli.gc", "Delete files that no run needs, and the results of runs that were not resumed in time."
     ),
-    "doctor": Entry("rekindle.cli.doctor", "Check the environment: versions, storage, jar, settings, local folders."),
-    "demo": Entry(
+    "doctor": CommandEntry(
+        "rekindle.cli.doctor", "Check the environment: versions, storage, jar, settings, local folders."
+    ),
+    "demo": CommandEntry(
         "rekindle.cli.demo",
         "Start a small cluster on this machine, kill a worker and the driver of a run, and resume the run.",
     ),

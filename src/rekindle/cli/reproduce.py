@@ -11,7 +11,7 @@ from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
 from rekindle.cli.text import say, styled
 from rekindle.cli.typed import learn
-from rekindle.engine.reproduced import Reproduced
+from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
 from rekindle.observe.words import count_text
@@ -65,7 +65,7 @@ def _named(store: Store, pipeline: str, word: str | None) -> Named:
     return named
 
 
-def _try(opened: Reproduced, named: Named, rows: int) -> int:
+def _try(opened: ReproducedVertex, named: Named, rows: int) -> int:
     say([f"{styled(opened.vertex, bold=True)} of run {named}"])
     for line in opened.said:
         say([f"  {line}"])

@@ -17,15 +17,15 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.config import Config
 from rekindle.errors import Refused, RunClosed, StillOwned, StoreFailed
-from rekindle.gc.collect_run import Janitor
-from rekindle.gc.holdings import Holding, holdings
-from rekindle.gc.inspect_run import Look, look_at
-from rekindle.gc.policy import Act, Found
+from rekindle.gc.collect_run import RunCollector
+from rekindle.gc.holdings import StepHolding, holdings
+from rekindle.gc.inspect_run import RunInspection, look_at
+from rekindle.gc.policy import GcAction, RunCondition
 from rekindle.master.state.run_state import Phase
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import CommandRemedy
 from rekindle.runtime import pins
-from rekindle.runtime.pins import Pin
+from rekindle.runtime.pins import RunPin
 from rekindle.service.limits import rules_of
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
@@ -42,13 +42,13 @@ HEAD = (
 )
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptResultLine(msgspec.Struct, frozen=True):
     """One line of the list."""
 
     pipeline: str
     run: str
     number: int
-    holding: Holding
+    holding: StepHolding
 
 
 @click.group("results")
@@ -69,11 +69,11 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
     known = {name: pins.all_pins(store, name) for name in {one.pipeline for one in shown}}
     clocked = with_one_clock(store)
 
-    def held(one: Named) -> list[Kept]:
+    def held(one: Named) -> list[KeptResultLine]:
         pin = known[one.pipeline].get(one.run)
         look = _look(clocked, one, config, pin)
         found = holdings(look, rules_of(config).terms, pin)
-        return [Kept(one.pipeline, one.run, one.number, holding) for holding in found]
+        return [KeptResultLine(one.pipeline, one.run, one.number, holding) for holding in found]
 
     kept = [line for lines in each(store, held, shown) for line in lines]
     if is_json:
@@ -96,7 +96,7 @@ def pin(settings: Settings, run: str, why: str) -> int:
     config, store = _opened(settings)
     named = find_run(store, run)
     _refuse_closed(named, _look(store, named, config))
-    wanted = Pin(_user(), time.time_ns() // 1_000_000, why)
+    wanted = RunPin(_user(), time.time_ns() // 1_000_000, why)
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
         # gc takes its sign away when the journal says that the run is closed: so the sign first.
@@ -120,7 +120,7 @@ def unpin(settings: Settings, run: str) -> int:
     found = pins.find_pin(store, named.pipeline, named.run)
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is no longer pinned" if found else f"run {named} was not pinned"])
-    if found and _look(store, named, config).facts.found is Found.SUCCEEDED:
+    if found and _look(store, named, config).facts.found is RunCondition.SUCCEEDED:
         release = line_of(CommandRemedy("results release", run=str(named)))
         say([f"its results are kept until you release them: {release}"])
     return ExitCode.DONE
@@ -143,12 +143,12 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
         raise Refused(f"run {named} is {held}", CommandRemedy("results unpin", run=str(named)))
     look = _look(store, named, config)
     _refuse_closed(named, look)
-    if look.facts.found is Found.LIVING:
+    if look.facts.found is RunCondition.LIVING:
         raise StillOwned(f"run {named} has a living driver", "stop it, or wait for its end")
-    report = Janitor(store, named.pipeline, rules_of(config, is_dry=is_dry)).tend(
+    report = RunCollector(store, named.pipeline, rules_of(config, is_dry=is_dry)).tend(
         named.run, named.number, is_asked=True
     )
-    if report.act is not Act.CLOSE:
+    if report.act is not GcAction.CLOSE:
         kind = StoreFailed if report.is_failed else Refused
         raise kind(
             f"run {named} was not closed: {report.because} ({report.trouble})", CommandRemedy("show", run=str(named))
@@ -178,19 +178,19 @@ def _newest(store: Store) -> list[Named]:
     return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
 
 
-def _look(store: Store, named: Named, config: Config, pin: Pin | None = None) -> Look:
+def _look(store: Store, named: Named, config: Config, pin: RunPin | None = None) -> RunInspection:
     return look_at(store, named.folder, store.now(), config.stale_seconds, is_pinned=pin is not None)
 
 
-def _refuse_closed(named: Named, look: Look) -> None:
+def _refuse_closed(named: Named, look: RunInspection) -> None:
     """Also where the living master is a gc that deletes."""
     is_closing = look.state is not None and look.state.phase is Phase.CLOSING
-    if is_closing or look.facts.found in (Found.CLOSING, Found.CLOSED):
-        found = Found.CLOSING if is_closing else look.facts.found
+    if is_closing or look.facts.found in (RunCondition.CLOSING, RunCondition.CLOSED):
+        found = RunCondition.CLOSING if is_closing else look.facts.found
         raise RunClosed(f"run {named} has no results: {found.value}", CommandRemedy("runs"))
 
 
-def _row(one: Kept) -> tuple[Cell | str, ...]:
+def _row(one: KeptResultLine) -> tuple[Cell | str, ...]:
     holding = one.holding
     return (
         f"{one.pipeline}/{one.number}",

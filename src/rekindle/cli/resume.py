@@ -29,7 +29,7 @@ OTHERS_SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ResumableRun:
     """A run to go on with, why it, and the parameters of its key."""
 
     named: Named
@@ -71,14 +71,14 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
     return ExitCode.DONE
 
 
-def choose(store: Store, pipeline: str, word: str) -> Chosen:
+def choose(store: Store, pipeline: str, word: str) -> ResumableRun:
     """The run that was named, else the newest that can be resumed; those that could be too are told."""
     keys = parameters_of(store, pipeline)
     if word:
         named = find_run(store, word if "/" in word else f"{pipeline}/{word}")
         if named.pipeline != pipeline:
             raise NotFound(f"run {named} is not a run of {pipeline}", "name the file of its pipeline")
-        return Chosen(named, "named on the command line", keys.get(named.run, {}))
+        return ResumableRun(named, "named on the command line", keys.get(named.run, {}))
     found = _resumable(store, pipeline, keys)
     if not found:
         raise NotFound(
@@ -90,12 +90,12 @@ def choose(store: Store, pipeline: str, word: str) -> Chosen:
         return newest
     shown = ", ".join(str(one.named) for one in others[:OTHERS_SHOWN_MAX])
     why = f"{newest.why}; it is the newest of {len(others) + 1} runs that can be resumed (others: {shown})"
-    return Chosen(newest.named, why, newest.parameters)
+    return ResumableRun(newest.named, why, newest.parameters)
 
 
-def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]]) -> list[Chosen]:
+def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]]) -> list[ResumableRun]:
     """Newest first. A run that a newer one of the same parameters replaced is none."""
-    found: list[Chosen] = []
+    found: list[ResumableRun] = []
     seen: list[Mapping[str, str]] = []
     for named in list(reversed(runs_of(store, pipeline)))[:LOOKED_AT_MAX]:
         key = keys.get(named.run)
@@ -104,7 +104,7 @@ def _resumable(store: Store, pipeline: str, keys: Mapping[str, Mapping[str, str]
         seen.append(key)
         why = _why(store, named)
         if why:
-            found.append(Chosen(named, why, key))
+            found.append(ResumableRun(named, why, key))
     return found
 
 

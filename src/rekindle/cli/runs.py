@@ -7,14 +7,14 @@ import time
 import click
 import msgspec
 
-from rekindle.cli.briefs import Briefs
 from rekindle.cli.catalog import Named, each, pipelines, runs_of
 from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.run_list import RunList
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table, width
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
-from rekindle.observe.runs import Brief
+from rekindle.observe.runs import RunLine
 from rekindle.observe.words import time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import CommandRemedy
@@ -49,7 +49,7 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
     named = _named(store, pipeline)
     shown = named if is_all else named[:NEWEST]
     keys = {name: parameters_of(store, name) for name in {one.pipeline for one in shown}}
-    reader = Briefs(store, config.stale_seconds)
+    reader = RunList(store, config.stale_seconds)
     briefs = list(each(store, lambda one: reader.of(one, keys[one.pipeline].get(one.run)), shown))
     if is_json:
         say_json(msgspec.json.encode(briefs))
@@ -72,7 +72,7 @@ def _named(store: Store, pipeline: str | None) -> list[Named]:
     return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
 
 
-def _row(brief: Brief, now_ms: int) -> tuple[Cell | str, ...]:
+def _row(brief: RunLine, now_ms: int) -> tuple[Cell | str, ...]:
     changed = "" if brief.changed_ms is None else f"{time_text(max(0, now_ms - brief.changed_ms))} ago"
     return (
         f"{brief.pipeline}/{brief.number}",

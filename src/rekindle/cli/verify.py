@@ -19,13 +19,13 @@ from rekindle.cli.typed import learn
 from rekindle.config import Config
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.keys import parameters_of
-from rekindle.observe.verified import Answer, Verified, Way
+from rekindle.observe.verified import ComparisonBasis, ComparisonResult, RunVerification
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy, new_run
 from rekindle.service.options import RunOptions
-from rekindle.service.verifying import Place, Sample
+from rekindle.service.verifying import Sample, VerifiedRun
 from rekindle.storage.stores import open_store
 
-COLORS = {Answer.EQUAL: "green", Answer.NOT_COMPARABLE: "yellow", Answer.DIFFERENT: "red"}
+COLORS = {ComparisonResult.EQUAL: "green", ComparisonResult.NOT_COMPARABLE: "yellow", ComparisonResult.DIFFERENT: "red"}
 FILES_ALONE = "Only files were compared. --pipeline FILE also recomputes partitions and reads what was published."
 
 
@@ -67,16 +67,16 @@ def command(
         named = find_run(store, run)
         parameters = parameters_of(store, named.pipeline).get(named.run, {})
         learn(run=str(named.number), parameters=parameters)
-        asked = Asked(named, pipeline, config, parameters)
+        asked = VerificationRequest(named, pipeline, config, parameters)
         if loaded is None:
-            found = verify_files(Place(named.pipeline, named.run, config.location, config.storage, session), step)
+            found = verify_files(VerifiedRun(named.pipeline, named.run, config.location, config.storage, session), step)
         else:
             found = _with_code(loaded.pipeline, session, asked, step, wanted)
     return tell(found, asked)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class VerificationRequest:
     """The run that was looked at, and how the user named its file, if they did."""
 
     named: Named
@@ -85,7 +85,9 @@ class Asked:
     parameters: Mapping[str, str]
 
 
-def _with_code(pipeline: Pipeline, session: LazySession, asked: Asked, step: str | None, sample: Sample) -> Verified:
+def _with_code(
+    pipeline: Pipeline, session: LazySession, asked: VerificationRequest, step: str | None, sample: Sample
+) -> RunVerification:
     named, config = asked.named, asked.config
     if pipeline.name != named.pipeline:
         raise NotFound(f"run {named} is not a run of {pipeline.name}", "name the file of its pipeline")
@@ -105,7 +107,7 @@ def sample_of(given: str | None) -> Sample:
         raise Refused(f"--sample {given} is not a number", "--sample 10, --sample 0.1 or --sample 10%") from None
 
 
-def tell(found: Verified, asked: Asked) -> int:
+def tell(found: RunVerification, asked: VerificationRequest) -> int:
     """Every answer, what to do about the bad ones, and the exit code."""
     say([f"run {asked.named}"])
     for one in found.judged:
@@ -116,16 +118,16 @@ def tell(found: Verified, asked: Asked) -> int:
     say([sums, *([] if asked.pipeline else [FILES_ALONE])])
     for remedy in remedies(found):
         say([f"next: {line_of(remedy)}"])
-    return ExitCode.WORK if found.answer is Answer.DIFFERENT else ExitCode.DONE
+    return ExitCode.WORK if found.answer is ComparisonResult.DIFFERENT else ExitCode.DONE
 
 
-def remedies(found: Verified) -> Iterator[Remedy]:
+def remedies(found: RunVerification) -> Iterator[Remedy]:
     """What to do about the bad ones."""
-    if found.different(Way.FILES) and not found.is_over:
+    if found.different(ComparisonBasis.FILES) and not found.is_over:
         to = "move the files that are named away, then make again what is missing"
         yield StartRemedy(to=to, kind=StartKind.RESUME)
-    elif found.different(Way.FILES, Way.PUBLISHED):
+    elif found.different(ComparisonBasis.FILES, ComparisonBasis.PUBLISHED):
         over = "the run is over; " if found.is_over else ""
         yield new_run(f"{over}a new one computes and publishes it again")
-    for step, partitions in found.different(Way.AGAIN).items():
+    for step, partitions in found.different(ComparisonBasis.AGAIN).items():
         yield CommandRemedy("reproduce", "see what is made now", vertex=f"{step}[{partitions.lowest}]")

@@ -14,7 +14,7 @@ from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 
@@ -25,7 +25,7 @@ Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PrepareRequest:
     """What is to be prepared: checked steps, producers first, with the parameters and constants of one run, and where
     its results lie. `order` is the run's number among all runs of the pipeline in `place`, its location; `takes` are
     sinks whose targets another location published into, and are this one's from now on; `key` tells the parameters: an
@@ -35,7 +35,7 @@ class Wanted:
     order: int
     steps: Sequence[Declared]
     parameters: Mapping[str, Any]
-    constants: Known
+    constants: TimeAndSeed
     settings: Mapping[str, str]
     root: str
     stores: Stores
@@ -46,7 +46,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedPipeline:
     """A pipeline as it will run.
 
     spec          its kept steps
@@ -77,7 +77,7 @@ class RunAdapter(Protocol):
         """What must stay as it is for the partitions of a run to stay the same, as the session has it now."""
         ...
 
-    def prepare(self, session: Any, wanted: Wanted) -> Prepared:
+    def prepare(self, session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         """Compile, analyse, fingerprint. Starts nothing."""
         ...
 

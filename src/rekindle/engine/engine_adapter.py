@@ -17,7 +17,7 @@ from rekindle.engine.reproduced import Reproducer
 from rekindle.engine.verified import Verifier
 from rekindle.errors import Refused
 from rekindle.master.state.run_state import Segment
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.step_trial import Trial
 
@@ -74,7 +74,7 @@ class TrialAdapter(Protocol):
     """The part of an adapter that `rekindle check` needs."""
 
     def try_steps(
-        self, session: Any, steps: Sequence[Declared], parameters: Mapping[str, Any], constants: Known, rows: int
+        self, session: Any, steps: Sequence[Declared], parameters: Mapping[str, Any], constants: TimeAndSeed, rows: int
     ) -> Iterator[Trial]:
         """Run each step twice on a sample of so many rows, producers first."""
         ...

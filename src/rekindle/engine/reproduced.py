@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rekindle.engine.adapter import Wanted
+from rekindle.engine.adapter import PrepareRequest
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReproductionRequest:
     """A vertex to try. `inputs` are the kept partitions it reads and nothing else; `failure` is how it failed, in one
     line. Without a partition: all of the step, or the Spark tasks below its partitions that read the files which the
     failure names."""
@@ -32,7 +32,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ReproductionResult:
     """What came of it: the first rows as a table and how many there are; or the exception in one line, with the user's
     own frames, and all that Spark says."""
 
@@ -44,7 +44,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduced:
+class ReproducedVertex:
     """A vertex, ready to be tried in this process. `rows` and `inputs` are DataFrames which nothing has computed yet:
     an exception of the step comes up when `rows` are asked for. `said` is what is worth knowing before."""
 
@@ -52,7 +52,7 @@ class Reproduced:
     rows: Any
     inputs: Mapping[str, Any]
     said: tuple[str, ...]
-    attempt: Callable[[int], Tried]
+    attempt: Callable[[int], ReproductionResult]
     show: Callable[[Any, int], str]
 
     def __str__(self) -> str:
@@ -60,16 +60,16 @@ class Reproduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class ReproductionSetup:
     """A pipeline as its code is now, of which single vertices can be opened; that starts no Spark job."""
 
     spec: RunSpec
-    open: Callable[[Asked], Reproduced]
+    open: Callable[[ReproductionRequest], ReproducedVertex]
 
 
 class Reproducer(Protocol):
     """The part of an adapter that `reproduce` needs."""
 
-    def workbench(self, session: Any, wanted: Wanted) -> Workbench:
+    def workbench(self, session: Any, wanted: PrepareRequest) -> ReproductionSetup:
         """Compile and analyse, as for a run. No target is looked at."""
         ...

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from rekindle.engine.adapter import Wanted
+from rekindle.engine.adapter import PrepareRequest
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
 from rekindle.model.kinds import Determinism
@@ -20,7 +20,7 @@ from rekindle.model.partitions import Partitions
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFiles:
     """Files to be read: (partition, path below the folder, bytes), with the schema they were written with."""
 
     folder: str
@@ -28,7 +28,7 @@ class Stored:
     schema: str
 
 
-class Damage(Enum):
+class DamageKind(Enum):
     """What is wrong with a file before its rows are compared."""
 
     MISSING = "the file is missing"
@@ -37,26 +37,26 @@ class Damage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DamagedFile:
     """One file that is not what was written."""
 
-    damage: Damage
+    damage: DamageKind
     path: str
     said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class FileCheck:
     """What one read of files found: the digest of each that could be read, and faults. `is_read` is False if the schema
     can have no digest: then only names and lengths were looked at."""
 
     digests: Mapping[int, bytes]
-    faults: Mapping[int, Fault]
+    faults: Mapping[int, DamagedFile]
     is_read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RecomputedPartitions:
     """Partitions made again. `nothing` is the digest of one without rows, empty where the schema can have none.
     `is_bound`: these are all partitions, under numbers that mean something in this application only. `failure` is why
     it could not be done."""
@@ -68,7 +68,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedFiles:
     """What a target holds of one run: its files, (name, bytes), in the order of the partitions that have rows; None if
     it holds nothing of it. `by` is the run that published last, None if there is nothing."""
 
@@ -79,24 +79,24 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class VerificationSetup:
     """A pipeline as its code is now. `whole` are the steps of which no partition can be made alone, and how determinate
     all their rows together are; `again` makes partitions of a step from these inputs; `published` looks into the target
     of a sink for what a run, by its order, brought: None where the step is published no more."""
 
     spec: RunSpec
     whole: Mapping[str, Determinism]
-    again: Callable[[str, Partitions, tuple[Input, ...]], Again]
-    published: Callable[[str, int], Published | None]
+    again: Callable[[str, Partitions, tuple[Input, ...]], RecomputedPartitions]
+    published: Callable[[str, int], PublishedFiles | None]
 
 
 class Verifier(Protocol):
     """The part of an adapter that `verify` needs."""
 
-    def look(self, session: Any, stored: Stored) -> Looked:
+    def look(self, session: Any, stored: StoredFiles) -> FileCheck:
         """Compare names and lengths, then read every file that is left, once."""
         ...
 
-    def bench(self, session: Any, wanted: Wanted) -> Bench:
+    def bench(self, session: Any, wanted: PrepareRequest) -> VerificationSetup:
         """Compile and analyse, as for a run. Starts no job."""
         ...

@@ -22,7 +22,7 @@ from rekindle.model.regions import reads
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class RemovableAttempt:
     """An attempt of which everything that counts may go. `cost_ms` is what it would take to make that again; None where
     nobody knows."""
 
@@ -32,18 +32,18 @@ class Spare:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BudgetChoice:
     """What goes, and by how much the budget is exceeded after that."""
 
     attempts: tuple[AttemptId, ...] = ()
     short_bytes: int = 0
 
 
-def choose(kept_bytes: int, budget_bytes: int, spares: Sequence[Spare]) -> Choice:
+def choose(kept_bytes: int, budget_bytes: int, spares: Sequence[RemovableAttempt]) -> BudgetChoice:
     """Enough of the spares to come down to the budget, or all of them. A budget of 0 is none."""
     excess = kept_bytes - budget_bytes
     if not budget_bytes or excess <= 0:
-        return Choice()
+        return BudgetChoice()
     priced = _priced(spares)
     best: list[_Priced] | None = None
     taken: list[_Priced] = []
@@ -53,8 +53,8 @@ def choose(kept_bytes: int, budget_bytes: int, spares: Sequence[Spare]) -> Choic
         elif best is None or _cost([*taken, one]) < _cost(best):
             best = [*taken, one]
     if best is None:
-        return Choice(_named(taken), excess - _bytes(taken))
-    return Choice(_named(_without_surplus(best, excess)))
+        return BudgetChoice(_named(taken), excess - _bytes(taken))
+    return BudgetChoice(_named(_without_surplus(best, excess)))
 
 
 def remake_ms(graph: Graph, tracker: Availability, pace_ms: Mapping[str, float], gone: Mapping[str, Partitions]) -> int:
@@ -81,7 +81,7 @@ class _Priced:
     cost: int
 
 
-def _priced(spares: Sequence[Spare]) -> list[_Priced]:
+def _priced(spares: Sequence[RemovableAttempt]) -> list[_Priced]:
     dearest = 1 + sum(one.cost_ms or 0 for one in spares)
     return [
         _Priced(one.attempt, one.bytes, dearest if one.cost_ms is None else one.cost_ms)

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rekindle.model.because import (
-    ExchangeChanged,
-    Failed,
-    FusedInto,
-    InputChanged,
-    NeededBy,
-    NotYetRun,
-    Reason,
-    WholeStep,
-)
 from rekindle.model.graph import Edge, Graph
 from rekindle.model.ids import ExchangeId
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import (
+    AnyReason,
+    ExchangeChanged,
+    Failed,
+    FusedInto,
+    InputDiffers,
+    NeededBy,
+    NotYetRun,
+    WholeStep,
+)
 from rekindle.model.regions import readers, reads
 
 
@@ -45,7 +45,7 @@ class Closure:
         self._graph = graph
         self.run: dict[str, Partitions] = {}
         self.recomputed: dict[ExchangeId, Partitions] = {}
-        self.because: dict[str, list[tuple[Reason, Partitions]]] = {}
+        self.because: dict[str, list[tuple[AnyReason, Partitions]]] = {}
         self._held = held
         self._exchanges = exchanges
         self._failed = failed
@@ -55,7 +55,7 @@ class Closure:
         self._to_walk_up: dict[str, Partitions] = {}
         self._to_walk_down: dict[str, Partitions] = {}
 
-    def add(self, step: str, partitions: Partitions, reason: Reason) -> None:
+    def add(self, step: str, partitions: Partitions, reason: AnyReason) -> None:
         """These vertices run."""
         new = partitions - self.run.get(step, EMPTY)
         if not new:
@@ -90,7 +90,7 @@ class Closure:
                 if step in self._to_walk_down:
                     self._walk_down(step, self._to_walk_down.pop(step))
 
-    def _grow(self, step: str, new: Partitions, reason: Reason) -> None:
+    def _grow(self, step: str, new: Partitions, reason: AnyReason) -> None:
         if not new:
             return
         self.run[step] = self.run.get(step, EMPTY) | new
@@ -99,7 +99,7 @@ class Closure:
         if self._is_pessimistic and not self._graph.steps[step].determinism.is_repeatable:
             self.change(step, new)
 
-    def _say_why(self, step: str, new: Partitions, reason: Reason) -> None:
+    def _say_why(self, step: str, new: Partitions, reason: AnyReason) -> None:
         pieces = self.because.setdefault(step, [])
         failed = new & self._failed.get(step, EMPTY)
         seen = self._started.get(step, EMPTY)
@@ -145,7 +145,7 @@ class Closure:
             if self._changed.get(edge.consumer) == whole == self.run.get(edge.consumer):
                 continue  # One that only came out different before has not read what changes now.
             touched = readers(self._graph, edge, changed)
-            self.add(edge.consumer, touched, InputChanged(step))
+            self.add(edge.consumer, touched, InputDiffers(step))
             self.change(edge.consumer, touched)
 
 

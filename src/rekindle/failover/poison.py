@@ -26,7 +26,7 @@ class PoisonLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class FailureCounts:
     """Of one step: signature to (failed at least once, at least twice, …), to how often it was seen, and to how often
     it was seen without a partition to blame."""
 
@@ -38,13 +38,13 @@ class Suspects:
     def partitions(self) -> Partitions:
         return Partitions.union(levels[0] for levels in self.levels.values())
 
-    def after(self, failure: Failure) -> Suspects:
+    def after(self, failure: Failure) -> FailureCounts:
         """With one more failure counted, if it blames the partition and not the world around it."""
         if not failure.cause.root.kind.blames_partition:
             return self
         if not failure.partitions:
             count = self.unnamed.get(failure.signature, 0) + 1
-            return Suspects(self.levels, self.seen, {**self.unnamed, failure.signature: count})
+            return FailureCounts(self.levels, self.seen, {**self.unnamed, failure.signature: count})
         rising, levels = failure.partitions, []
         for level in self.levels.get(failure.signature, ()):
             levels.append(level | rising)
@@ -53,16 +53,16 @@ class Suspects:
             levels.append(rising)
         count = self.seen.get(failure.signature, 0) + len(failure.partitions)
         seen = {**self.seen, failure.signature: count}
-        return Suspects({**self.levels, failure.signature: tuple(levels)}, seen, self.unnamed)
+        return FailureCounts({**self.levels, failure.signature: tuple(levels)}, seen, self.unnamed)
 
-    def without(self, healthy: Partitions) -> Suspects:
+    def without(self, healthy: Partitions) -> FailureCounts:
         """After these partitions finished: they are suspects no longer. What was seen stays seen."""
         kept = {
             signature: tuple(left for left in (level - healthy for level in levels) if left)
             for signature, levels in self.levels.items()
         }
         left = {signature: levels for signature, levels in kept.items() if levels}
-        return Suspects(left, self.seen, self.unnamed)
+        return FailureCounts(left, self.seen, self.unnamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Poison:
     is_step: bool = False
 
 
-def poison(limits: PoisonLimits, suspects: Suspects) -> tuple[Poison, ...]:
+def poison(limits: PoisonLimits, suspects: FailureCounts) -> tuple[Poison, ...]:
     """What must not be tried again, one entry per signature."""
     found = []
     for signature, levels in suspects.levels.items():
@@ -89,7 +89,7 @@ def poison(limits: PoisonLimits, suspects: Suspects) -> tuple[Poison, ...]:
     return tuple(found)
 
 
-def tried_last(suspects: Suspects, ready: Partitions) -> tuple[Partitions, Partitions]:
+def tried_last(suspects: FailureCounts, ready: Partitions) -> tuple[Partitions, Partitions]:
     """`ready` as (what may run now, what waits for that to end). If only suspects are left, they run."""
     healthy = ready - suspects.partitions
     return (healthy, ready - healthy) if healthy else (ready, EMPTY)

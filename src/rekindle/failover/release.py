@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from rekindle.failover.restart import Happened, remaining_set
+from rekindle.failover.restart import FailureFacts, remaining_set
 from rekindle.failover.restart_set import RestartSet
 from rekindle.model.availability import Availability
 from rekindle.model.graph import Graph
@@ -42,7 +42,7 @@ class RunPhase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class RetainedResults:
     """What keeps results besides their readers."""
 
     pins: Mapping[str, Partitions] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def phase_of(has_succeeded: bool, is_stopped: bool, silent_ms: int, grace_ms: in
     return RunPhase.RESUMABLE if is_stopped or silent_ms >= grace_ms else RunPhase.ACTIVE
 
 
-def releasable(graph: Graph, tracker: Availability, holds: Holds, phase: RunPhase) -> Parts:
+def releasable(graph: Graph, tracker: Availability, holds: RetainedResults, phase: RunPhase) -> Parts:
     """The available results, and exchanges, that may go."""
     needed = Parts() if phase.is_over else _needed(graph, tracker)
     results = _free(tracker, needed, holds)
@@ -69,13 +69,13 @@ def releasable(graph: Graph, tracker: Availability, holds: Holds, phase: RunPhas
     return Parts(results, {x: at for x, at in exchanges.items() if at})
 
 
-def spare(graph: Graph, tracker: Availability, holds: Holds) -> dict[str, Partitions]:
+def spare(graph: Graph, tracker: Availability, holds: RetainedResults) -> dict[str, Partitions]:
     """The available results of an active run that nobody can need, although they are kept until its end."""
     free = _free(tracker, _needed(graph, tracker), holds)
     return {step: at for step, at in free.items() if not _is_wanted(graph, tracker, step, holds, RunPhase.ACTIVE)}
 
 
-def _free(tracker: Availability, needed: Parts, holds: Holds) -> dict[str, Partitions]:
+def _free(tracker: Availability, needed: Parts, holds: RetainedResults) -> dict[str, Partitions]:
     free = {
         step: stored - needed.results.get(step, EMPTY) - holds.pins.get(step, EMPTY)
         for step, stored in tracker.results.items()
@@ -83,13 +83,13 @@ def _free(tracker: Availability, needed: Parts, holds: Holds) -> dict[str, Parti
     return {step: at for step, at in free.items() if at}
 
 
-def _is_kept(graph: Graph, tracker: Availability, step: str, holds: Holds, phase: RunPhase) -> bool:
+def _is_kept(graph: Graph, tracker: Availability, step: str, holds: RetainedResults, phase: RunPhase) -> bool:
     if _is_wanted(graph, tracker, step, holds, phase):
         return True
     return graph.steps[step].keep is KeepUntil.RUN_END and not phase.is_over
 
 
-def _is_wanted(graph: Graph, tracker: Availability, step: str, holds: Holds, phase: RunPhase) -> bool:
+def _is_wanted(graph: Graph, tracker: Availability, step: str, holds: RetainedResults, phase: RunPhase) -> bool:
     """Somebody outside the graph wants it."""
     if step in holds.promoted or graph.steps[step].keep is KeepUntil.FOREVER:
         return True
@@ -100,8 +100,8 @@ def _is_wanted(graph: Graph, tracker: Availability, step: str, holds: Holds, pha
 def _needed(graph: Graph, tracker: Availability) -> Parts:
     """In flight counts as still to run: it reads its inputs now."""
     idle = replace(tracker, running={})
-    here = remaining_set(graph, idle, Happened())
-    later = remaining_set(graph, idle.after(graph, FailureDomain.APPLICATION), Happened())
+    here = remaining_set(graph, idle, FailureFacts())
+    later = remaining_set(graph, idle.after(graph, FailureDomain.APPLICATION), FailureFacts())
     exchanges = {x: Partitions.first(e.partitions) for x, e in graph.exchanges.items() if x.consumer in here.steps}
     return Parts(joined(_read_by(graph, here), _read_by(graph, later)), exchanges)
 

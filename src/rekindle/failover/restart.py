@@ -21,10 +21,10 @@ from rekindle.errors import Refused
 from rekindle.failover.closure import Closure
 from rekindle.failover.restart_set import RestartSet, StepRestart
 from rekindle.model.availability import Availability
-from rekindle.model.because import CodeChanged, EverythingRestarts, Reason, ResultLost
 from rekindle.model.graph import Graph
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import NOTHING, Parts, joined, less
+from rekindle.model.reasons import AnyReason, CodeChanged, EverythingRestarts, ResultLost
 from rekindle.model.regions import readers, reads
 
 _Sets = Mapping[str, Partitions]
@@ -51,7 +51,7 @@ class Strategy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class FailureFacts:
     """Everything that is known to be wrong, at once. Absent keys mean the empty set.
 
     failed    vertices whose attempt failed; a failure of a fused step is one of its readers' too
@@ -77,7 +77,7 @@ def restart_set(
     strategy: Strategy = Strategy.REGION,
 ) -> RestartSet:
     """The vertices that started before and must run again, each with its reason."""
-    happened = Happened(failed, lost, changed, outdated or {})
+    happened = FailureFacts(failed, lost, changed, outdated or {})
     started = _started(graph, tracker)
     if strategy is Strategy.FULL:
         return _everything(graph, started)
@@ -85,7 +85,7 @@ def restart_set(
 
 
 def remaining_set(
-    graph: Graph, tracker: Availability, happened: Happened, strategy: Strategy = Strategy.REGION
+    graph: Graph, tracker: Availability, happened: FailureFacts, strategy: Strategy = Strategy.REGION
 ) -> RestartSet:
     """Every vertex that must run before the run is done, also those that never did."""
     if strategy is Strategy.FULL:
@@ -94,7 +94,7 @@ def remaining_set(
     return _answer(graph, closure, graph.whole)
 
 
-def _close(graph: Graph, tracker: Availability, happened: Happened, started: _Sets, strategy: Strategy) -> Closure:
+def _close(graph: Graph, tracker: Availability, happened: FailureFacts, started: _Sets, strategy: Strategy) -> Closure:
     results = less(less(tracker.results, happened.lost.results), happened.failed)
     failed = _with_fused(graph, results, happened.failed)
     held = joined(results, less(tracker.running, failed))
@@ -156,8 +156,8 @@ def _answer(graph: Graph, closure: Closure, within: _Sets) -> RestartSet:
     return RestartSet(steps, {x: at for x, at in closure.recomputed.items() if x.consumer in steps})
 
 
-def _merged(pieces: tuple[tuple[Reason, Partitions], ...]) -> tuple[tuple[Reason, Partitions], ...]:
-    merged: dict[Reason, Partitions] = {}
+def _merged(pieces: tuple[tuple[AnyReason, Partitions], ...]) -> tuple[tuple[AnyReason, Partitions], ...]:
+    merged: dict[AnyReason, Partitions] = {}
     for why, at in pieces:
         if at:
             merged[why] = merged.get(why, EMPTY) | at

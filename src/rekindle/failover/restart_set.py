@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rekindle.model.because import Reason, sentence
 from rekindle.model.ids import ExchangeId, Vertex
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class StepRestart:
     """The partitions of one step that run, and the same partitions cut into disjoint pieces by reason."""
 
     partitions: Partitions
-    because: tuple[tuple[Reason, Partitions], ...]
+    because: tuple[tuple[AnyReason, Partitions], ...]
 
-    def why(self, partition: int) -> Reason:
+    def why(self, partition: int) -> AnyReason:
         return next(reason for reason, at in self.because if partition in at)
 
 
@@ -44,7 +44,7 @@ class RestartSet:
         restart = self.steps.get(step)
         return restart.partitions if restart else EMPTY
 
-    def why(self, vertex: Vertex) -> Reason:
+    def why(self, vertex: Vertex) -> AnyReason:
         """Ask only for a vertex that is `in` the set."""
         return self.steps[vertex.step].why(vertex.partition)
 

@@ -21,7 +21,7 @@ TRIES = 5
 DAYS_KEPT = 90
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One act on one run, before it is done. `names` are below the one folder; without names the folders go whole."""
 
     run: str
@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     at_ms: int = 0
 
 
-class Diary:
+class AuditLog:
     """Writes the entries of one gc about one pipeline."""
 
     def __init__(self, store: Store, pipeline: str, now_ms: int) -> None:
@@ -46,7 +46,7 @@ class Diary:
         self._prefix = f"{folder_of(pipeline)}{stamp}-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: AuditEntry) -> None:
         """Return when the record is there. Raises `StoreFailed` or `AppendUnknown`: then nothing may be deleted."""
         names = tuple(os.fsencode(name).decode("utf-8", "backslashreplace") for name in entry.names)
         told = msgspec.structs.replace(entry, names=names, by=str(this_process()), at_ms=self._now_ms)

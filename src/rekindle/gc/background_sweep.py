@@ -19,7 +19,7 @@ from types import TracebackType
 
 import msgspec
 
-from rekindle.gc.collect_run import Janitor, Report, Rules
+from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
 from rekindle.journal.keys import numbered, numbers
 from rekindle.storage.store import Store
 
@@ -31,13 +31,13 @@ END_SECONDS = 1.0
 STOP_SECONDS = 10.0
 
 
-class Swept(msgspec.Struct, frozen=True):
+class SweepProgress(msgspec.Struct, frozen=True):
     """How far the last sweep came: the number of the run that is next."""
 
     next: int
 
 
-def sweep(store: Store, pipeline: str, rules: Rules, is_over: Callable[[], bool] = lambda: False) -> list[Report]:
+def sweep(store: Store, pipeline: str, rules: GcRules, is_over: Callable[[], bool] = lambda: False) -> list[GcReport]:
     """Sweep the runs that are next, unless somebody did so a moment ago. The note is made first: whoever comes now need
     not do the same."""
     key = f"{pipeline}/_swept"
@@ -47,12 +47,12 @@ def sweep(store: Store, pipeline: str, rules: Rules, is_over: Callable[[], bool]
     chosen = _next(numbers(store, pipeline), _read(store, key))
     if not chosen:
         return []
-    store.put(key, msgspec.json.encode(Swept(chosen[-1] + 1)))
-    janitor = Janitor(store, pipeline, replace(rules, may_close=False, pages_max=PAGES, files_max=FILES))
+    store.put(key, msgspec.json.encode(SweepProgress(chosen[-1] + 1)))
+    janitor = RunCollector(store, pipeline, replace(rules, may_close=False, pages_max=PAGES, files_max=FILES))
     reports = []
     for number in chosen:
         if is_over():
-            store.put(key, msgspec.json.encode(Swept(number)))
+            store.put(key, msgspec.json.encode(SweepProgress(number)))
             break
         run = numbered(store, pipeline, number)
         if run is not None:
@@ -69,22 +69,22 @@ def _next(every: list[int], start: int) -> list[int]:
 def _read(store: Store, key: str) -> int:
     data = store.get(key)
     try:
-        return 1 if data is None else msgspec.json.decode(data, type=Swept).next
+        return 1 if data is None else msgspec.json.decode(data, type=SweepProgress).next
     except msgspec.MsgspecError:
         return 1
 
 
-class SafetyNet:
+class BackgroundSweep:
     """Around a run; without rules there is none. `open_store` is called in the thread that uses what it gives."""
 
-    def __init__(self, open_store: Callable[[], Store], pipeline: str, rules: Rules | None) -> None:
+    def __init__(self, open_store: Callable[[], Store], pipeline: str, rules: GcRules | None) -> None:
         self._open_store = open_store
         self._pipeline = pipeline
         self._rules = rules
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> SafetyNet:
+    def __enter__(self) -> BackgroundSweep:
         self._begin()
         return self
 

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from rekindle.gc.collect_run import Janitor, Report, Rules
-from rekindle.gc.policy import Terms, is_ripe
+from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
+from rekindle.gc.policy import Retention, is_ripe
 from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
 from rekindle.storage.store import Store
 
@@ -18,11 +18,13 @@ Place = tuple[str, str, int]
 SCRATCH = ("_clock/", "_probe/")
 
 
-def tend_all(store: Store, places: Sequence[Place], rules: Rules) -> Iterator[Report]:
+def tend_all(store: Store, places: Sequence[Place], rules: GcRules) -> Iterator[GcReport]:
     """Each run in turn. One that fails is told of in its report and stops no other."""
-    janitors = {pipeline: Janitor(store, pipeline, rules) for pipeline in dict.fromkeys(place[0] for place in places)}
+    janitors = {
+        pipeline: RunCollector(store, pipeline, rules) for pipeline in dict.fromkeys(place[0] for place in places)
+    }
 
-    def tend(place: Place) -> Report:
+    def tend(place: Place) -> GcReport:
         pipeline, run, number = place
         return janitors[pipeline].tend(run, number)
 
@@ -31,13 +33,15 @@ def tend_all(store: Store, places: Sequence[Place], rules: Rules) -> Iterator[Re
         janitor.forget_old()
 
 
-def _each(store: Store, tend: Callable[[Place], Report], places: Sequence[Place], parallel: int) -> Iterator[Report]:
+def _each(
+    store: Store, tend: Callable[[Place], GcReport], places: Sequence[Place], parallel: int
+) -> Iterator[GcReport]:
     """In order; no more are begun than can be worked at."""
     if isinstance(store, LocalDisk) or parallel < 2:
         yield from map(tend, places)
         return
     with ThreadPoolExecutor(parallel, "rekindle-gc") as pool:
-        begun: deque[Future[Report]] = deque()
+        begun: deque[Future[GcReport]] = deque()
         for place in places:
             begun.append(pool.submit(tend, place))
             if len(begun) > 2 * parallel:
@@ -46,7 +50,7 @@ def _each(store: Store, tend: Callable[[Place], Report], places: Sequence[Place]
             yield begun.popleft().result()
 
 
-def tidy_location(store: Store, terms: Terms) -> int:
+def tidy_location(store: Store, terms: Retention) -> int:
     """Remove what processes that died left beside the pipelines; how many objects. A young one may be in use."""
     now, count = store.now(), 0
     for folder in SCRATCH:

@@ -10,7 +10,7 @@ from rekindle.master.state.commands import Command, DeleteAttempt, SealAttempt
 from rekindle.results.result_paths import directory_of
 
 
-class Broom:
+class DeleteOnlyEngine:
     """What was written is not looked at: nothing of a run that closes is adopted."""
 
     def __init__(self, folder: str, remover: Remover) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rekindle.gc.inspect_run import Look
-from rekindle.gc.policy import Found, Terms, judge_run
+from rekindle.gc.inspect_run import RunInspection
+from rekindle.gc.policy import Retention, RunCondition, judge_run
 from rekindle.master.state.run_state import RunState, Segment, StepState
 from rekindle.model.kinds import FailureDomain, KeepUntil
 from rekindle.results import manifest
-from rekindle.runtime.pins import Pin
+from rekindle.runtime.pins import RunPin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class StepHolding:
     """The result of one step that counts. `bytes` is None where a manifest does not tell; `left_ms` is how long it is
     still kept, where that ends by itself."""
 
@@ -26,22 +26,22 @@ class Holding:
     left_ms: int | None = None
 
 
-def holdings(look: Look, terms: Terms, pin: Pin | None) -> list[Holding]:
+def holdings(look: RunInspection, terms: Retention, pin: RunPin | None) -> list[StepHolding]:
     """Every step of a run that has results, with the reason."""
     if look.state is None:
         return []
     verdict = judge_run(look.facts, terms)
     found = []
     for name, step in look.state.steps.items():
-        is_gone = look.facts.found is not Found.LIVING and not _outlives_its_driver(look.state, name)
+        is_gone = look.facts.found is not RunCondition.LIVING and not _outlives_its_driver(look.state, name)
         if not step.committed or is_gone:
             continue
         of = look.state.layout.graph.steps[name].partitions
         why, left_ms = (str(pin), None) if pin is not None else (verdict.because, verdict.left_ms)
-        if pin is None and look.facts.found is Found.SUCCEEDED:
+        if pin is None and look.facts.found is RunCondition.SUCCEEDED:
             why = _kept_at_the_end(look.state, name)
         found.append(
-            Holding(step=name, partitions=len(step.committed), of=of, bytes=_bytes(step), why=why, left_ms=left_ms)
+            StepHolding(step=name, partitions=len(step.committed), of=of, bytes=_bytes(step), why=why, left_ms=left_ms)
         )
     return found
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rekindle.errors import RekindleError, StoreFailed
-from rekindle.gc.policy import Facts, Found, Known
+from rekindle.gc.policy import AttemptFacts, RunCondition, RunFacts
 from rekindle.journal.frame import name_of
 from rekindle.journal.history import Position, folder_of, read
-from rekindle.journal.lease import Life, heartbeat_key, refuse_loss, sign_of_life
+from rekindle.journal.lease import LivenessState, heartbeat_key, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_alive
 from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import Phase, RunState, Segment
@@ -23,12 +23,12 @@ from rekindle.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RunInspection:
     """A run at one moment. `epoch` is the newest; whoever opens a later one came after this look."""
 
     folder: str
-    facts: Facts
-    known: Known = field(default_factory=Known)
+    facts: RunFacts
+    known: AttemptFacts = field(default_factory=AttemptFacts)
     epoch: int = 0
     state: RunState | None = None
     trouble: str = ""
@@ -47,27 +47,32 @@ def look_at(
     *,
     is_pinned: bool = False,
     is_asked: bool = False,
-) -> Look:
+) -> RunInspection:
     """A journal that cannot be read is found as such: the others must be looked at too. A store that fails is not."""
     try:
         position, state = _read(store, folder)
     except StoreFailed:
         raise
     except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
-        return Look(folder=folder, facts=Facts(Found.UNREADABLE), trouble=str(error).split("\n")[0])
+        return RunInspection(folder=folder, facts=RunFacts(RunCondition.UNREADABLE), trouble=str(error).split("\n")[0])
     if position.is_closed:
-        return Look(folder=folder, facts=Facts(Found.CLOSED), known=Known(is_run_closed=True), epoch=position.epoch)
+        return RunInspection(
+            folder=folder,
+            facts=RunFacts(RunCondition.CLOSED),
+            known=AttemptFacts(is_run_closed=True),
+            epoch=position.epoch,
+        )
     if state is None:
-        return Look(folder=folder, facts=Facts(Found.NEVER_BEGAN))
+        return RunInspection(folder=folder, facts=RunFacts(RunCondition.NEVER_BEGAN))
     found = _found(store, folder, position, state, stale_seconds)
-    silent_ms = _silent_ms(store, folder, position, now_seconds) if found is Found.UNFINISHED else 0
-    facts = Facts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
-    return Look(folder=folder, facts=facts, known=known_of(state), epoch=position.epoch, state=state)
+    silent_ms = _silent_ms(store, folder, position, now_seconds) if found is RunCondition.UNFINISHED else 0
+    facts = RunFacts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
+    return RunInspection(folder=folder, facts=facts, known=known_of(state), epoch=position.epoch, state=state)
 
 
-def known_of(state: RunState) -> Known:
+def known_of(state: RunState) -> AttemptFacts:
     """What the journal says of attempts, as a value."""
-    return Known(
+    return AttemptFacts(
         open=frozenset(state.attempts),
         read=frozenset(read for one in state.attempts.values() for read in one.reads),
         counted=frozenset(one.attempt for step in state.steps.values() for one in step.segments),
@@ -90,14 +95,14 @@ def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:
     return history.position, state_of(history, base)
 
 
-def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> Found:
+def _found(store: Store, folder: str, position: Position, state: RunState, stale_seconds: float) -> RunCondition:
     """A run that succeeded has a living driver until it has deleted what it released. A driver that is seen here lives,
     however long its last sign is ago: a clock may have jumped."""
     sign = sign_of_life(store, folder, position, stale_seconds)
-    if sign.life is Life.LIVING or (sign.life is Life.STALE and _is_seen(sign.owner)):
-        return Found.LIVING
-    ended = {Phase.SUCCEEDED: Found.SUCCEEDED, Phase.CLOSING: Found.CLOSING}
-    return ended.get(state.phase, Found.UNFINISHED)
+    if sign.life is LivenessState.LIVING or (sign.life is LivenessState.STALE and _is_seen(sign.owner)):
+        return RunCondition.LIVING
+    ended = {Phase.SUCCEEDED: RunCondition.SUCCEEDED, Phase.CLOSING: RunCondition.CLOSING}
+    return ended.get(state.phase, RunCondition.UNFINISHED)
 
 
 def _is_seen(owner: Owner | None) -> bool:

@@ -46,7 +46,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
         return Owner(self.host, self.pid, self.boot, self.namespace, self.started)
 
 
-class Whose(Enum):
+class FolderOwner(Enum):
     """What is known of the process that a folder belongs to."""
 
     LIVING = "its process is alive"
@@ -61,7 +61,7 @@ class Folder:
     """A folder of one JVM, or one that nobody marked. `application` is empty for that."""
 
     path: Path
-    whose: Whose
+    whose: FolderOwner
     application: str
     files: int
     bytes: int
@@ -75,7 +75,9 @@ def find(root: Path) -> list[Folder]:
 def remove(root: Path, folders: Iterable[Folder]) -> list[Folder]:
     """Remove those below a folder that are ours and dead, and say which they were. What goes meanwhile by itself is no
     error. The folder itself is somebody's, whatever its name."""
-    gone = [folder for folder in folders if folder.whose is Whose.DEAD and _whose(folder.path)[0] is Whose.DEAD]
+    gone = [
+        folder for folder in folders if folder.whose is FolderOwner.DEAD and _whose(folder.path)[0] is FolderOwner.DEAD
+    ]
     for folder in gone:
         shutil.rmtree(folder.path, ignore_errors=True)
         for above in takewhile(lambda path: path != root, folder.path.parents):
@@ -88,7 +90,7 @@ def remove(root: Path, folders: Iterable[Folder]) -> list[Folder]:
 def _below(folder: Path, depth: int) -> Iterator[Folder]:
     for child in sorted(_children(folder)):
         whose, application = _whose(child)
-        is_one = whose is not Whose.UNKNOWN or child.name.startswith(BLOCKS) or depth == DEPTH_MAX
+        is_one = whose is not FolderOwner.UNKNOWN or child.name.startswith(BLOCKS) or depth == DEPTH_MAX
         inner = [] if is_one else list(_below(child, depth + 1))
         yield from inner
         files, size = _weight(child, {one.path for one in inner})
@@ -107,15 +109,15 @@ def _is_sparks(entry: os.DirEntry[str]) -> bool:
     return entry.name.startswith(SPARKS)
 
 
-def _whose(folder: Path) -> tuple[Whose, str]:
+def _whose(folder: Path) -> tuple[FolderOwner, str]:
     try:
         marker = msgspec.json.decode((folder / MARKER).read_bytes(), type=Marker)
     except (OSError, msgspec.MsgspecError):
-        return Whose.UNKNOWN, ""
+        return FolderOwner.UNKNOWN, ""
     if not is_seen_dead(marker.owner):
-        return Whose.LIVING if is_seen_alive(marker.owner) else Whose.UNSEEN, marker.application
+        return FolderOwner.LIVING if is_seen_alive(marker.owner) else FolderOwner.UNSEEN, marker.application
     is_served = marker.is_served and folder.name.startswith(BLOCKS)
-    return Whose.SERVED if is_served else Whose.DEAD, marker.application
+    return FolderOwner.SERVED if is_served else FolderOwner.DEAD, marker.application
 
 
 def _weight(folder: Path, without: set[Path]) -> tuple[int, int]:

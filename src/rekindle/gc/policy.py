@@ -22,7 +22,7 @@ from rekindle.failover.release import RunPhase, phase_of
 from rekindle.model.ids import AttemptId
 
 
-class Found(Enum):
+class RunCondition(Enum):
     """How a run was found."""
 
     UNREADABLE = "its journal cannot be read"
@@ -34,7 +34,7 @@ class Found(Enum):
     CLOSED = "it is closed"
 
 
-class Act(Enum):
+class GcAction(Enum):
     """What may be done with a run."""
 
     LEAVE = "leave"
@@ -43,7 +43,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Retention:
     """How long things are kept."""
 
     grace_ms: int
@@ -51,11 +51,11 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunFacts:
     """What gc knows of a run. `silent_ms` is the time since its last record or heartbeat; `is_asked` if the user wants
     it closed now; `is_kept_forever` if a step of it says so of a result that is there."""
 
-    found: Found
+    found: RunCondition
     silent_ms: int = 0
     is_pinned: bool = False
     is_asked: bool = False
@@ -63,45 +63,45 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GcDecision:
     """What may be done with a run, and why. `left_ms` is how long it is still kept, where that ends by itself."""
 
-    act: Act
+    act: GcAction
     because: str
     left_ms: int | None = None
 
 
-def judge_run(facts: Facts, terms: Terms) -> Verdict:
+def judge_run(facts: RunFacts, terms: Retention) -> GcDecision:
     """What gc may do with a run."""
     match facts.found:
-        case Found.UNREADABLE | Found.NEVER_BEGAN | Found.LIVING:
-            return Verdict(Act.LEAVE, facts.found.value)
-        case Found.CLOSING:
-            return Verdict(Act.CLOSE, facts.found.value)
-        case Found.CLOSED:
-            return Verdict(Act.SWEEP, facts.found.value)
-        case Found.SUCCEEDED | Found.UNFINISHED:
+        case RunCondition.UNREADABLE | RunCondition.NEVER_BEGAN | RunCondition.LIVING:
+            return GcDecision(GcAction.LEAVE, facts.found.value)
+        case RunCondition.CLOSING:
+            return GcDecision(GcAction.CLOSE, facts.found.value)
+        case RunCondition.CLOSED:
+            return GcDecision(GcAction.SWEEP, facts.found.value)
+        case RunCondition.SUCCEEDED | RunCondition.UNFINISHED:
             return _ended(facts, terms)
         case _:  # pragma: no cover
             assert_never(facts.found)
 
 
-def _ended(facts: Facts, terms: Terms) -> Verdict:
+def _ended(facts: RunFacts, terms: Retention) -> GcDecision:
     if facts.is_pinned:
-        return Verdict(Act.SWEEP, "it is pinned")
+        return GcDecision(GcAction.SWEEP, "it is pinned")
     if facts.is_asked:
-        return Verdict(Act.CLOSE, "you released it")
-    if facts.found is Found.SUCCEEDED:
-        return Verdict(Act.SWEEP, facts.found.value)
+        return GcDecision(GcAction.CLOSE, "you released it")
+    if facts.found is RunCondition.SUCCEEDED:
+        return GcDecision(GcAction.SWEEP, facts.found.value)
     if facts.is_kept_forever:
-        return Verdict(Act.SWEEP, "a step of it is kept forever")
+        return GcDecision(GcAction.SWEEP, "a step of it is kept forever")
     if phase_of(False, True, facts.silent_ms, terms.grace_ms, terms.retention_ms) is RunPhase.GIVEN_UP:
-        return Verdict(Act.CLOSE, "it was not resumed in time")
-    return Verdict(Act.SWEEP, "it can be resumed", terms.grace_ms + terms.retention_ms - facts.silent_ms)
+        return GcDecision(GcAction.CLOSE, "it was not resumed in time")
+    return GcDecision(GcAction.SWEEP, "it can be resumed", terms.grace_ms + terms.retention_ms - facts.silent_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AttemptFacts:
     """What a journal says of the attempts of its run. `read` are those whose files an open attempt was given."""
 
     open: frozenset[AttemptId] = frozenset()
@@ -111,7 +111,7 @@ class Known:
     is_run_closed: bool = False
 
 
-class Use(Enum):
+class FileUse(Enum):
     """Why the directory of an attempt is there, or is waste."""
 
     OPEN = "it may still be written to, or adopted"
@@ -124,24 +124,24 @@ class Use(Enum):
 
     @property
     def is_waste(self) -> bool:
-        return self not in (Use.OPEN, Use.READ, Use.COUNTED)
+        return self not in (FileUse.OPEN, FileUse.READ, FileUse.COUNTED)
 
 
-def use_of(attempt: AttemptId | None, known: Known) -> Use:
+def use_of(attempt: AttemptId | None, known: AttemptFacts) -> FileUse:
     """What the files of an attempt are for. In one that counts there may be files that do not."""
     if known.is_run_closed:
-        return Use.AFTER_CLOSE
+        return FileUse.AFTER_CLOSE
     if attempt is None:
-        return Use.STRAY
+        return FileUse.STRAY
     if attempt in known.open:
-        return Use.OPEN
+        return FileUse.OPEN
     if attempt in known.read:
-        return Use.READ
+        return FileUse.READ
     if attempt in known.counted:
-        return Use.COUNTED
-    return Use.UNCOUNTED if attempt in known.closed else Use.UNKNOWN
+        return FileUse.COUNTED
+    return FileUse.UNCOUNTED if attempt in known.closed else FileUse.UNKNOWN
 
 
-def is_ripe(age_ms: float, terms: Terms) -> bool:
+def is_ripe(age_ms: float, terms: Retention) -> bool:
     """Whether waste of this age may go."""
     return age_ms >= terms.grace_ms

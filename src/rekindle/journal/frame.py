@@ -40,24 +40,24 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     is_closed: bool = False
 
 
-class Whole(msgspec.Struct, frozen=True):
+class WholeFrame(msgspec.Struct, frozen=True):
     """Bytes that are a record."""
 
     frame: Frame
     checksum: str
 
 
-class Torn(msgspec.Struct, frozen=True):
+class TornFrame(msgspec.Struct, frozen=True):
     """Bytes that are a beginning of a record: its writer never got an answer."""
 
 
-class Damaged(msgspec.Struct, frozen=True):
+class DamagedFrame(msgspec.Struct, frozen=True):
     """Bytes that no writer of ours left there."""
 
     reason: str
 
 
-Found = Whole | Torn | Damaged
+Found = WholeFrame | TornFrame | DamagedFrame
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Frame)
@@ -84,15 +84,15 @@ def find(data: bytes) -> Found:
     header = HEADER.match(data)
     if header is None:
         if HEADER_BEGINNING.fullmatch(data):
-            return Torn()
-        return Damaged("it does not begin like a record")
+            return TornFrame()
+        return DamagedFrame("it does not begin like a record")
     number, length, checksum = int(header[1]), int(header[2]), header[3].decode()
     body = data[header.end() :]
     intact = checksum_of(body) == checksum
     if not intact:
-        return Torn() if len(body) < length else Damaged("its checksum is wrong")
+        return TornFrame() if len(body) < length else DamagedFrame("its checksum is wrong")
     if len(body) != length:
-        return Damaged("its length is wrong")
+        return DamagedFrame("its length is wrong")
     if number > FORMAT:
         raise NewerJournal(
             f"a record has format {number}, this Rekindle reads up to {FORMAT}", "pip install -U rekindle"
@@ -104,18 +104,18 @@ def _decode(body: bytes, checksum: str) -> Found:
     try:
         frame = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return Damaged(f"it is not a record: {error}")
+        return DamagedFrame(f"it is not a record: {error}")
     if len(frame.types) != len(frame.events):
-        return Damaged("it does not name the type of each event")
-    return Whole(frame, checksum)
+        return DamagedFrame("it does not name the type of each event")
+    return WholeFrame(frame, checksum)
 
 
-def whole(data: bytes | None, name: str) -> Whole:
+def whole(data: bytes | None, name: str) -> WholeFrame:
     """The record in these bytes, which must be one."""
     match find(data if data is not None else b""):
-        case Whole() as record:
+        case WholeFrame() as record:
             return record
-        case Torn():
+        case TornFrame():
             raise JournalRefused(f"record {name} is missing or incomplete")
-        case Damaged(reason):
+        case DamagedFrame(reason):
             raise JournalRefused(f"record {name} is damaged: {reason}")

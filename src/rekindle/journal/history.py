@@ -15,9 +15,20 @@ import msgspec
 
 from rekindle.errors import Fenced, JournalRefused
 from rekindle.journal.codec import Codec
-from rekindle.journal.frame import NAME, Damaged, Found, Frame, Torn, Whole, checksum_of, find, name_of, whole
+from rekindle.journal.frame import (
+    NAME,
+    DamagedFrame,
+    Found,
+    Frame,
+    TornFrame,
+    WholeFrame,
+    checksum_of,
+    find,
+    name_of,
+    whole,
+)
 from rekindle.journal.owner import Owner
-from rekindle.journal.tail import Seen, Verdict, judge
+from rekindle.journal.tail import TailAction, TailFacts, judge
 from rekindle.remedies import CommandRemedy, TextRemedy, new_run
 from rekindle.storage.store import Store
 
@@ -105,12 +116,14 @@ def catch_up(store: Store, run: str, codec: Codec[E], history: History[E]) -> Hi
         history = History(history.records + more.records, more.position, history.cut + more.cut)
 
 
-def _pruned_to(names: Sequence[str], found: Sequence[Found], after: Position) -> Whole | None:
+def _pruned_to(names: Sequence[str], found: Sequence[Found], after: Position) -> WholeFrame | None:
     """The tombstone, where it, the record before it and the records that fence sleepers are all that is left."""
     last = found[-1] if found else None
-    if after.sequence or not (isinstance(last, Whole) and last.frame.is_closed and last.frame.sequence > len(found)):
+    if after.sequence or not (
+        isinstance(last, WholeFrame) and last.frame.is_closed and last.frame.sequence > len(found)
+    ):
         return None
-    before = next((one for one in reversed(found[:-1]) if isinstance(one, Whole)), None)
+    before = next((one for one in reversed(found[:-1]) if isinstance(one, WholeFrame)), None)
     if before is None:
         return None
     position = msgspec.structs.replace(follow(after, before), sequence=last.frame.sequence - 1)
@@ -133,17 +146,17 @@ def _judge_all(
         later = (other for _, other in islice(listed, index + 1, None))
         row = judge(_seen(name, item, later, position, cut, own_epoch))
         match row.verdict:
-            case Verdict.KEEP:
-                assert isinstance(item, Whole)
+            case TailAction.KEEP:
+                assert isinstance(item, WholeFrame)
                 records.append(_record(item.frame, codec))
                 position = follow(position, item)
-            case Verdict.CUT:
+            case TailAction.CUT:
                 cut.append(int(name))
                 position = msgspec.structs.replace(position, sequence=int(name))
-            case Verdict.REFUSE:
+            case TailAction.REFUSE:
                 raise _refused(store, run, name, item, row.because)
-            case Verdict.FENCED:
-                assert isinstance(item, Whole)
+            case TailAction.FENCED:
+                assert isinstance(item, WholeFrame)
                 raise fenced(run, item.frame)
     return History(tuple(records), position, tuple(cut))
 
@@ -155,15 +168,15 @@ def _seen(
     position: Position,
     cut: Sequence[int],
     own_epoch: int | None,
-) -> Seen:
-    if isinstance(item, Whole):
+) -> TailFacts:
+    if isinstance(item, WholeFrame):
         after_cut = bool(cut) and cut[-1] == position.sequence
         newer = own_epoch is not None and item.frame.epoch > own_epoch
-        return Seen(True, True, is_chained(name, item.frame, position, after_cut), False, newer)
-    next_whole = next((other for other in later if isinstance(other, Whole)), None)
+        return TailFacts(True, True, is_chained(name, item.frame, position, after_cut), False, newer)
+    next_whole = next((other for other in later if isinstance(other, WholeFrame)), None)
     nothing_stands_on_it = next_whole is None or next_whole.frame.previous == position.checksum
     is_last = nothing_stands_on_it and int(name) == position.sequence + 1
-    return Seen(isinstance(item, Damaged), False, False, is_last, False)
+    return TailFacts(isinstance(item, DamagedFrame), False, False, is_last, False)
 
 
 def is_chained(name: str, frame: Frame, position: Position, after_cut: bool = False) -> bool:
@@ -177,7 +190,7 @@ def is_chained(name: str, frame: Frame, position: Position, after_cut: bool = Fa
     return frame.epoch == position.epoch and position.epoch > 0 and not after_cut
 
 
-def follow(position: Position, record: Whole) -> Position:
+def follow(position: Position, record: WholeFrame) -> Position:
     """The position behind a record that was kept."""
     frame = record.frame
     owner = frame.owner if frame.owner is not None else position.owner
@@ -215,9 +228,9 @@ def _record(frame: Frame, codec: Codec[E]) -> Record[E]:
 
 def _refused(store: Store, run: str, name: str, item: Found, because: str) -> JournalRefused:
     match item:
-        case Damaged(reason):
+        case DamagedFrame(reason):
             what = reason
-        case Torn() | Whole():
+        case TornFrame() | WholeFrame():
             what = because
     return JournalRefused(
         f"record {int(name)} of {store.name}/{folder_of(run)} cannot be used: {what}. Nothing was changed.",

@@ -17,7 +17,7 @@ import msgspec
 
 from rekindle.errors import AppendRejected, AppendUnknown, Fenced, RekindleError, RunClosed, StoreFailed
 from rekindle.journal.codec import Codec
-from rekindle.journal.frame import Frame, Whole, find, name_of, to_bytes
+from rekindle.journal.frame import Frame, WholeFrame, find, name_of, to_bytes
 from rekindle.journal.history import Position, Record, fenced, folder_of, follow
 from rekindle.journal.owner import Owner
 from rekindle.remedies import StartKind, StartRemedy, new_run
@@ -31,7 +31,7 @@ Pause = Callable[[float], None]
 class _Pending(msgspec.Struct, Generic[E], frozen=True):
     """A record on its way, with the only bytes that may ever be tried at its number."""
 
-    record: Whole
+    record: WholeFrame
     data: bytes
     events: tuple[E, ...]
 
@@ -85,7 +85,7 @@ class Journal(Generic[E]):
         """Raise `Fenced` if another master took the next number. Changes nothing; for the heartbeat."""
         data = self.store.get(self._key(self._position.sequence + 1))
         found = find(data) if data else None
-        if isinstance(found, Whole) and found.frame.epoch > self.epoch and found.frame.writer != self.writer:
+        if isinstance(found, WholeFrame) and found.frame.epoch > self.epoch and found.frame.writer != self.writer:
             self._ended = fenced(self.run, found.frame)
             raise self._ended
 
@@ -111,7 +111,7 @@ class Journal(Generic[E]):
             is_closed=self._codec.closes(events),
         )
         data, checksum = to_bytes(frame)
-        self._pending = _Pending(Whole(frame, checksum), data, events)
+        self._pending = _Pending(WholeFrame(frame, checksum), data, events)
         return self._try(self._pending, is_first=True)
 
     def _try(self, pending: _Pending[E], is_first: bool) -> Record[E]:
@@ -159,7 +159,7 @@ class Journal(Generic[E]):
 
     def _lost_to(self, data: bytes, ours: Frame) -> AppendRejected | Fenced:
         found = find(data)
-        if isinstance(found, Whole) and found.frame.epoch >= ours.epoch and found.frame.writer != self.writer:
+        if isinstance(found, WholeFrame) and found.frame.epoch >= ours.epoch and found.frame.writer != self.writer:
             return fenced(self.run, found.frame)
         return AppendRejected(
             f"record {ours.sequence} of run {self.run} was not written: another record has its number",

@@ -41,7 +41,7 @@ class Heartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     has_left: bool = False
 
 
-class Life(Enum):
+class LivenessState(Enum):
     """Whether the owner of the newest epoch may still act."""
 
     NOBODY = "no driver ever owned the run"
@@ -52,13 +52,13 @@ class Life(Enum):
 
     @property
     def may_be_taken_over(self) -> bool:
-        return self is not Life.LIVING
+        return self is not LivenessState.LIVING
 
 
-class Sign(msgspec.Struct, frozen=True):
+class Liveness(msgspec.Struct, frozen=True):
     """The life of a run's owner, with the age of its last sign by the store's clock."""
 
-    life: Life
+    life: LivenessState
     age_seconds: float | None
     owner: Owner | None
 
@@ -77,21 +77,21 @@ def sign_of_life(
     position: Position,
     stale_seconds: float = STALE_SECONDS,
     is_dead: Callable[[Owner], bool] = is_seen_dead,
-) -> Sign:
+) -> Liveness:
     """Judge the owner of the epoch at a position."""
     if position.epoch == 0:
-        return Sign(Life.NOBODY, None, None)
+        return Liveness(LivenessState.NOBODY, None, None)
     key = heartbeat_key(run, position.epoch)
     beat = _read(store, key)
     if beat is not None and beat.has_left:
-        return Sign(Life.LEFT, None, position.owner)
+        return Liveness(LivenessState.LEFT, None, position.owner)
     if position.owner is not None and is_dead(position.owner):
-        return Sign(Life.DEAD, None, position.owner)
+        return Liveness(LivenessState.DEAD, None, position.owner)
     times = [store.modified(key), store.modified(folder_of(run) + name_of(position.sequence))]
     newest = max((time for time in times if time is not None), default=None)
     age = None if newest is None else max(0.0, store.now() - newest)
     is_stale = age is None or age > stale_seconds
-    return Sign(Life.STALE if is_stale else Life.LIVING, age, position.owner)
+    return Liveness(LivenessState.STALE if is_stale else LivenessState.LIVING, age, position.owner)
 
 
 def refuse_loss(store: Store, run: str, position: Position) -> None:

@@ -9,7 +9,7 @@ that a journal that is half deleted still ends with its tombstone; heartbeats la
 
 from __future__ import annotations
 
-from rekindle.journal.frame import NAME, Whole, find, name_of
+from rekindle.journal.frame import NAME, WholeFrame, find, name_of
 from rekindle.journal.history import folder_of
 from rekindle.storage.store import Store
 
@@ -21,10 +21,10 @@ def prune(store: Store, run: str) -> int:
     names = [name for name in store.list_after(folder) if NAME.fullmatch(name)]
     found = [find(data or b"") for data in store.get_many(folder, names)]
     last = found[-1] if found else None
-    if not (isinstance(last, Whole) and last.frame.is_closed):
+    if not (isinstance(last, WholeFrame) and last.frame.is_closed):
         return 0
-    opened = {item.frame.sequence for item in found if isinstance(item, Whole) and item.frame.owner is not None}
-    earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, Whole)][:-1]
+    opened = {item.frame.sequence for item in found if isinstance(item, WholeFrame) and item.frame.owner is not None}
+    earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, WholeFrame)][:-1]
     stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {*earlier[-1:], names[-1]}
     records = [folder + name for name in reversed(names) if name not in stays]
     goes = [*_all(store, run, "snapshot"), *records, *_all(store, run, "heartbeat")]

@@ -24,7 +24,7 @@ from itertools import product
 import msgspec
 
 
-class Verdict(Enum):
+class TailAction(Enum):
     """What to do with one record."""
 
     KEEP = "keep"
@@ -33,7 +33,7 @@ class Verdict(Enum):
     FENCED = "fenced"
 
 
-class Seen(msgspec.Struct, frozen=True):
+class TailFacts(msgspec.Struct, frozen=True):
     """The five questions about one record."""
 
     complete: bool
@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
     newer: bool
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class TailRule(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table. None means any."""
 
     complete: bool
@@ -51,10 +51,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     chained: bool | None
     last: bool | None
     newer: bool | None
-    verdict: Verdict
+    verdict: TailAction
     because: str
 
-    def meets(self, seen: Seen) -> bool:
+    def meets(self, seen: TailFacts) -> bool:
         return all(
             wanted is None or wanted == found
             for wanted, found in (
@@ -68,71 +68,71 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TABLE = (
-    Row(
+    TailRule(
         complete=True,
         checksum=True,
         chained=True,
         last=None,
         newer=False,
-        verdict=Verdict.KEEP,
+        verdict=TailAction.KEEP,
         because="valid",
     ),
-    Row(
+    TailRule(
         complete=True,
         checksum=True,
         chained=None,
         last=None,
         newer=True,
-        verdict=Verdict.FENCED,
+        verdict=TailAction.FENCED,
         because="a newer epoch took the number",
     ),
-    Row(
+    TailRule(
         complete=True,
         checksum=True,
         chained=False,
         last=None,
         newer=False,
-        verdict=Verdict.REFUSE,
+        verdict=TailAction.REFUSE,
         because="it does not follow the record before it",
     ),
-    Row(
+    TailRule(
         complete=True,
         checksum=False,
         chained=None,
         last=None,
         newer=None,
-        verdict=Verdict.REFUSE,
+        verdict=TailAction.REFUSE,
         because="it was damaged after it was written",
     ),
-    Row(
+    TailRule(
         complete=False,
         checksum=None,
         chained=None,
         last=True,
         newer=None,
-        verdict=Verdict.CUT,
+        verdict=TailAction.CUT,
         because="incomplete: its writer never got an answer",
     ),
-    Row(
+    TailRule(
         complete=False,
         checksum=None,
         chained=None,
         last=False,
         newer=None,
-        verdict=Verdict.REFUSE,
+        verdict=TailAction.REFUSE,
         because="it is incomplete, and later records depend on it",
     ),
 )
 
 
-def _only_row(seen: Seen) -> Row:
+def _only_row(seen: TailFacts) -> TailRule:
     (row,) = (row for row in TABLE if row.meets(seen))
     return row
 
 
-_ROWS = {answers: _only_row(Seen(*answers)) for answers in product((False, True), repeat=5)}
+_ROWS = {answers: _only_row(TailFacts(*answers)) for answers in product((False, True), repeat=5)}
 
 
-def judge(seen: Seen) -> Row:
+def judge(seen: TailFacts) -> TailRule:
     """The one row that a record meets. The table is checked to be total and unambiguous when it is loaded."""
     return _ROWS[seen.complete, seen.checksum, seen.chained, seen.last, seen.newer]

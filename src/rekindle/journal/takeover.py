@@ -16,7 +16,7 @@ from rekindle.errors import AppendRejected, Fenced, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, Position, catch_up, read
 from rekindle.journal.journal import Journal, Pause
-from rekindle.journal.lease import STALE_SECONDS, Sign, refuse_loss, sign_of_life
+from rekindle.journal.lease import STALE_SECONDS, Liveness, refuse_loss, sign_of_life
 from rekindle.journal.owner import Owner, is_seen_dead, this_process
 from rekindle.remedies import StartRemedy, TextRemedy, new_run
 from rekindle.storage.store import Store
@@ -73,7 +73,7 @@ def _refuse_closed(run: str, position: Position) -> None:
         raise RunClosed(f"run {_short(run)} is closed: it has a tombstone", new_run())
 
 
-def refuse_living(run: str, sign: Sign, stale_seconds: float) -> None:
+def refuse_living(run: str, sign: Liveness, stale_seconds: float) -> None:
     """Raise `StillOwned` where the master of a run lives."""
     if sign.life.may_be_taken_over:
         return

@@ -15,8 +15,8 @@ from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import AttemptDeleted, Event, PartitionsReleased, PinNoticed
 from rekindle.master.rules import opening, publishing, reports
 from rekindle.master.rules.advance import advance
-from rekindle.master.rules.draft import Draft
-from rekindle.master.rules.failures import give_up
+from rekindle.master.rules.decision import Decision
+from rekindle.master.rules.handle_failure import give_up
 from rekindle.master.state.apply import apply, fold
 from rekindle.master.state.run_state import Phase, RunState
 
@@ -51,14 +51,14 @@ def decision(
         first = opening.start_run(stimulus, now_ms)
         state = fold(None, first)
     assert state is not None, "nothing can reach a run that never started"
-    draft = Draft(state, now_ms, jitter)
+    draft = Decision(state, now_ms, jitter)
     _react(draft, stimulus)
     if first or draft.events or isinstance(stimulus, st.Tick):
         advance(draft)
     return (*first, *draft.events), draft.state
 
 
-def _react(draft: Draft, stimulus: st.Stimulus) -> None:
+def _react(draft: Decision, stimulus: st.Stimulus) -> None:
     match stimulus:
         case st.TakeOver():
             opening.take_over(draft, stimulus)
@@ -74,7 +74,7 @@ def _react(draft: Draft, stimulus: st.Stimulus) -> None:
             publishing.sink_done(draft, stimulus)
         case st.SinkFailed():
             publishing.sink_failed(draft, stimulus)
-        case st.SinkUntouched():
+        case st.SinkUnchanged():
             publishing.sink_untouched(draft, stimulus)
         case st.SinkFenced():
             publishing.sink_fenced(draft, stimulus)

@@ -99,8 +99,8 @@ def _deletions(state: RunState) -> Iterator[Command]:
 
 def _exchanges(state: RunState) -> Iterator[Command]:
     for name, step in state.steps.items():
-        if step.let_go:
-            yield ReleaseExchanges(name, step.generation, step.let_go)
+        if step.exchanges_released_at:
+            yield ReleaseExchanges(name, step.generation, step.exchanges_released_at)
 
 
 def _alarms(state: RunState) -> Iterator[Command]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rekindle.master.decide import decide, lets_go
 from rekindle.master.dispatch import commands, deletable
-from rekindle.master.facts.events import Event, RunClosed
+from rekindle.master.facts.events import Event, TombstoneWritten
 from rekindle.master.facts.stimuli import DeletionFailed, Stimulus, Tick
 from rekindle.master.state.apply import fold
 from rekindle.master.state.commands import Command
@@ -32,7 +32,7 @@ BATCH: Machine[RunState, Event, Stimulus, Command] = Machine(
     commands=commands,
     invariants=check_invariants,
     tick=Tick(),
-    wire=Wire(events=Event, state=RunState, enc_hook=enc_hook, dec_hook=dec_hook, closing=RunClosed),
+    wire=Wire(events=Event, state=RunState, enc_hook=enc_hook, dec_hook=dec_hook, closing=TombstoneWritten),
     lets_go=lets_go,
     is_pinned=lambda state: state.is_pinned,
     is_done=lambda state: state.phase is Phase.SUCCEEDED,

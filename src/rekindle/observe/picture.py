@@ -31,7 +31,7 @@ class Share(msgspec.Struct, frozen=True):
     count: int
 
 
-class Node(msgspec.Struct, frozen=True):
+class PictureNode(msgspec.Struct, frozen=True):
     """One step. `note` is a second line, `title` what a pointer over it shows; `is_marked` draws a border."""
 
     name: str
@@ -52,7 +52,7 @@ class Link(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """Nodes, producers first, and links."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[PictureNode, ...]
     links: tuple[Link, ...]
 
     def layers(self) -> dict[str, int]:
@@ -64,7 +64,7 @@ class Picture(msgspec.Struct, frozen=True):
         return found
 
 
-class Placed:
+class PictureLayout:
     """The picture with a place for everything. Positions are the left upper corners of nodes."""
 
     def __init__(self, picture: Picture) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Node, Picture, Placed, Point, Share
+from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Picture, PictureLayout, PictureNode, Point, Share
 from rekindle.observe.words import escape
 
 COLORS = {
@@ -43,7 +43,7 @@ STYLE = f"""
 
 def svg(picture: Picture) -> str:
     """The picture as one SVG element."""
-    placed = Placed(picture)
+    placed = PictureLayout(picture)
     body = [*(_link(placed, link) for link in picture.links), *(_node(placed, node) for node in picture.nodes)]
     wide, high = round(placed.width), round(placed.height)
     size = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
@@ -100,7 +100,7 @@ def _read(link: Link) -> str:
     return f"{link.producer} (all)" if link.is_wide else link.producer
 
 
-def _node(placed: Placed, node: Node) -> str:
+def _node(placed: PictureLayout, node: PictureNode) -> str:
     x, y = placed.at(node.name)
     name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
     kind = "box again" if node.is_marked else "box"
@@ -120,7 +120,7 @@ def _bar(shares: Sequence[Share]) -> str:
     return "".join(pieces)
 
 
-def _link(placed: Placed, link: Link) -> str:
+def _link(placed: PictureLayout, link: Link) -> str:
     kind = "rk-link rk-wide" if link.is_wide else "rk-link"
     title = f"{link.consumer} reads {'all of ' if link.is_wide else ''}{link.producer}"
     return f'<path class="{kind}" d="{_curve(placed.path(link))}"><title>{escape(title)}</title></path>'

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import visible
-from rekindle.master.facts.events import Why
-from rekindle.model.because import sentence
+from rekindle.master.facts.events import Reasons
 from rekindle.model.kinds import Determinism, KeepUntil
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import sentence
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, span_text, time_text
@@ -58,7 +58,7 @@ class Stage:
     partitions: int | None = None
     computed: Partitions = EMPTY
     kept: Partitions = EMPTY
-    why: Why = ()
+    why: Reasons = ()
     changes: tuple[str, ...] = ()
     into: tuple[str, ...] = ()
     times: int = 0
@@ -142,7 +142,8 @@ class Stage:
             "computed": str(self.computed),
             "kept": str(self.kept),
             "reasons": [
-                {"why": type(why).__name__, "text": sentence(why), "partitions": str(at)} for why, at in self.why
+                {"why": type(why).__struct_config__.tag, "text": sentence(why), "partitions": str(at)}
+                for why, at in self.why
             ],
             "changes": list(self.changes),
             "into": list(self.into),

@@ -37,7 +37,7 @@ Expected = Callable[[str, int], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class SimulatedRun:
     """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
     each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them.
     `peak_bytes` is the most that is kept at once, None where a result of unknown size is made; `short_bytes` is by how
@@ -148,7 +148,7 @@ def play(
     look: Look,
     lost: Mapping[str, Partitions] | None = None,
     expected: Expected = lambda step, count: None,
-) -> Ahead:
+) -> SimulatedRun:
     """From the opening decision to the end of the run. `lost` is what the engine no longer finds: the run learns it
     when it reads, this knows it from the start. Raises what the run would refuse."""
     gone = tuple(
@@ -165,7 +165,7 @@ def play(
             break
         walk.obey(next((one for one in waiting if isinstance(one, cmd.DeleteAttempt)), waiting[0]))
     doubtful = tuple(dict.fromkeys(walk.doubtful))
-    return Ahead(
+    return SimulatedRun(
         opening=opening,
         end=walk.state,
         events=tuple(walk.events),

@@ -13,19 +13,19 @@ from rekindle.master.facts.events import (
     AttemptDeleted,
     AttemptOpened,
     PartitionsReleased,
+    Reasons,
     RunSucceeded,
     SinkPublished,
-    Why,
 )
 from rekindle.master.rules.published import unless_equal
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Phase, RunState, Segment
-from rekindle.model.because import Failed, NotYetRun, Reason
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason, Failed, NotYetRun
 from rekindle.observe.plan import Action, Budget, Deletion, Loss, Plan, Stage, Start
-from rekindle.observe.plan_ahead import Ahead
-from rekindle.observe.plan_times import Pace, span, whole
+from rekindle.observe.plan_ahead import SimulatedRun
+from rekindle.observe.plan_times import StepRate, span, whole
 from rekindle.observe.summary import Sizes
 from rekindle.observe.words import count_text
 
@@ -33,7 +33,7 @@ Tasks = Callable[[StartAttempt], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PlanInputs:
     """What is known of the steps beside the journal, as the caller found it out.
 
     order      every declared step, producers first
@@ -52,7 +52,7 @@ class Told:
     published: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    paces: Mapping[str, Pace] = field(default_factory=dict)
+    paces: Mapping[str, StepRate] = field(default_factory=dict)
     tasks: Tasks = lambda command: None
     cores: int = 0
     sizes: Sizes = lambda segment: None
@@ -60,8 +60,8 @@ class Told:
 
 def plan_of(
     before: RunState | None,
-    ahead: Ahead,
-    told: Told,
+    ahead: SimulatedRun,
+    told: PlanInputs,
     *,
     living: str = "",
     parameters: Mapping[str, str] | None = None,
@@ -89,7 +89,7 @@ def plan_of(
     )
 
 
-def done_plan(state: RunState, told: Told, differs: tuple[str, ...] = ()) -> Plan:
+def done_plan(state: RunState, told: PlanInputs, differs: tuple[str, ...] = ()) -> Plan:
     """A run that has succeeded: nothing is left to do. `differs` is what changed since."""
     stages = tuple(
         Stage(
@@ -105,7 +105,7 @@ def done_plan(state: RunState, told: Told, differs: tuple[str, ...] = ()) -> Pla
     return Plan(pipeline=state.pipeline, run=state.run, start=Start.DONE, stages=stages, differs=differs)
 
 
-def _kept(name: str, before: RunState | None, ahead: Ahead, told: Told) -> Stage:
+def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInputs) -> Stage:
     step, count = ahead.end.layout.graph.steps[name], ahead.end.layout.graph.steps[name].partitions
     opened = [event for event in ahead.opened if event.attempt.step == name]
     computed = EMPTY
@@ -148,13 +148,13 @@ def _tasks(started: Sequence[StartAttempt], asked: Tasks) -> int | None:
     return found
 
 
-def _stands(name: str, before: RunState | None, ahead: Ahead) -> Partitions:
+def _stands(name: str, before: RunState | None, ahead: SimulatedRun) -> Partitions:
     """What counted before or is adopted from a dead driver. What is computed again is taken from it."""
     committed = before.steps[name].committed if before else EMPTY
     return (committed - ahead.lost.get(name, EMPTY)) | ahead.adopted.get(name, EMPTY)
 
 
-def _stages(ahead: Ahead, told: Told, kept: Mapping[str, Stage]) -> Iterator[Stage]:
+def _stages(ahead: SimulatedRun, told: PlanInputs, kept: Mapping[str, Stage]) -> Iterator[Stage]:
     members = told.members or {root: tuple(ahead.end.layout.members(root)) for root in kept}
     for name in told.order or ahead.end.layout.graph.steps:
         roots = tuple(root for root, inside in members.items() if name in inside and name != root)
@@ -169,10 +169,10 @@ def _stages(ahead: Ahead, told: Told, kept: Mapping[str, Stage]) -> Iterator[Sta
             yield Stage(step=name, action=Action.LEFT_OUT, note=told.notes.get(name, ""))
 
 
-def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Why:
+def _reasons(opened: Sequence[AttemptOpened], failed: Partitions) -> Reasons:
     """The first reason of each vertex, grouped. A new driver begins its tries anew, but what failed is not simply
     "not yet run"."""
-    found: dict[Reason, Partitions] = {}
+    found: dict[AnyReason, Partitions] = {}
     seen = EMPTY
     for event in opened:
         for reason, partitions in event.because:
@@ -208,7 +208,7 @@ def _bytes(segments: Sequence[Segment], sizes: Sizes) -> int | None:
     return found
 
 
-def _deletions(before: RunState | None, ahead: Ahead) -> Iterator[Deletion]:
+def _deletions(before: RunState | None, ahead: SimulatedRun) -> Iterator[Deletion]:
     counted: dict[AttemptId, Partitions] = {}
     for step in before.steps.values() if before else ():
         for segment in step.segments:
@@ -231,7 +231,7 @@ def _deletions(before: RunState | None, ahead: Ahead) -> Iterator[Deletion]:
     return (Deletion(step, partitions, after, gone) for (step, after, gone), partitions in found.items())
 
 
-def _released(ahead: Ahead, *, is_for_budget: bool) -> tuple[str, ...]:
+def _released(ahead: SimulatedRun, *, is_for_budget: bool) -> tuple[str, ...]:
     """The steps of which something goes before the run ends."""
     found = []
     for event in ahead.events:
@@ -242,13 +242,13 @@ def _released(ahead: Ahead, *, is_for_budget: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _budget(ahead: Ahead) -> Budget | None:
+def _budget(ahead: SimulatedRun) -> Budget | None:
     wanted = ahead.opening.config.budget_bytes
     gone = _released(ahead, is_for_budget=True)
     return Budget(wanted, ahead.peak_bytes, ahead.short_bytes, gone) if wanted else None
 
 
-def _uncertain(ahead: Ahead, drafts: Mapping[str, Stage], living: str) -> Iterator[str]:
+def _uncertain(ahead: SimulatedRun, drafts: Mapping[str, Stage], living: str) -> Iterator[str]:
     if living:
         yield f"The run is alive ({living}). This is what would be left to do if its driver died now."
     for attempt, found in ahead.listed.items():
@@ -272,7 +272,7 @@ def _uncertain(ahead: Ahead, drafts: Mapping[str, Stage], living: str) -> Iterat
             )
 
 
-def _cost_ms(loss: Loss, told: Told) -> int | None:
+def _cost_ms(loss: Loss, told: PlanInputs) -> int | None:
     known = [(told.paces.get(name), len(partitions)) for name, partitions in loss.partitions.items()]
     return None if any(pace is None for pace, _ in known) else sum(pace.of(count) for pace, count in known if pace)
 

@@ -17,7 +17,7 @@ from rekindle.model.ids import AttemptId
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StepRate:
     """`partitions` of a step were made in `wall_ms` of attempts at it, and took `bytes`; 0 where nobody wrote that."""
 
     wall_ms: int
@@ -68,24 +68,24 @@ class Clock:
                 case _:
                     pass
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, StepRate]:
         """The pace of each step that committed anything."""
-        found: dict[str, Pace] = {}
+        found: dict[str, StepRate] = {}
         for attempt, count in self._made.items():
-            known = found.get(attempt.step, Pace(0, 0))
+            known = found.get(attempt.step, StepRate(0, 0))
             wall_ms = max(0, self._last[attempt] - self._opened[attempt])
             size = known.bytes + self._bytes[attempt]
-            found[attempt.step] = Pace(known.wall_ms + wall_ms, known.partitions + count, size)
+            found[attempt.step] = StepRate(known.wall_ms + wall_ms, known.partitions + count, size)
         return found
 
 
-def paces(events: Iterable[Event]) -> dict[str, Pace]:
+def paces(events: Iterable[Event]) -> dict[str, StepRate]:
     clock = Clock()
     clock.take(events)
     return clock.paces()
 
 
-def span(pace: Pace | None, total: int, wanted: int, cores: int, *, remakes_exchange: bool) -> Span | None:
+def span(pace: StepRate | None, total: int, wanted: int, cores: int, *, remakes_exchange: bool) -> Span | None:
     """For `wanted` of `total` partitions. Spark works in waves of `cores` tasks (0: not known). Where the exchanges
     below are made again, it may take up to as long as all of it."""
     if pace is None:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 from rekindle.master.facts import events as ev
 from rekindle.master.state.run_state import AttemptStatus, RunState
-from rekindle.model.because import NotYetRun, Reason, sentence
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason, NotYetRun, sentence
 from rekindle.observe.plan import numbers_text
-from rekindle.observe.plan_times import Clock, Pace
+from rekindle.observe.plan_times import Clock, StepRate
 from rekindle.observe.words import count_text, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ProgressRow:
     """One kept step. `kept` counted when this process began; `again` are vertices that it started more than once."""
 
     step: str
@@ -41,7 +41,7 @@ class Row:
 class Progress:
     """Folds what a watcher is told. `earlier` is how fast steps were before this process."""
 
-    def __init__(self, earlier: Mapping[str, Pace] | None = None) -> None:
+    def __init__(self, earlier: Mapping[str, StepRate] | None = None) -> None:
         self._earlier = dict(earlier or {})
         self._clock = Clock()
         self._state: RunState | None = None
@@ -57,7 +57,7 @@ class Progress:
         self._clock.take(events)
         return [line for event in events for line in self._news(event)]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProgressRow]:
         if self._state is None:
             return []
         return [self._row(self._state, name) for name in self._state.steps]
@@ -74,13 +74,13 @@ class Progress:
             found += known[row.step].of(left) if left else 0
         return found
 
-    def _row(self, state: RunState, name: str) -> Row:
+    def _row(self, state: RunState, name: str) -> ProgressRow:
         step, total = state.steps[name], state.layout.graph.steps[name].partitions
         done = step.available | step.released
         open_now = (one for one in state.attempts_of(name) if one.status is AttemptStatus.RUNNING)
         running = Partitions.union(one.partitions for one in open_now)
         kept = self._kept.get(name, EMPTY) & done
-        return Row(
+        return ProgressRow(
             step=name, total=total, done=len(done), kept=len(kept), running=len(running), again=self._again.get(name, 0)
         )
 
@@ -115,7 +115,7 @@ class Progress:
             case _:
                 return
 
-    def _started_again(self, name: str, partitions: Partitions, why: ev.Why) -> Iterator[str]:
+    def _started_again(self, name: str, partitions: Partitions, why: ev.Reasons) -> Iterator[str]:
         before = self._started.get(name, EMPTY)
         self._started[name] = before | partitions
         again = partitions & before
@@ -126,7 +126,7 @@ class Progress:
             yield f"{name}: starts {count_text(len(partitions), 'partition')} ({reasons})"
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: AnyReason) -> str:
     """What was started before and has no result is not simply "not yet run"."""
     return "not finished" if isinstance(reason, NotYetRun) else sentence(reason)
 

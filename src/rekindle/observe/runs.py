@@ -26,7 +26,7 @@ INTERRUPTED = "interrupted"
 RESUMED = frozenset({"failing", "failed"})
 
 
-class Brief(msgspec.Struct, frozen=True, kw_only=True):
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone;
     `left_out` partitions are missing on the user's word."""
 
@@ -103,7 +103,7 @@ _TIMED = msgspec.json.Decoder(_Timed)
 _FOLDED = msgspec.msgpack.Decoder(_Folded)
 
 
-class Tally:
+class RunCounts:
     """Counts what is kept of one run, record by record."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from rekindle.observe.words import bytes_text, count_text, escape, time_text
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EarlierResult:
     """A result that an earlier start left: how many partitions it has, and how many of them are kept."""
 
     name: str
@@ -38,7 +38,7 @@ class ScriptPlan:
 
     name: str
     parameters: Mapping[str, str]
-    found: tuple[Found, ...]
+    found: tuple[EarlierResult, ...]
 
     def lines(self) -> Iterator[str]:
         title = _title(self.name, self.parameters)

@@ -17,7 +17,7 @@ from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.observe.picture import Link, Node, Picture, Share
+from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
 from rekindle.observe.words import count_text, escape
@@ -127,7 +127,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         states = ("reused", "computed", "running", "failed", "left out", "missing")
         return tuple(Share(state, getattr(self, state.replace(" ", "_"))) for state in states)
 
-    def node(self) -> Node:
+    def node(self) -> PictureNode:
         told = [f"{self.name}: {self.kind}, {self.determinism}, generation {self.generation}"]
         told += [f"{share.count:,} {share.state}" for share in self.shares if share.count]
         told += [f"{self.again:,} started more than once"] * bool(self.again)
@@ -135,7 +135,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         told += [f"{self.released:,} released, no longer needed"] * bool(self.released)
         again = f" · {self.again:,} restarted" if self.again else ""
         note = f"{self.reused + self.computed:,}/{self.partitions:,} {self.kind}{again}"
-        return Node(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
+        return PictureNode(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
 
 
 class SinkView(msgspec.Struct, frozen=True):
@@ -247,7 +247,9 @@ def view_of(
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
-        sinks=tuple(SinkView(sink, sink in state.published, sink in state.offered) for sink in state.sinks),
+        sinks=tuple(
+            SinkView(sink, sink in state.published, sink in state.publications_unconfirmed) for sink in state.sinks
+        ),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),
         restarts=tuple(fold.restarts),

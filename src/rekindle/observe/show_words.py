@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from rekindle.master.facts.events import Why
-from rekindle.model.because import NotYetRun, sentence
+from rekindle.master.facts.events import Reasons
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import NotYetRun, sentence
 
 NOT_FINISHED = "not finished"
 SPANS_MAX = 5
@@ -30,7 +30,7 @@ class ReasonView(msgspec.Struct, frozen=True):
         return f"{brief(self.partitions)}: {self.sentence}"
 
 
-def reasons_of(why: Why, started: Partitions = EMPTY) -> tuple[ReasonView, ...]:
+def reasons_of(why: Reasons, started: Partitions = EMPTY) -> tuple[ReasonView, ...]:
     """The reasons in words. What has no result yet, but was started before, was not finished."""
     found: list[ReasonView] = []
     for reason, partitions in why:

@@ -33,7 +33,7 @@ class Line(msgspec.Struct, frozen=True):
     text: str
 
 
-class Story(msgspec.Struct, frozen=True):
+class RunStory(msgspec.Struct, frozen=True):
     """What happened to a step, or to one partition of it, and what will."""
 
     run: str
@@ -50,7 +50,7 @@ class Story(msgspec.Struct, frozen=True):
 Told = tuple[int, int, Sequence[ev.Event]]
 
 
-def story_of(records: Iterable[Told], state: RunState, step: str, partition: int | None = None) -> Story:
+def story_of(records: Iterable[Told], state: RunState, step: str, partition: int | None = None) -> RunStory:
     """The story of `step`, or of one partition of it, from (sequence, epoch, events) of each record."""
     subject = step if partition is None else f"{step}[{partition}]"
     about = _About(step, None if partition is None else Partitions((partition,)), state)
@@ -62,7 +62,7 @@ def story_of(records: Iterable[Told], state: RunState, step: str, partition: int
             text = about.sentence(event)
             if text:
                 lines.append(Line(sequence, at_ms, epoch, text))
-    return Story(state.run, subject, tuple(lines), tuple(_outlook(state, step, about.wanted)))
+    return RunStory(state.run, subject, tuple(lines), tuple(_outlook(state, step, about.wanted)))
 
 
 class _About:
@@ -91,7 +91,7 @@ class _About:
         """`: 3 partitions (4-6)` at the end of a sentence; nothing in the story of one vertex."""
         return f": {self._these(partitions)}" if self.wanted is None else ""
 
-    def _why(self, why: ev.Why, started: Partitions = EMPTY) -> str:
+    def _why(self, why: ev.Reasons, started: Partitions = EMPTY) -> str:
         reasons = reasons_of(why, started)
         if self.wanted is not None:
             return "; ".join(one.sentence for one in reasons if self._touches(one.partitions))
@@ -139,11 +139,11 @@ class _About:
                 return f"{event.who} asked to publish it again" if self.step in event.sinks else ""
             case ev.RunFailing():
                 return f"the run gave up: {one_line(event.gave_up)}"
-            case ev.RunFailed():
+            case ev.RunStopped():
                 return "the run stopped; committed results are kept"
             case ev.RunSucceeded():
                 return "the run succeeded"
-            case ev.RunClosing() | ev.RunClosed():
+            case ev.RunClosing() | ev.TombstoneWritten():
                 return "the run is being deleted" if isinstance(event, ev.RunClosing) else "the run is closed"
             case _:  # pragma: no cover
                 assert_never(event)

@@ -17,12 +17,12 @@ from rekindle.master.facts.events import (
     Event,
     FailureHandled,
     PartitionsCommitted,
-    RunFailed,
+    RunStopped,
     RunSucceeded,
 )
 from rekindle.master.state.run_state import RunState, Segment
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.observe.plan_times import Clock, Pace
+from rekindle.observe.plan_times import Clock, StepRate
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import bytes_text, count_text, differing, escape, time_text
 from rekindle.remedies import Say, in_python
@@ -115,7 +115,7 @@ class RunSummary:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-class Tally:
+class SummaryBuilder:
     """Folds the events of one process. `segments` are the files that counted before any of them was released."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Tally:
                 case EpochOpened():
                     self._began_ms = event.at_ms
                     self.segments = {name: step.segments for name, step in state.steps.items()}
-                case RunSucceeded(at_ms) | RunFailed(at_ms):
+                case RunSucceeded(at_ms) | RunStopped(at_ms):
                     self._ended_ms = at_ms
                 case FailureHandled():
                     self.failures += 1
@@ -153,17 +153,17 @@ class Tally:
     def wall_ms(self) -> int | None:
         return None if self._began_ms is None or self._ended_ms is None else self._ended_ms - self._began_ms
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, StepRate]:
         return self._clock.paces()
 
 
 def summary_of(
     state: RunState,
-    tally: Tally,
+    tally: SummaryBuilder,
     *,
     was_done: bool,
     was_resumed: bool,
-    earlier: Mapping[str, Pace] | None = None,
+    earlier: Mapping[str, StepRate] | None = None,
     sizes: Sizes = lambda segment: None,
     cores: int = 0,
     results: Mapping[str, str] | None = None,
@@ -188,7 +188,9 @@ def summary_of(
     )
 
 
-def _step(state: RunState, name: str, tally: Tally, pace: Pace | None, sizes: Sizes, cores: int) -> StepSummary:
+def _step(
+    state: RunState, name: str, tally: SummaryBuilder, pace: StepRate | None, sizes: Sizes, cores: int
+) -> StepSummary:
     total, step = state.layout.graph.steps[name].partitions, state.steps[name]
     computed = len(tally.computed.get(name, EMPTY))
     reused = total - computed - len(step.holes)

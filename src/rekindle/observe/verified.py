@@ -23,7 +23,7 @@ DETAILS_MAX = 5
 WIDTH = struct.Struct(">QQQ")
 
 
-class Answer(Enum):
+class ComparisonResult(Enum):
     """What a comparison came to, the worst last."""
 
     EQUAL = "equal"
@@ -31,7 +31,7 @@ class Answer(Enum):
     DIFFERENT = "different"
 
 
-class Way(Enum):
+class ComparisonBasis(Enum):
     """What was compared with what the journal has."""
 
     FILES = "files"
@@ -40,13 +40,13 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class StepVerification:
     """One step, looked at in one way. `different` are its partitions that are not what they were, `details` what is
     wrong with the first of them."""
 
     step: str
-    way: Way
-    answer: Answer
+    way: ComparisonBasis
+    answer: ComparisonResult
     why: str
     different: Partitions = EMPTY
     details: tuple[str, ...] = ()
@@ -57,36 +57,40 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class RunVerification:
     """Every look at the results of one run. `is_over` if the run is done, or cannot be resumed."""
 
     pipeline: str
     run: str
     is_over: bool
-    judged: tuple[Judged, ...]
+    judged: tuple[StepVerification, ...]
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ComparisonResult:
         """The worst of all."""
-        return max((one.answer for one in self.judged), key=list(Answer).index, default=Answer.NOT_COMPARABLE)
+        return max(
+            (one.answer for one in self.judged),
+            key=list(ComparisonResult).index,
+            default=ComparisonResult.NOT_COMPARABLE,
+        )
 
-    def of(self, step: str, way: Way) -> Judged | None:
+    def of(self, step: str, way: ComparisonBasis) -> StepVerification | None:
         """What was found of one step in one way; None if it was not looked at so."""
         return next((one for one in self.judged if (one.step, one.way) == (step, way)), None)
 
-    def different(self, *ways: Way) -> dict[str, Partitions]:
+    def different(self, *ways: ComparisonBasis) -> dict[str, Partitions]:
         """What is not what it was, by step, seen in any of these ways."""
         found: dict[str, Partitions] = {}
         for one in self.judged:
-            if one.answer is Answer.DIFFERENT and one.way in ways:
+            if one.answer is ComparisonResult.DIFFERENT and one.way in ways:
                 found[one.step] = found.get(one.step, EMPTY) | one.different
         return found
 
     def lines(self) -> Iterator[str]:
         for one in self.judged:
             yield from one.lines()
-        many = {answer: sum(one.answer is answer for one in self.judged) for answer in Answer}
-        yield ", ".join(f"{many[answer]} {answer.value}" for answer in Answer)
+        many = {answer: sum(one.answer is answer for one in self.judged) for answer in ComparisonResult}
+        yield ", ".join(f"{many[answer]} {answer.value}" for answer in ComparisonResult)
 
     def __str__(self) -> str:
         return visible("\n".join((f"run {self.run} of {self.pipeline}", *self.lines())))
@@ -96,7 +100,7 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class DigestComparison:
     """Two sets of digests: those that must be (None where none is kept), those that were found, and what stands in the
     way of finding one, in words."""
 
@@ -104,7 +108,7 @@ class Compared:
     found: Mapping[int, bytes]
     faults: Mapping[int, str]
 
-    def judge(self, step: str, way: Way, unknown: str) -> Judged:
+    def judge(self, step: str, way: ComparisonBasis, unknown: str) -> StepVerification:
         """`unknown` is why a digest may not be known."""
         wrong = dict(self.faults)
         unsure: list[int] = []
@@ -119,25 +123,27 @@ class Compared:
         return _judged(step, way, wrong, Partitions(unsure), len(self.wanted), unknown)
 
 
-def _judged(step: str, way: Way, wrong: Mapping[int, str], unsure: Partitions, count: int, unknown: str) -> Judged:
+def _judged(
+    step: str, way: ComparisonBasis, wrong: Mapping[int, str], unsure: Partitions, count: int, unknown: str
+) -> StepVerification:
     of = count_text(count, "partition")
     if wrong:
         numbers = sorted(wrong)
         details = [f"{step}[{number}] {wrong[number]}" for number in numbers[:DETAILS_MAX]]
         details += [f"and {len(numbers) - DETAILS_MAX:,} more"] if len(numbers) > DETAILS_MAX else []
         different = Partitions(numbers)
-        return Judged(
+        return StepVerification(
             step=step,
             way=way,
-            answer=Answer.DIFFERENT,
+            answer=ComparisonResult.DIFFERENT,
             why=f"{step}[{brief(different)}] of {of}",
             different=different,
             details=tuple(details),
         )
     if unsure:
         which = "" if len(unsure) == count else f" of {step}[{brief(unsure)}], the rest of {of} is equal"
-        return Judged(step=step, way=way, answer=Answer.NOT_COMPARABLE, why=f"{unknown}{which}")
-    return Judged(step=step, way=way, answer=Answer.EQUAL, why=of)
+        return StepVerification(step=step, way=way, answer=ComparisonResult.NOT_COMPARABLE, why=f"{unknown}{which}")
+    return StepVerification(step=step, way=way, answer=ComparisonResult.EQUAL, why=of)
 
 
 def difference(wanted: bytes, found: bytes) -> str:

@@ -33,7 +33,7 @@ Steps = Mapping[str, Declared]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DeclarationFault:
     """One thing that is wrong, where, and what to type instead."""
 
     place: str
@@ -79,7 +79,7 @@ def check_name(one: Declared, others: Iterable[Declared]) -> None:
     refuse([*_name(one), *_doubled([*others, one])])
 
 
-def refuse(faults: Sequence[Fault]) -> None:
+def refuse(faults: Sequence[DeclarationFault]) -> None:
     """Raise one error that tells all of them; return if there is none."""
     match faults:
         case []:
@@ -101,7 +101,7 @@ def _bind(one: Declared, steps: Steps) -> Declared:
     return replace(one, arguments=tuple(bound(argument) for argument in one.arguments))
 
 
-def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[Fault]:
+def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[DeclarationFault]:
     yield from _name(one)
     yield from _result(one, declared)
     yield from _blocks(one, declared)
@@ -110,116 +110,126 @@ def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str])
     yield from _parameters(one, declared, given)
 
 
-def _name(one: Declared) -> Iterator[Fault]:
+def _name(one: Declared) -> Iterator[DeclarationFault]:
     if not one.name:
-        yield Fault(one.place, f"this {one.role.value} has no name", 'name it: name="…"')
+        yield DeclarationFault(one.place, f"this {one.role.value} has no name", 'name it: name="…"')
     elif not NAME.fullmatch(one.name):
         better = re.sub(r"\W", "_", one.name, flags=re.ASCII)
         better = better if NAME.fullmatch(better) else f"_{better}"
         text = f"{one.name!r} is not a valid name of a {one.role.value}: use letters, digits and _, and no digit first"
-        yield Fault(one.place, text, f'name="{better}"')
+        yield DeclarationFault(one.place, text, f'name="{better}"')
     elif one.name in RESERVED:
         text = f"{one.name} is not a valid name of a {one.role.value}: a parameter of that name is reserved"
-        yield Fault(one.place, text, f'name="{one.name}_{one.role.value}"')
+        yield DeclarationFault(one.place, text, f'name="{one.name}_{one.role.value}"')
 
 
-def _doubled(declared: Sequence[Declared]) -> Iterator[Fault]:
+def _doubled(declared: Sequence[Declared]) -> Iterator[DeclarationFault]:
     seen: dict[str, Declared] = {}
     for one in declared:
         first = seen.setdefault(one.name, one)
         if first is not one and one.name:
             text = f"{one.name} is declared twice, first at {first.place}"
-            yield Fault(one.place, text, f'name="{one.name}_2", or remove one of them')
+            yield DeclarationFault(one.place, text, f'name="{one.name}_2", or remove one of them')
 
 
-def _shared_targets(declared: Sequence[Declared]) -> Iterator[Fault]:
+def _shared_targets(declared: Sequence[Declared]) -> Iterator[DeclarationFault]:
     """Two sinks of one run have the same fence: each would take the other's publication for its own."""
     seen: dict[str, Declared] = {}
     for one in declared:
         if one.target is not None and (first := seen.setdefault(one.target.spelling, one)) is not one:
             text = f"{one.name} publishes to {one.target.shown}, and so does {first.name} ({first.place})"
-            yield Fault(one.place, text, "give it another target, or unite the two in one step")
+            yield DeclarationFault(one.place, text, "give it another target, or unite the two in one step")
 
 
-def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
+def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[DeclarationFault]:
     if one.result not in RESULTS:
         near = did_you_mean(one.result, RESULTS)
         text = f"result={one.result!r} of {one.name} is not a result kind"
-        yield Fault(one.place, text, near or f"one of {', '.join(RESULTS)}")
+        yield DeclarationFault(one.place, text, near or f"one of {', '.join(RESULTS)}")
     elif one.result == PIPELINED and one.is_eager:
         text = f"{one.name} is eager, so it must be kept: its Spark jobs must not run again for each consumer"
-        yield Fault(one.place, text, "leave out result='pipelined', or eager=True")
+        yield DeclarationFault(one.place, text, "leave out result='pipelined', or eager=True")
     elif one.result == PIPELINED and one.keep is KeepUntil.FOREVER:
         text = f"{one.name} is pipelined, so it has no result to keep forever"
-        yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
+        yield DeclarationFault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif one.result == PIPELINED and not any(one.name in other.inputs for other in declared):
         text = f"{one.name} is pipelined, but no step reads it"
-        yield Fault(one.place, text, "result='blocking', or give it a reader")
+        yield DeclarationFault(one.place, text, "result='blocking', or give it a reader")
 
 
-def _blocks(one: Declared, declared: Sequence[Declared]) -> Iterator[Fault]:
+def _blocks(one: Declared, declared: Sequence[Declared]) -> Iterator[DeclarationFault]:
     """What lies on executors ends with the application."""
     if one.replicas is not None and one.result not in IN_BLOCKS:
         text = f"replicas of {one.name} is not allowed: only caching and memory results have replicas"
-        yield Fault(one.place, text, "result='caching', or leave out replicas")
+        yield DeclarationFault(one.place, text, "result='caching', or leave out replicas")
     elif one.replicas is not None and not (isinstance(one.replicas, int) and 1 <= one.replicas <= REPLICAS_MAX):
         text = f"replicas={one.replicas!r} of {one.name}: must be from 1 to {REPLICAS_MAX}"
-        yield Fault(one.place, text, "replicas=2")
+        yield DeclarationFault(one.place, text, "replicas=2")
     if one.result not in IN_BLOCKS:
         return
     if one.role is Role.SINK:
         text = f"{one.name} is a sink and needs files, but result={one.result!r} keeps none"
-        yield Fault(one.place, text, f"leave out result; its input may have result={one.result!r}")
+        yield DeclarationFault(one.place, text, f"leave out result; its input may have result={one.result!r}")
     elif one.keep is KeepUntil.FOREVER:
         text = f"{one.name} cannot be kept forever: result={one.result!r} ends with the Spark application"
-        yield Fault(one.place, text, "result='blocking', or leave out keep_until='forever'")
+        yield DeclarationFault(one.place, text, "result='blocking', or leave out keep_until='forever'")
     elif not any(one.name in other.inputs for other in declared):
         text = f"{one.name} has result={one.result!r}, but no step reads it before the Spark application ends"
-        yield Fault(one.place, text, "result='blocking', or give it a reader")
+        yield DeclarationFault(one.place, text, "result='blocking', or give it a reader")
 
 
-def _layout(one: Declared) -> Iterator[Fault]:
+def _layout(one: Declared) -> Iterator[DeclarationFault]:
     if one.partitions is not None and (not isinstance(one.partitions, int) or one.partitions < 1):
-        yield Fault(one.place, f"partitions={one.partitions!r} of {one.name}: must be 1 or more", "partitions=200")
+        yield DeclarationFault(
+            one.place, f"partitions={one.partitions!r} of {one.name}: must be 1 or more", "partitions=200"
+        )
     if len(set(one.keys)) < len(one.keys) or not all(one.keys):
         text = f"partition_by of {one.name} names a column twice, or none: {', '.join(map(repr, one.keys))}"
-        yield Fault(one.place, text, f"partition_by={[key for key in dict.fromkeys(one.keys) if key]}")
+        yield DeclarationFault(one.place, text, f"partition_by={[key for key in dict.fromkeys(one.keys) if key]}")
     if one.result == PIPELINED and one.has_layout:
         what = "partition_by" if one.keys else "partitions"
         text = (
             f"{what} of {one.name} is not allowed: a pipelined result is not stored, so it has no partitions of its own"
         )
-        yield Fault(one.place, text, f"result='blocking', or leave out {what}")
+        yield DeclarationFault(one.place, text, f"result='blocking', or leave out {what}")
 
 
-def _inputs(one: Declared, steps: Steps) -> Iterator[Fault]:
+def _inputs(one: Declared, steps: Steps) -> Iterator[DeclarationFault]:
     for name in one.inputs:
         if name not in steps:
             near = did_you_mean(name, steps)
-            yield Fault(one.place, f"{one.name} reads {name}, but there is no such step", near or _known(steps))
+            yield DeclarationFault(
+                one.place, f"{one.name} reads {name}, but there is no such step", near or _known(steps)
+            )
         elif steps[name].role is Role.SINK:
             text = f"{one.name} reads {name}, but no step can read a sink"
-            yield Fault(one.place, text, f"read what {name} reads: {', '.join(steps[name].inputs) or 'a step'}")
+            yield DeclarationFault(
+                one.place, text, f"read what {name} reads: {', '.join(steps[name].inputs) or 'a step'}"
+            )
     if one.role is Role.SOURCE and one.inputs:
         text = f"source {one.name} reads {', '.join(one.inputs)}: a source cannot read steps"
-        yield Fault(one.place, text, "make it a step: @pipeline.step")
+        yield DeclarationFault(one.place, text, "make it a step: @pipeline.step")
     elif one.role is not Role.SOURCE and not one.inputs:
         text = f"{one.role.value} {one.name} has no input: none of its parameters is the name of a step"
-        yield Fault(one.place, text, _rename(one, steps))
+        yield DeclarationFault(one.place, text, _rename(one, steps))
 
 
-def _parameters(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[Fault]:
+def _parameters(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[DeclarationFault]:
     names = [other.name for other in declared if other.name != one.name]
     for argument in one.arguments:
         if argument.binding is not Binding.PARAMETER:
             continue
         name = argument.name
         if name in RESERVED:
-            yield Fault(one.place, f"{name} of {one.name} cannot be a parameter of the run", f"rename {name}")
+            yield DeclarationFault(
+                one.place, f"{name} of {one.name} cannot be a parameter of the run", f"rename {name}"
+            )
         elif argument.default is REQUIRED and name not in given:
             near = did_you_mean(name, names)
             text = f"{name} of {one.name} is neither a step of this pipeline nor a parameter of this run"
-            yield Fault(one.place, text, near or f"pipeline.run(spark, location, {name}=…), or {name}=default")
+            yield DeclarationFault(
+                one.place, text, near or f"pipeline.run(spark, location, {name}=…), or {name}=default"
+            )
 
 
 def _rename(one: Declared, steps: Steps) -> str:

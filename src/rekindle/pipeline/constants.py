@@ -19,18 +19,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TimeAndSeed:
     """What a run decided about time and chance."""
 
     run_time_ms: int
     seed: int
 
 
-_KNOWN: ContextVar[Known | None] = ContextVar("rekindle_known", default=None)
+_KNOWN: ContextVar[TimeAndSeed | None] = ContextVar("rekindle_known", default=None)
 
 
 @contextmanager
-def known(constants: Known) -> Iterator[None]:
+def known(constants: TimeAndSeed) -> Iterator[None]:
     """While a step is built, in the thread that builds it."""
     token = _KNOWN.set(constants)
     try:
@@ -49,7 +49,7 @@ def seed() -> int:
     return _ask("seed").seed
 
 
-def _ask(name: str) -> Known:
+def _ask(name: str) -> TimeAndSeed:
     found = _KNOWN.get()
     if found is None:
         raise Refused(

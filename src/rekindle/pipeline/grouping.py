@@ -25,7 +25,7 @@ from rekindle.pipeline.check import AUTO, BLOCKING, IN_BLOCKS, PIPELINED
 from rekindle.pipeline.declared import Declared, Role
 
 
-class Fate(Enum):
+class StepPlacement(Enum):
     """What becomes of a declared step in the execution graph."""
 
     KEPT = "kept"
@@ -35,7 +35,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class StepPlanFacts:
     """What Spark's plan of a step says, with all that is fused below it, over stand-ins of the kept results.
     `not_kept` is why a reader would see something else if the step were kept."""
 
@@ -50,11 +50,11 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GroupingDecision:
     """The fate of one step, and why. `of` is the step whose result a sink publishes; `is_given_up`: it would be kept if
     its readers could not tell."""
 
-    fate: Fate
+    fate: StepPlacement
     why: str
     of: str = ""
     is_given_up: bool = False
@@ -62,17 +62,17 @@ class Decision:
     @property
     def sentence(self) -> str:
         """The fate with its reason, as `plan -v` prints it."""
-        is_told = self.fate in (Fate.FUSED, Fate.PUBLISHES)
+        is_told = self.fate in (StepPlacement.FUSED, StepPlacement.PUBLISHES)
         return self.why if is_told else f"{self.fate.value}: {self.why}"
 
 
-Decisions = dict[str, Decision]
+Decisions = dict[str, GroupingDecision]
 # Which readers compute a kept step once more, and why: (reader, step).
 Copies = Mapping[tuple[str, str], str]
 NO_COPIES: Copies = MappingProxyType({})
 
 
-def decide(ordered: Sequence[Declared], looks: Mapping[str, Look], copies: Copies = NO_COPIES) -> Decisions:
+def decide(ordered: Sequence[Declared], looks: Mapping[str, StepPlanFacts], copies: Copies = NO_COPIES) -> Decisions:
     """The fate of every step; `ordered` has producers first."""
     decisions = {one.name: alone(one, looks[one.name], _readers(one, ordered)) for one in ordered}
     steps = {one.name: one for one in ordered}
@@ -82,23 +82,23 @@ def decide(ordered: Sequence[Declared], looks: Mapping[str, Look], copies: Copie
     roots: dict[str, list[str]] = {}
     for one in reversed(ordered):
         roots[one.name] = _places(one, ordered, roots, decisions, copies)
-        if decisions[one.name].fate is Fate.FUSED:
+        if decisions[one.name].fate is StepPlacement.FUSED:
             decisions[one.name] = _among_readers(one, looks[one.name], roots[one.name])
     return decisions
 
 
-def alone(one: Declared, look: Look, readers: Sequence[str]) -> Decision:
+def alone(one: Declared, look: StepPlanFacts, readers: Sequence[str]) -> GroupingDecision:
     """What a step is by itself, before anybody asks how many places compute it."""
     if one.result == PIPELINED:
-        return Decision(Fate.FUSED, "result='pipelined'")
+        return GroupingDecision(StepPlacement.FUSED, "result='pipelined'")
     if look.not_kept:
-        return Decision(Fate.FUSED, look.not_kept, is_given_up=True)
+        return GroupingDecision(StepPlacement.FUSED, look.not_kept, is_given_up=True)
     reason = _reason_to_keep(one, look, readers)
-    return Decision(Fate.KEPT, reason) if reason else Decision(Fate.FUSED, "")
+    return GroupingDecision(StepPlacement.KEPT, reason) if reason else GroupingDecision(StepPlacement.FUSED, "")
 
 
 def members_of(
-    root: str, ordered: Sequence[Declared], decisions: Mapping[str, Decision], copies: Copies = NO_COPIES
+    root: str, ordered: Sequence[Declared], decisions: Mapping[str, GroupingDecision], copies: Copies = NO_COPIES
 ) -> tuple[str, ...]:
     """The steps that are computed as one Spark plan with a kept one, producers first, itself last."""
     steps = {one.name: one for one in ordered}
@@ -106,13 +106,13 @@ def members_of(
     while todo:
         reader = todo.pop()
         for name in steps[reader].inputs:
-            if (decisions[name].fate is Fate.FUSED or (reader, name) in copies) and name not in found:
+            if (decisions[name].fate is StepPlacement.FUSED or (reader, name) in copies) and name not in found:
                 found.add(name)
                 todo.append(name)
     return tuple(one.name for one in ordered if one.name in found)
 
 
-def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
+def _reason_to_keep(one: Declared, look: StepPlanFacts, readers: Sequence[str]) -> str:
     if one.result in (BLOCKING, *IN_BLOCKS):
         return f"result={one.result!r}"
     if one.role is Role.SOURCE and not readers:
@@ -134,7 +134,7 @@ def _reason_to_keep(one: Declared, look: Look, readers: Sequence[str]) -> str:
     return "" if readers else "no step reads it, so it is a result of the run"
 
 
-def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look, decisions: Decisions) -> None:
+def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: StepPlanFacts, decisions: Decisions) -> None:
     """A sink that hands on its one input needs no copy of it: the kept result itself is published. Each kept result
     has one target; a second sink over it keeps its own, and so does one over blocks: what is published is files."""
     if not look.is_input_itself or sink.has_layout or len(sink.inputs) != 1:
@@ -144,12 +144,12 @@ def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: Look,
     if steps[name].result in IN_BLOCKS:
         return
     is_taken = any(other.of == name for other in decisions.values())
-    if is_taken or not (decisions[name].fate is Fate.KEPT or is_auto_step) or decisions[name].is_given_up:
+    if is_taken or not (decisions[name].fate is StepPlacement.KEPT or is_auto_step) or decisions[name].is_given_up:
         return
-    if decisions[name].fate is not Fate.KEPT:
-        decisions[name] = Decision(Fate.KEPT, f"sink {sink.name} publishes it")
+    if decisions[name].fate is not StepPlacement.KEPT:
+        decisions[name] = GroupingDecision(StepPlacement.KEPT, f"sink {sink.name} publishes it")
     shown = sink.target.shown if sink.target else "its target"
-    decisions[sink.name] = Decision(Fate.PUBLISHES, f"publishes {name} to {shown}", name)
+    decisions[sink.name] = GroupingDecision(StepPlacement.PUBLISHES, f"publishes {name} to {shown}", name)
 
 
 def _readers(one: Declared, ordered: Sequence[Declared]) -> list[str]:
@@ -167,20 +167,20 @@ def _places(
     found: list[str] = []
     for reader in _readers(one, ordered):
         match decisions[reader].fate:
-            case Fate.KEPT:
+            case StepPlacement.KEPT:
                 found.append(reader)
                 for above in (above for above, copied in copies if copied == reader):
-                    found += [above] if decisions[above].fate is Fate.KEPT else roots[above]
-            case Fate.FUSED:
+                    found += [above] if decisions[above].fate is StepPlacement.KEPT else roots[above]
+            case StepPlacement.FUSED:
                 found += roots[reader]
-            case Fate.PUBLISHES | Fate.LEFT_OUT:
+            case StepPlacement.PUBLISHES | StepPlacement.LEFT_OUT:
                 pass
     return found
 
 
-def _among_readers(one: Declared, look: Look, places: list[str]) -> Decision:
+def _among_readers(one: Declared, look: StepPlanFacts, places: list[str]) -> GroupingDecision:
     if not places:
-        return Decision(Fate.LEFT_OUT, "no step reads it")
+        return GroupingDecision(StepPlacement.LEFT_OUT, "no step reads it")
     names = " and ".join(dict.fromkeys(places))
     cause = f": {', '.join(look.because)}" if look.because else ""
     if look.not_kept:
@@ -190,12 +190,18 @@ def _among_readers(one: Declared, look: Look, places: list[str]) -> Decision:
                 f"and read different rows{cause}",
                 hint=f"let one step read {one.name}, or move what observes it into {one.name} itself",
             )
-        return Decision(Fate.FUSED, f"pipelined into {names}, not kept: {look.not_kept}", is_given_up=True)
+        return GroupingDecision(
+            StepPlacement.FUSED, f"pipelined into {names}, not kept: {look.not_kept}", is_given_up=True
+        )
     if len(places) == 1:
-        return Decision(Fate.FUSED, f"pipelined into {names}")
+        return GroupingDecision(StepPlacement.FUSED, f"pipelined into {names}")
     if not look.determinism.is_repeatable:
-        return Decision(Fate.KEPT, f"{names} read it and must see one version, and it is not determinate{cause}")
+        return GroupingDecision(
+            StepPlacement.KEPT, f"{names} read it and must see one version, and it is not determinate{cause}"
+        )
     if look.is_narrow or one.result == PIPELINED:
         kind = "pinned" if one.role is Role.SOURCE else "narrow"
-        return Decision(Fate.FUSED, f"pipelined into {names}, computed in each of them: it is determinate and {kind}")
-    return Decision(Fate.KEPT, f"{names} read it and it is not narrow, so it is computed once")
+        return GroupingDecision(
+            StepPlacement.FUSED, f"pipelined into {names}, computed in each of them: it is determinate and {kind}"
+        )
+    return GroupingDecision(StepPlacement.KEPT, f"{names} read it and it is not narrow, so it is computed once")

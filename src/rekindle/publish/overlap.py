@@ -27,7 +27,7 @@ PATHS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OwnedPath:
     """A place and who has it, in words: "the target of out", "the location"."""
 
     path: str
@@ -36,7 +36,7 @@ class Place:
     is_versioned: bool = False
 
 
-def refuse_overlaps(location: Place, targets: Iterable[Place], sources: Mapping[str, Iterable[str]]) -> None:
+def refuse_overlaps(location: OwnedPath, targets: Iterable[OwnedPath], sources: Mapping[str, Iterable[str]]) -> None:
     """Refuse, before anything runs, what would write into or delete from a place that something else has. `sources` are
     the paths that each step reads."""
     all_targets = tuple(targets)
@@ -46,7 +46,7 @@ def refuse_overlaps(location: Place, targets: Iterable[Place], sources: Mapping[
             _refuse(target, other, "give each target a directory of its own")
     for step, paths in sources.items():
         for path in _few(set(paths)):
-            _refuse_source(location, all_targets, Place(path, f"what {step} reads"))
+            _refuse_source(location, all_targets, OwnedPath(path, f"what {step} reads"))
 
 
 def reads_versions(target: str, paths: Collection[str]) -> bool:
@@ -59,7 +59,7 @@ def _few(paths: Collection[str]) -> list[str]:
     return sorted(paths if len(paths) <= PATHS_MAX else {path.rsplit("/", 1)[0] for path in paths})
 
 
-def _refuse_source(location: Place, targets: Iterable[Place], source: Place) -> None:
+def _refuse_source(location: OwnedPath, targets: Iterable[OwnedPath], source: OwnedPath) -> None:
     _refuse(location, source, "read from, or run in, another directory")
     for target in targets:
         if target.is_versioned and is_inside(source.path, f"{target.path}/{VERSIONS}"):
@@ -67,7 +67,7 @@ def _refuse_source(location: Place, targets: Iterable[Place], source: Place) -> 
         _refuse(target, source, "publish to another directory; a version is read with rk.read_newest(spark, path)")
 
 
-def _refuse(one: Place, other: Place, hint: str) -> None:
+def _refuse(one: OwnedPath, other: OwnedPath, hint: str) -> None:
     for inner, outer in ((one, other), (other, one)):
         if is_inside(inner.path, outer.path):
             first, second = f"{inner.whose} ({inner.path})", f"{outer.whose} ({outer.path})"

@@ -140,7 +140,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
         return any(part.is_same(one) for one in self.parts)
 
 
-class Top(msgspec.Struct, frozen=True):
+class NewestPointer(msgspec.Struct, frozen=True):
     """The highest number, and its pointer; 0 and None before the first publication."""
 
     number: int
@@ -158,19 +158,19 @@ def identify(files: Iterable[tuple[str, int]]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:32]
 
 
-def newest(store: PointerStore, folder: str = POINTERS) -> Top:
+def newest(store: PointerStore, folder: str = POINTERS) -> NewestPointer:
     """What readers should read now."""
     for _ in range(ROUNDS_MAX):
         names = store.list_after(folder)
         if not names:
-            return Top(0, None)
+            return NewestPointer(0, None)
         body = store.get(folder + names[-1])
         if body is not None:
-            return Top(int(names[-1]), decode(body))
+            return NewestPointer(int(names[-1]), decode(body))
     raise StoreFailed(f"{folder}{names[-1]} is listed and cannot be read")
 
 
-def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
+def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
     """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
     old = top.pointer.parts if top.pointer is not None else ()
     ours = next((one for one in old if one.is_same(part)), part)
@@ -206,7 +206,12 @@ def compose(top: Top, part: Part, owner: str, schema: str, *, adds: bool) -> Poi
 
 
 def advance(
-    store: PointerStore, part: Part, prepare: Callable[[Top], Pointer], folder: str = POINTERS, *, adds: bool = False
+    store: PointerStore,
+    part: Part,
+    prepare: Callable[[NewestPointer], Pointer],
+    folder: str = POINTERS,
+    *,
+    adds: bool = False,
 ) -> Pointer:
     """Put a publication on top, unless it or a later one that it would replace is there. Returns what is on top in the
     end.

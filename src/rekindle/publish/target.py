@@ -49,7 +49,7 @@ class PublishTarget(Protocol):
     def is_written_once(self) -> bool: ...
 
 
-class Answer(Protocol):
+class StoreAnswer(Protocol):
     """The answer to a put-if-absent: its value is "created", "exists" or "unknown"."""
 
     @property
@@ -59,7 +59,7 @@ class Answer(Protocol):
 class PointerStore(Protocol):
     """The three calls that publishing needs of the storage at a target's location; the journal's store has them."""
 
-    def put_if_absent(self, key: str, body: bytes) -> Answer:
+    def put_if_absent(self, key: str, body: bytes) -> StoreAnswer:
         """Create `key` unless it exists; of all writers exactly one is told "created"."""
         ...
 

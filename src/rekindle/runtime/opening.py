@@ -14,7 +14,7 @@ from rekindle.engine.port import Engine
 from rekindle.errors import JournalRefused, RunClosed, StillOwned
 from rekindle.journal.codec import Codec
 from rekindle.journal.history import History, read
-from rekindle.journal.lease import STALE_SECONDS, Sign, sign_of_life
+from rekindle.journal.lease import STALE_SECONDS, Liveness, sign_of_life
 from rekindle.journal.owner import this_process
 from rekindle.journal.prune import prune
 from rekindle.master.facts.config import MasterConfig
@@ -38,7 +38,7 @@ def codec() -> Codec[Event]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class RunIntent:
     """What the user wants to run: the pipeline as its code is now, and what they say about changes."""
 
     pipeline: str
@@ -47,11 +47,11 @@ class Intent:
     decisions: UserDecisions = field(default_factory=UserDecisions)
     order: int = 0
     config: MasterConfig = field(default_factory=MasterConfig)
-    constants: Constants | None = None
+    constants: RunConstants | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class RunConstants:
     """What is the same in every attempt and driver of a run: chosen when it starts, read from its journal later."""
 
     run_time_ms: int
@@ -59,11 +59,11 @@ class Constants:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def fresh(cls, settings: Mapping[str, str] | None = None) -> Constants:
+    def fresh(cls, settings: Mapping[str, str] | None = None) -> RunConstants:
         return cls(now_ms(), random.getrandbits(63), settings or {})
 
     @classmethod
-    def of(cls, state: RunState) -> Constants:
+    def of(cls, state: RunState) -> RunConstants:
         return cls(state.run_time_ms, state.seed, state.settings)
 
 
@@ -96,7 +96,7 @@ def peek(store: Store, pipeline: str, run: str) -> RunState | None:
     return look(store, pipeline, run).state
 
 
-def sign_of(store: Store, seen: JournalView, stale_seconds: float = STALE_SECONDS) -> Sign:
+def sign_of(store: Store, seen: JournalView, stale_seconds: float = STALE_SECONDS) -> Liveness:
     """Whether the master that a run had when it was looked at lives now."""
     return sign_of_life(store, seen.name, seen.position, stale_seconds)
 
@@ -111,7 +111,7 @@ def state_of(history: History[Event], base: RunState | None = None) -> RunState 
 
 def execute(
     store: Store,
-    intent: Intent,
+    intent: RunIntent,
     engine: Engine,
     *,
     seen: JournalView | None = None,
@@ -167,11 +167,11 @@ def close(
     return prune(store, run)
 
 
-def opening_of(intent: Intent, application: str, state: RunState | None) -> StartRun | TakeOver:
+def opening_of(intent: RunIntent, application: str, state: RunState | None) -> StartRun | TakeOver:
     """What a master is told first: a plan is made from the same. `state` is what the journal says."""
-    constants = intent.constants or Constants.fresh()
+    constants = intent.constants or RunConstants.fresh()
     if state is not None:
-        if intent.constants is not None and constants != Constants.of(state):
+        if intent.constants is not None and constants != RunConstants.of(state):
             raise StillOwned(f"run {intent.run} was started by another process a moment ago", hint=StartRemedy())
         return TakeOver(
             application=application, owner=str(this_process()), spec=intent.spec, decisions=intent.decisions

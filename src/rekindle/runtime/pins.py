@@ -16,7 +16,7 @@ TRIES = 5
 CLOSING_SECONDS_MAX = 600.0  # A gc that is still not done then died.
 
 
-class Pin(msgspec.Struct, frozen=True):
+class RunPin(msgspec.Struct, frozen=True):
     """Who keeps a run, since when, and why."""
 
     by: str
@@ -27,19 +27,19 @@ class Pin(msgspec.Struct, frozen=True):
         return f"pinned by {self.by}{f': {self.why}' if self.why else ''}"
 
 
-def find_pin(store: Store, pipeline: str, run: str) -> Pin | None:
+def find_pin(store: Store, pipeline: str, run: str) -> RunPin | None:
     data = store.get(_key(pipeline, run))
     return None if data is None else _decode(data)
 
 
-def all_pins(store: Store, pipeline: str) -> dict[str, Pin]:
+def all_pins(store: Store, pipeline: str) -> dict[str, RunPin]:
     """Run to its pin."""
     names = store.list_after(_folder(pipeline))
     bodies = zip(names, store.get_many(_folder(pipeline), names), strict=True)
     return {name: _decode(data) for name, data in bodies if data is not None}
 
 
-def put_pin(store: Store, pipeline: str, run: str, pin: Pin) -> Pin:
+def put_pin(store: Store, pipeline: str, run: str, pin: RunPin) -> RunPin:
     """The pin that stands there now: the first one stays."""
     for _ in range(TRIES):
         answer = store.put_if_absent(_key(pipeline, run), msgspec.json.encode(pin))
@@ -83,9 +83,9 @@ def _key(pipeline: str, run: str) -> str:
     return _folder(pipeline) + run
 
 
-def _decode(data: bytes) -> Pin:
+def _decode(data: bytes) -> RunPin:
     """A pin that cannot be read is a pin: somebody meant the run to stay."""
     try:
-        return msgspec.json.decode(data, type=Pin)
+        return msgspec.json.decode(data, type=RunPin)
     except msgspec.MsgspecError:
-        return Pin("somebody", 0, "the pin cannot be read")
+        return RunPin("somebody", 0, "the pin cannot be read")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Mapping
 
-from rekindle.engine.adapter import Prepared
+from rekindle.engine.adapter import PreparedPipeline
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.master.rules.opening import changed_parts
 from rekindle.master.state.run_state import RunState
@@ -26,7 +26,9 @@ PYTHON = "python"
 CODE = frozenset({"code", "helper", "constant", "closure", "default", "package"})
 
 
-def differences(steps: Iterable[Declared], known: RunState, prepare: Callable[[], Prepared] | None) -> tuple[str, ...]:
+def differences(
+    steps: Iterable[Declared], known: RunState, prepare: Callable[[], PreparedPipeline] | None
+) -> tuple[str, ...]:
     """What is not as it was when the run published; a sentence each. `prepare` is None where there is no session."""
     declared = tuple(steps)
     found = _of_code(declared, known)
@@ -41,7 +43,7 @@ def differences(steps: Iterable[Declared], known: RunState, prepare: Callable[[]
     return _of_all(known, prepared)
 
 
-def _of_all(known: RunState, prepared: Prepared) -> tuple[str, ...]:
+def _of_all(known: RunState, prepared: PreparedPipeline) -> tuple[str, ...]:
     graph = known.spec.graph.difference(prepared.spec.graph)
     found = [f"the graph: {graph}"] if graph else []
     for step, new in prepared.spec.fingerprints.items():

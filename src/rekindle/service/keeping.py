@@ -22,12 +22,21 @@ from rekindle.journal.takeover import refuse_living
 from rekindle.master.rules.opening import changed_parts
 from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.partitions import EMPTY
-from rekindle.observe.script import Found, KeptResult
-from rekindle.observe.summary import Tally
+from rekindle.observe.script import EarlierResult, KeptResult
+from rekindle.observe.summary import SummaryBuilder
 from rekindle.observe.words import count_text
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.runtime.opening import look, peek, sign_of
-from rekindle.service.running import MakeAdapter, Ready, Wish, fresh_name, make_ready, order_of, perform, sum_up
+from rekindle.service.running import (
+    MakeAdapter,
+    PreparedRun,
+    RunRequest,
+    fresh_name,
+    make_ready,
+    order_of,
+    perform,
+    sum_up,
+)
 from rekindle.storage.store import Store
 
 INPUT, LAYOUT, UNPINNED = "input", "layout", "unpinned: "
@@ -38,7 +47,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFrame:
     """A result that is complete, and the frame to go on with; None for one that was published."""
 
     result: KeptResult
@@ -49,12 +58,12 @@ class Kept:
 class _Start:
     """What was decided: the run to go on with, or a new one, and why."""
 
-    ready: Ready
+    ready: PreparedRun
     changes: tuple[str, ...] = ()
     is_accepted: bool = False
 
 
-def keep(wish: Wish, make: MakeAdapter, opened: Opened, tell: Tell) -> Kept:
+def keep(wish: RunRequest, make: MakeAdapter, opened: Opened, tell: Tell) -> KeptFrame:
     """Until the one kept step of the wish is complete, and published where it has a target."""
     name, start = wish.steps[0].name, _decide(wish, make)
     known, ready = start.ready.known, start.ready
@@ -62,15 +71,15 @@ def keep(wish: Wish, make: MakeAdapter, opened: Opened, tell: Tell) -> Kept:
         tell(f"{name}: recomputed: {' · '.join(start.changes)}")
     if known is not None and known.phase is Phase.SUCCEEDED:
         ready.prepared.engine.close()
-        state, tally = known, Tally()
+        state, tally = known, SummaryBuilder()
     else:
         state, tally = perform(wish, ready)
     summary = sum_up(wish, ready, state, tally)
     frame = None if wish.targets else opened(ready.prepared.engine, name, state.steps[name].segments, wish.session)
-    return Kept(KeptResult(name, summary, start.changes, start.is_accepted), frame)
+    return KeptFrame(KeptResult(name, summary, start.changes, start.is_accepted), frame)
 
 
-def find(store: Store, pipeline: str, name: str, key: Mapping[str, str]) -> Found | None:
+def find(store: Store, pipeline: str, name: str, key: Mapping[str, str]) -> EarlierResult | None:
     """What an earlier start left of a result."""
     held = find_claim(store, pipeline, key)
     try:
@@ -81,10 +90,10 @@ def find(store: Store, pipeline: str, name: str, key: Mapping[str, str]) -> Foun
         return None
     total, step = state.layout.graph.steps[name].partitions, state.steps[name]
     is_done = state.phase is Phase.SUCCEEDED
-    return Found(name, total, total if is_done else len(step.committed), is_done)
+    return EarlierResult(name, total, total if is_done else len(step.committed), is_done)
 
 
-def _decide(wish: Wish, make: MakeAdapter) -> _Start:
+def _decide(wish: RunRequest, make: MakeAdapter) -> _Start:
     store, options = wish.store, wish.options
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=options.new).run
     try:
@@ -101,28 +110,28 @@ def _decide(wish: Wish, make: MakeAdapter) -> _Start:
     ready = make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, known))
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
-    is_settled = known.phase is Phase.SUCCEEDED or bool(known.settled)
+    is_settled = known.phase is Phase.SUCCEEDED or bool(known.possibly_published)
     if not hard and (not changes or is_accepted or not is_settled):
         return _Start(ready, changes, is_accepted and bool(changes))
     ready.prepared.engine.close()
     return _anew(wish, make, (*changes, *hard))
 
 
-def _anew(wish: Wish, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
+def _anew(wish: RunRequest, make: MakeAdapter, changes: tuple[str, ...]) -> _Start:
     store = wish.store
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
     seen = look(store, wish.pipeline, run)
     return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, seen.state)), changes)
 
 
-def _changes(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
+def _changes(wish: RunRequest, known: RunState, ready: PreparedRun) -> tuple[str, ...]:
     """Every difference between what the journal says of the result and what it is now."""
     name = wish.steps[0].name
     old, new = known.spec.fingerprints[name], ready.prepared.spec.fingerprints[name]
     return tuple(describe_change(old, new)) if changed_parts(old, new) else ()
 
 
-def _must_be_new(wish: Wish, known: RunState, ready: Ready) -> tuple[str, ...]:
+def _must_be_new(wish: RunRequest, known: RunState, ready: PreparedRun) -> tuple[str, ...]:
     """Why the run itself cannot go on, and its files cannot count, whatever the user says."""
     step, prepared = wish.steps[0], ready.prepared
     old, new = known.spec.fingerprints[step.name], prepared.spec.fingerprints[step.name]

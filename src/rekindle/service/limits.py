@@ -5,8 +5,8 @@ from __future__ import annotations
 from rekindle.config import Config
 from rekindle.failover.backoff import Backoff, Exponential, FailureRate, FixedDelay, NoRestart
 from rekindle.failover.restart import Strategy
-from rekindle.gc.collect_run import Rules
-from rekindle.gc.policy import Terms
+from rekindle.gc.collect_run import GcRules
+from rekindle.gc.policy import Retention
 from rekindle.gc.remover import Limits
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.storage.store import PAGE
@@ -25,11 +25,11 @@ def master_config(config: Config) -> MasterConfig:
     )
 
 
-def rules_of(config: Config, *, is_dry: bool = False) -> Rules:
+def rules_of(config: Config, *, is_dry: bool = False) -> GcRules:
     """How gc works."""
     hour_ms = 3_600_000
-    return Rules(
-        terms=Terms(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
+    return GcRules(
+        terms=Retention(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
         limits=Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
         stale_seconds=config.stale_seconds,
         is_dry=is_dry,

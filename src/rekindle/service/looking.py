@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rekindle.errors import NotFound, RunClosed, StoreFailed
 from rekindle.journal.history import History, read
 from rekindle.journal.keys import find_claim, parameters_of
-from rekindle.journal.lease import Life, sign_of_life
+from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
 from rekindle.observe.show import RunView, view_of
@@ -18,11 +18,11 @@ from rekindle.service.life import life_text
 from rekindle.storage.store import Store
 
 if TYPE_CHECKING:
-    from rekindle.service.running import Wish
+    from rekindle.service.running import RunRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class RunHistory:
     """A run with its whole journal, the view of it, and the state it folds to."""
 
     history: History[Event]
@@ -30,7 +30,7 @@ class Looked:
     state: RunState
 
 
-def show(wish: Wish) -> RunView:
+def show(wish: RunRequest) -> RunView:
     """The run that holds the key of a wish, or the one that its options name."""
     store = wish.store
     held = find_claim(store, wish.pipeline, wish.key)
@@ -44,7 +44,7 @@ def show(wish: Wish) -> RunView:
     return look(store, wish.pipeline, name, name, wish.options.stale_seconds).view
 
 
-def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float) -> Looked:
+def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float) -> RunHistory:
     """Read one run; `shown` is what a user calls it."""
     folder = f"{pipeline}/{run}"
     history = read(store, folder, codec())
@@ -55,7 +55,7 @@ def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float
     parameters = parameters_of(store, pipeline).get(run)
     life, is_alone = _life(store, folder, history, stale_seconds)
     view, state = view_of((record.events for record in history.records), parameters, life, is_alone)
-    return Looked(history, view, state)
+    return RunHistory(history, view, state)
 
 
 def _life(store: Store, folder: str, history: History[Event], stale_seconds: float) -> tuple[str, bool]:
@@ -64,4 +64,4 @@ def _life(store: Store, folder: str, history: History[Event], stale_seconds: flo
         sign = sign_of_life(store, folder, history.position, stale_seconds)
     except StoreFailed:
         return "driver unknown: the store does not tell the time", False
-    return life_text(sign), sign.life is not Life.LIVING
+    return life_text(sign), sign.life is not LivenessState.LIVING

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rekindle.config import Config
-from rekindle.gc.collect_run import Rules
+from rekindle.gc.collect_run import GcRules
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.facts.config import MasterConfig
 from rekindle.observe.plan import Plan
@@ -54,7 +54,7 @@ class RunOptions:
     stale_seconds: float = STALE_SECONDS
     watcher: Watcher = ignore
     on_plan: Callable[[Plan], None] | None = None
-    sweep: Rules | None = field(default_factory=lambda: rules_of(Config()))
+    sweep: GcRules | None = field(default_factory=lambda: rules_of(Config()))
 
     @property
     def limits(self) -> MasterConfig:

@@ -11,25 +11,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from rekindle.engine.adapter import Prepared
+from rekindle.engine.adapter import PreparedPipeline
 from rekindle.engine.port import Engine
 from rekindle.errors import JournalRefused, NewerJournal
 from rekindle.journal.history import read
 from rekindle.journal.keys import listed
-from rekindle.journal.lease import Life, Sign
+from rekindle.journal.lease import Liveness, LivenessState
 from rekindle.master.facts.stimuli import AttemptSealed
 from rekindle.master.state.commands import SealAttempt
 from rekindle.master.state.run_state import RunState, Segment
 from rekindle.model.ids import AttemptId
 from rekindle.observe.plan import Plan
 from rekindle.observe.plan_ahead import play
-from rekindle.observe.plan_make import Told, plan_of
-from rekindle.observe.plan_times import Pace, paces
+from rekindle.observe.plan_make import PlanInputs, plan_of
+from rekindle.observe.plan_times import StepRate, paces
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.results import manifest
 from rekindle.runtime.loop import POLL_MS
-from rekindle.runtime.opening import Intent, JournalView, codec, opening_of, sign_of
+from rekindle.runtime.opening import JournalView, RunIntent, codec, opening_of, sign_of
 from rekindle.storage.store import Store
 
 EARLIER_RUNS_MAX = 3
@@ -38,10 +38,10 @@ LOOK_SECONDS_MAX = 60.0
 
 def foresee(
     store: Store,
-    intent: Intent,
-    prepared: Prepared,
+    intent: RunIntent,
+    prepared: PreparedPipeline,
     seen: JournalView | None,
-    told: Told,
+    told: PlanInputs,
     *,
     parameters: Mapping[str, str],
     stale_seconds: float,
@@ -61,11 +61,13 @@ def foresee(
     return plan_of(known, ahead, told, living=living, parameters=parameters)
 
 
-def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | None, earlier: Mapping[str, Pace]) -> Told:
+def told_of(
+    steps: Sequence[Declared], prepared: PreparedPipeline, known: RunState | None, earlier: Mapping[str, StepRate]
+) -> PlanInputs:
     """What the engine and the code say of the steps. A sink that is not kept itself publishes its one input."""
     spec = prepared.spec
     old = known.spec.fingerprints if known else spec.fingerprints
-    return Told(
+    return PlanInputs(
         order=tuple(prepared.why),
         members=prepared.members,
         notes=prepared.why,
@@ -81,10 +83,10 @@ def told_of(steps: Sequence[Declared], prepared: Prepared, known: RunState | Non
     )
 
 
-def paces_of(store: Store, pipeline: str, run: str, seen: JournalView | None = None) -> dict[str, Pace]:
+def paces_of(store: Store, pipeline: str, run: str, seen: JournalView | None = None) -> dict[str, StepRate]:
     """How fast the steps of a pipeline were: in this run, else in the newest before it. A journal that was `seen` is
     not read again."""
-    found: dict[str, Pace] = {}
+    found: dict[str, StepRate] = {}
     others = [name for name in reversed(listed(store, pipeline).values()) if name != run]
     for name in [*([run] if run else []), *others[:EARLIER_RUNS_MAX]]:
         known = seen.events if seen is not None and name == run else None
@@ -111,5 +113,5 @@ def _look(engine: Engine, attempt: AttemptId) -> AttemptSealed:
     return AttemptSealed(attempt=attempt)
 
 
-def _living(sign: Sign) -> str:
-    return str(sign.owner) if sign.life is Life.LIVING else ""
+def _living(sign: Liveness) -> str:
+    return str(sign.owner) if sign.life is LivenessState.LIVING else ""

@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from rekindle.engine.reproduced import Asked, Reproduced, Reproducer, Workbench
+from rekindle.engine.reproduced import ReproducedVertex, Reproducer, ReproductionRequest, ReproductionSetup
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.history import read
 from rekindle.journal.keys import find_claim
@@ -27,8 +27,8 @@ from rekindle.observe.words import bytes_text, count_text
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.remedies import CommandRemedy, new_run
 from rekindle.runtime.counted import commits_of
-from rekindle.runtime.opening import Constants, codec, peek
-from rekindle.service.running import Wish, wanted_of
+from rekindle.runtime.opening import RunConstants, codec, peek
+from rekindle.service.running import RunRequest, wanted_of
 from rekindle.service.vertices import vertex_of
 from rekindle.storage.store import Store
 
@@ -36,7 +36,7 @@ REPRODUCE = partial(CommandRemedy, "reproduce", "", "")
 RUNS = CommandRemedy("runs", "see those that there are")
 
 
-def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reproduced:
+def reproduce(wish: RunRequest, make: Callable[[], Reproducer], vertex: str) -> ReproducedVertex:
     """The vertex, opened. Starts Spark, and no job in it."""
     store = wish.store
     state = state_of_run(store, wish.pipeline, run_of(store, wish))
@@ -44,9 +44,9 @@ def reproduce(wish: Wish, make: Callable[[], Reproducer], vertex: str) -> Reprod
     step, partition = vertex_of(state, vertex, state.run, REPRODUCE)
     failure = _failure(store, f"{wish.pipeline}/{state.run}", step, partition)
     wanted = state.layout.graph.whole[step] if partition is None else Partitions((partition,))
-    asked = Asked(step, partition, tuple(inputs_of(state, step, wanted)), failure)
+    asked = ReproductionRequest(step, partition, tuple(inputs_of(state, step, wanted)), failure)
     session = wish.session() if callable(wish.session) else wish.session
-    bench = make().workbench(session, wanted_of(wish, state.run, state.order, Constants.of(state)))
+    bench = make().workbench(session, wanted_of(wish, state.run, state.order, RunConstants.of(state)))
     refuse_other_graph(state, bench.spec.graph)
     opened = bench.open(asked)
     return replace(opened, said=(*_told(state, bench, asked), *opened.said))
@@ -59,7 +59,7 @@ def state_of_run(store: Store, pipeline: str, run: str) -> RunState:
     return state
 
 
-def run_of(store: Store, wish: Wish) -> str:
+def run_of(store: Store, wish: RunRequest) -> str:
     """The name of the run that was named, or that has the key of the wish."""
     if wish.options.run:
         return wish.options.run
@@ -69,7 +69,7 @@ def run_of(store: Store, wish: Wish) -> str:
     return held.run
 
 
-def refuse_fused(wish: Wish, state: RunState, vertex: str) -> None:
+def refuse_fused(wish: RunRequest, state: RunState, vertex: str) -> None:
     name = vertex.partition("[")[0]
     if name not in state.steps and any(one.name == name for one in wish.steps):
         raise Refused(
@@ -126,7 +126,7 @@ def _text(failure: Failure) -> str:
     return failure.cause.root.text or failure.cause.root.kind.value
 
 
-def _told(state: RunState, bench: Workbench, asked: Asked) -> Iterator[str]:
+def _told(state: RunState, bench: ReproductionSetup, asked: ReproductionRequest) -> Iterator[str]:
     if asked.failure:
         yield f"failed in the run: {asked.failure}"
     for change in describe_change(state.spec.fingerprints.get(asked.step, {}), bench.spec.fingerprints[asked.step]):

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from rekindle.engine.adapter import Prepared, RunAdapter, Stores, Wanted
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, RunAdapter, Stores
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
-from rekindle.gc.background_sweep import SafetyNet
+from rekindle.gc.background_sweep import BackgroundSweep
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
@@ -28,16 +28,16 @@ from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan import Plan
-from rekindle.observe.plan_make import Told, done_plan
-from rekindle.observe.plan_times import Pace
-from rekindle.observe.summary import RunSummary, Tally, summary_of
+from rekindle.observe.plan_make import PlanInputs, done_plan
+from rekindle.observe.plan_times import StepRate
+from rekindle.observe.summary import RunSummary, SummaryBuilder, summary_of
 from rekindle.observe.words import count_text
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.target import store_of
 from rekindle.remedies import CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
-from rekindle.runtime.opening import Constants, Intent, JournalView, execute, look, sign_of
+from rekindle.runtime.opening import JournalView, RunConstants, RunIntent, execute, look, sign_of
 from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
 from rekindle.service.options import RunOptions
@@ -59,7 +59,7 @@ MakeAdapter = Callable[[], RunAdapter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RunRequest:
     """What the user asked for. `session` is one of the engine's, or a function that gives one; `key` are the parameters
     as they stand in the key of the run."""
 
@@ -82,19 +82,19 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class PreparedRun:
     """A run that can be started or planned: what was found of it, and what the engine made of the pipeline."""
 
     seen: JournalView | None
-    prepared: Prepared
-    intent: Intent
+    prepared: PreparedPipeline
+    intent: RunIntent
 
     @property
     def known(self) -> RunState | None:
         return self.seen.state if self.seen is not None else None
 
 
-def run(wish: Wish, make: MakeAdapter) -> RunSummary:
+def run(wish: RunRequest, make: MakeAdapter) -> RunSummary:
     """Until everything is published."""
     store, options = wish.store, wish.options
     name = "" if options.new else options.run
@@ -105,7 +105,13 @@ def run(wish: Wish, make: MakeAdapter) -> RunSummary:
     if known is not None and known.phase is Phase.SUCCEEDED:
         differs = _differences(wish, make, known)
         return summary_of(
-            known, Tally(), was_done=True, was_resumed=False, sizes=sizes, results=wish.targets, differs=differs
+            known,
+            SummaryBuilder(),
+            was_done=True,
+            was_resumed=False,
+            sizes=sizes,
+            results=wish.targets,
+            differs=differs,
         )
     if known is not None and not options.force:
         refuse_living(name, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
@@ -119,7 +125,7 @@ def order_of(store: Store, pipeline: str, run: str, known: RunState | None) -> i
     return known.order if known is not None else enlist(store, pipeline, run)
 
 
-def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
+def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuilder]:
     """Execute what is ready, after its plan was told; how it ended, and what this process did for it. Raises
     `RunFailed` where it stopped before its end."""
     store, options = wish.store, wish.options
@@ -127,8 +133,8 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
         paces = paces_of(store, wish.pipeline, ready.intent.run, ready.seen)
         options.on_plan(_plan_ready(store, wish, ready, paces))
     _probe_targets(wish, ready.prepared.bases)
-    tally = Tally()
-    with SafetyNet(lambda: wish.store, wish.pipeline, options.sweep):
+    tally = SummaryBuilder()
+    with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep):
         state = execute(
             store,
             ready.intent,
@@ -143,7 +149,7 @@ def perform(wish: Wish, ready: Ready) -> tuple[RunState, Tally]:
     return state, tally
 
 
-def sum_up(wish: Wish, ready: Ready, state: RunState, tally: Tally) -> RunSummary:
+def sum_up(wish: RunRequest, ready: PreparedRun, state: RunState, tally: SummaryBuilder) -> RunSummary:
     """A run that is complete; the state that was found is that of one that was done before."""
     known = ready.known
     return summary_of(
@@ -158,7 +164,7 @@ def sum_up(wish: Wish, ready: Ready, state: RunState, tally: Tally) -> RunSummar
     )
 
 
-def plan(wish: Wish, make: MakeAdapter) -> Plan:
+def plan(wish: RunRequest, make: MakeAdapter) -> Plan:
     """What `run` would do now."""
     store, options = wish.store, wish.options
     held = None if options.new else find_claim(store, wish.pipeline, wish.key)
@@ -167,7 +173,7 @@ def plan(wish: Wish, make: MakeAdapter) -> Plan:
     known = seen.state if seen is not None else None
     _refuse_done(wish, known)
     if known is not None and known.phase is Phase.SUCCEEDED:
-        return done_plan(known, Told(sizes=sizes), _differences(wish, make, known))
+        return done_plan(known, PlanInputs(sizes=sizes), _differences(wish, make, known))
     order = known.order if known else next_order(store, wish.pipeline)
     ready = make_ready(wish, make, name or fresh_name(), seen, order)
     try:
@@ -186,7 +192,7 @@ def _store_at(storage: Mapping[str, str], url: str) -> Store:
     return open_store(plain_path(url) if is_local(url) else url, storage)
 
 
-def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
+def _probe_targets(wish: RunRequest, bases: Iterable[str]) -> None:
     """A store that ignores conditions would let a late publisher put yesterday back. That of the location is tried with
     the journal; a disk has links."""
     found = {store_of(base): base for base in bases if not is_local(base)}
@@ -195,20 +201,20 @@ def _probe_targets(wish: Wish, bases: Iterable[str]) -> None:
             probe(_store_at(wish.options.storage, base))
 
 
-def _plan_ready(store: Store, wish: Wish, ready: Ready, earlier: Mapping[str, Pace]) -> Plan:
+def _plan_ready(store: Store, wish: RunRequest, ready: PreparedRun, earlier: Mapping[str, StepRate]) -> Plan:
     told = told_of(wish.steps, ready.prepared, ready.known, earlier)
     stale = wish.options.stale_seconds
     return foresee(store, ready.intent, ready.prepared, ready.seen, told, parameters=wish.key, stale_seconds=stale)
 
 
-def _seen(store: Store, wish: Wish, name: str) -> JournalView:
+def _seen(store: Store, wish: RunRequest, name: str) -> JournalView:
     seen = look(store, wish.pipeline, name)
     if seen.state is None and wish.options.run and not wish.options.new:
         raise NotFound(f"{wish.pipeline} has no run {name}", CommandRemedy("runs", "see those that there are"))
     return seen
 
 
-def _refuse_done(wish: Wish, known: RunState | None) -> None:
+def _refuse_done(wish: RunRequest, known: RunState | None) -> None:
     """Said before the run is called done: what is published cannot be left out, nor be elsewhere."""
     without = _left_out(wish, known)
     if known is None or known.phase is not Phase.SUCCEEDED:
@@ -223,17 +229,17 @@ def _refuse_done(wish: Wish, known: RunState | None) -> None:
         raise Refused(f"run {known.run} is done with other sinks: {', '.join(told)}", new_run())
 
 
-def _differences(wish: Wish, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
+def _differences(wish: RunRequest, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
     """What changed since the run was done. No session is made for it, one that is there is used."""
 
-    def prepare() -> Prepared:
-        wanted = wanted_of(wish, known.run, known.order, Constants.of(known))
+    def prepare() -> PreparedPipeline:
+        wanted = wanted_of(wish, known.run, known.order, RunConstants.of(known))
         return make().prepare(wish.session, replace(wanted, published=frozenset(known.sinks)))
 
     return differences(wish.steps, known, None if callable(wish.session) else prepare)
 
 
-def _left_out(wish: Wish, known: RunState | None) -> dict[str, Partitions]:
+def _left_out(wish: RunRequest, known: RunState | None) -> dict[str, Partitions]:
     """The partitions to publish without, by step."""
     found: dict[str, Partitions] = {}
     for given in wish.options.without:
@@ -253,14 +259,14 @@ def _leave_out(given: str, vertex: str) -> StartRemedy:
     return StartRemedy(without=(vertex,), drops=(given,))
 
 
-def make_ready(wish: Wish, make: MakeAdapter, name: str, seen: JournalView | None, order: int) -> Ready:
+def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView | None, order: int) -> PreparedRun:
     adapter, known = make(), seen.state if seen is not None else None
     session = wish.session() if callable(wish.session) else wish.session
-    constants = Constants.of(known) if known else Constants.fresh(adapter.pinned_settings(session))
+    constants = RunConstants.of(known) if known else RunConstants.fresh(adapter.pinned_settings(session))
     published = frozenset(known.published) if known is not None else frozenset()
     wanted = replace(wanted_of(wish, name, order, constants), published=published)
     prepared = adapter.prepare(session, wanted)
-    intent = Intent(
+    intent = RunIntent(
         pipeline=wish.pipeline,
         run=name,
         spec=prepared.spec,
@@ -274,17 +280,17 @@ def make_ready(wish: Wish, make: MakeAdapter, name: str, seen: JournalView | Non
         config=wish.options.limits,
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
     )
-    return Ready(seen, prepared, intent)
+    return PreparedRun(seen, prepared, intent)
 
 
-def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted:
+def wanted_of(wish: RunRequest, name: str, order: int, constants: RunConstants) -> PrepareRequest:
     """What the engine is to prepare for the run of this name."""
-    return Wanted(
+    return PrepareRequest(
         pipeline=wish.pipeline,
         order=order,
         steps=wish.steps,
         parameters=wish.parameters,
-        constants=Known(constants.run_time_ms, constants.seed),
+        constants=TimeAndSeed(constants.run_time_ms, constants.seed),
         settings=constants.settings,
         root=run_root(wish.location, wish.pipeline, name),
         stores=stores_of(wish.options.storage),
@@ -294,7 +300,7 @@ def wanted_of(wish: Wish, name: str, order: int, constants: Constants) -> Wanted
     )
 
 
-def _both(tally: Tally, watcher: Watcher) -> Watcher:
+def _both(tally: SummaryBuilder, watcher: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
         tally.take(events, state)
         watcher(events, state)
@@ -333,7 +339,7 @@ def _go_on(state: RunState) -> StartRemedy:
 
 
 def _kept(
-    names: Iterable[str], prepared: Prepared, instead: Callable[[tuple[str, ...]], StartRemedy]
+    names: Iterable[str], prepared: PreparedPipeline, instead: Callable[[tuple[str, ...]], StartRemedy]
 ) -> frozenset[str]:
     """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
     for name in names:

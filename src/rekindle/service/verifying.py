@@ -19,23 +19,38 @@ from functools import partial
 from typing import Any
 
 from rekindle.engine.location import run_root
-from rekindle.engine.verified import Again, Bench, Looked, Published, Stored, Verifier
+from rekindle.engine.verified import (
+    FileCheck,
+    PublishedFiles,
+    RecomputedPartitions,
+    StoredFiles,
+    VerificationSetup,
+    Verifier,
+)
 from rekindle.errors import Refused
 from rekindle.journal.history import read
 from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.kinds import Determinism, FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.show_words import brief
-from rekindle.observe.verified import Answer, Compared, Judged, Verified, Way, difference, total
+from rekindle.observe.verified import (
+    ComparisonBasis,
+    ComparisonResult,
+    DigestComparison,
+    RunVerification,
+    StepVerification,
+    difference,
+    total,
+)
 from rekindle.observe.words import count_text
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.remedies import CommandRemedy
 from rekindle.results import manifest
 from rekindle.results.result_paths import RESULTS, directory_of
 from rekindle.runtime.counted import commits_of, last_counted
-from rekindle.runtime.opening import Constants, codec
+from rekindle.runtime.opening import RunConstants, codec
 from rekindle.service.reproducing import inputs_of, refuse_fused, refuse_other_graph, run_of, state_of_run
-from rekindle.service.running import Wish, wanted_of
+from rekindle.service.running import RunRequest, wanted_of
 from rekindle.service.vertices import vertex_of
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
@@ -44,14 +59,14 @@ VERIFY = partial(CommandRemedy, "verify", "", "")
 NO_DIGEST = "no digest was recorded; names, lengths and Parquet checksums are correct"
 NOT_READ = "its schema has a type without a digest; names and lengths are correct, and no file was read"
 ON_EXECUTORS = "kept on executors, not in files"
-NOTHING = Looked({}, {})
+NOTHING = FileCheck({}, {})
 
 # How many partitions of each step are made again: so many, such a share of them, or all.
 Sample = int | float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VerifiedRun:
     """A run, where it lies, and what reads it: `session` is one of the engine's, or a function that gives one."""
 
     pipeline: str
@@ -71,16 +86,16 @@ class Place:
         return self.session() if callable(self.session) else self.session
 
 
-def verify(wish: Wish, make: Callable[[], Verifier], step: str | None, sample: Sample) -> Verified:
+def verify(wish: RunRequest, make: Callable[[], Verifier], step: str | None, sample: Sample) -> RunVerification:
     """Files, rows made again, and what was published, of one kept step or of all."""
     _refuse_sample(sample)
-    place = Place(wish.pipeline, run_of(wish.store, wish), wish.location, wish.options.storage, wish.session)
+    place = VerifiedRun(wish.pipeline, run_of(wish.store, wish), wish.location, wish.options.storage, wish.session)
     state = place.state()
     if step is not None:
         refuse_fused(wish, state, step)
     chosen = _chosen(state, step)
     looking = _look(place, state, make)
-    bench = looking.engine.bench(looking.session, wanted_of(wish, state.run, state.order, Constants.of(state)))
+    bench = looking.engine.bench(looking.session, wanted_of(wish, state.run, state.order, RunConstants.of(state)))
     refuse_other_graph(state, bench.spec.graph)
     judged = looking.files(_with_inputs(state, chosen))
     for name in chosen:
@@ -90,21 +105,21 @@ def verify(wish: Wish, make: Callable[[], Verifier], step: str | None, sample: S
     return _verified(state, judged)
 
 
-def verify_files(place: Place, make: Callable[[], Verifier], step: str | None) -> Verified:
+def verify_files(place: VerifiedRun, make: Callable[[], Verifier], step: str | None) -> RunVerification:
     """The stored files alone, without the pipeline's code."""
     state = place.state()
     chosen = _chosen(state, step)
     return _verified(state, _look(place, state, make).files(chosen))
 
 
-def _verified(state: RunState, judged: list[Judged]) -> Verified:
+def _verified(state: RunState, judged: list[StepVerification]) -> RunVerification:
     order = list(state.steps)
     judged.sort(key=lambda one: order.index(one.step))
     is_given_up = state.gave_up_for_good is not None
-    return Verified(state.pipeline, state.run, state.phase is Phase.SUCCEEDED or is_given_up, tuple(judged))
+    return RunVerification(state.pipeline, state.run, state.phase is Phase.SUCCEEDED or is_given_up, tuple(judged))
 
 
-def _look(place: Place, state: RunState, make: Callable[[], Verifier]) -> _Looking:
+def _look(place: VerifiedRun, state: RunState, make: Callable[[], Verifier]) -> _Looking:
     last = last_counted(read(place.store, f"{place.pipeline}/{place.run}", codec()).events)
     return _Looking(place=place, state=state, engine=make(), session=place.opened(), last=last)
 
@@ -143,30 +158,37 @@ class _Looking:
     """One pass over a run. `last` is what counted last of each step; `found` what the files of a step hold now;
     `suspect` are partitions that are not what they were."""
 
-    place: Place
+    place: VerifiedRun
     state: RunState
     engine: Verifier
     session: Any
     last: Mapping[str, tuple[Segment, ...]]
-    found: dict[str, Looked] = field(default_factory=dict)
+    found: dict[str, FileCheck] = field(default_factory=dict)
     suspect: dict[str, Partitions] = field(default_factory=dict)
 
-    def files(self, steps: Iterable[str]) -> list[Judged]:
+    def files(self, steps: Iterable[str]) -> list[StepVerification]:
         judged = [self._files(name) for name in steps]
         self.suspect |= {one.step: one.different for one in judged}
         return judged
 
-    def _files(self, name: str) -> Judged:
+    def _files(self, name: str) -> StepVerification:
         segments = self.state.steps[name].segments
         if not segments:
             why = "its files were released" if self.last.get(name) else "no partition of it is committed"
-            return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=why)
+            return StepVerification(
+                step=name, way=ComparisonBasis.FILES, answer=ComparisonResult.NOT_COMPARABLE, why=why
+            )
         if not self._is_in_files(name):
-            return Judged(step=name, way=Way.FILES, answer=Answer.NOT_COMPARABLE, why=f"it is {ON_EXECUTORS}")
+            return StepVerification(
+                step=name,
+                way=ComparisonBasis.FILES,
+                answer=ComparisonResult.NOT_COMPARABLE,
+                why=f"it is {ON_EXECUTORS}",
+            )
         kept = [(one, commit) for one, commit in commits_of(segments) if commit.has_rows]
         below = f"{RESULTS}/{name}/"
         paths = [f"{directory_of(one.attempt)}/{commit.name}".removeprefix(below) for one, commit in kept]
-        stored = Stored(
+        stored = StoredFiles(
             f"{run_root(self.place.location, self.place.pipeline, self.place.run)}/{RESULTS}/{name}",
             tuple((commit.partition, path, commit.bytes) for (_, commit), path in zip(kept, paths, strict=True)),
             manifest.schema_of(segments[0].manifest),
@@ -177,7 +199,7 @@ class _Looking:
         self.found[name] = replace(looked, faults=faults)
         known = {commit.partition: one.digests.digest(commit.partition) for one, commit in kept}
         wanted = {number: digest for number, digest in known.items() if number not in left}
-        return _judged(name, Way.FILES, wanted, self.found[name])
+        return _judged(name, ComparisonBasis.FILES, wanted, self.found[name])
 
     def _is_in_files(self, name: str) -> bool:
         return self.state.layout.graph.steps[name].kind.survives(FailureDomain.APPLICATION)
@@ -188,26 +210,28 @@ class _Looking:
         before = commits_of(self.state.steps[name].segments)
         return Partitions(commit.partition for one, commit in before if now.get(commit.partition) != one.attempt)
 
-    def again(self, bench: Bench, name: str, sample: Sample) -> Judged:
+    def again(self, bench: VerificationSetup, name: str, sample: Sample) -> StepVerification:
         """Made again, as far as it can be compared."""
         known = self._known(name)
         every = Partitions(known)
         hindered, because = self._hindered(name, every)
-        vouched = self.state.steps[name].vouched & every
+        vouched = self.state.steps[name].accepted_stale & every
         because = because or ("other code computed it, and the user accepted the change" if vouched else "")
         is_whole = name in bench.whole
         free = every - hindered - vouched
         if is_whole and free != self.state.layout.graph.whole[name]:
             free, because = EMPTY, because or "it can only be recomputed as a whole, and not all of it can be compared"
         if why := self._cannot(bench, name) or ("" if free else because or "it has neither a digest nor a file"):
-            return Judged(step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why=why)
+            return StepVerification(
+                step=name, way=ComparisonBasis.AGAIN, answer=ComparisonResult.NOT_COMPARABLE, why=why
+            )
         chosen = free if is_whole else sampled(free, sample, random.Random())
         made = bench.again(name, chosen, tuple(inputs_of(self.state, name, chosen)))
         if made.failure and (gone := self._gone_meanwhile(name, chosen)):
-            return Judged(
+            return StepVerification(
                 step=name,
-                way=Way.AGAIN,
-                answer=Answer.NOT_COMPARABLE,
+                way=ComparisonBasis.AGAIN,
+                answer=ComparisonResult.NOT_COMPARABLE,
                 why=f"it reads {gone}, which was deleted meanwhile",
             )
         judged = _compared(name, made, chosen, known)
@@ -245,14 +269,14 @@ class _Looking:
                     because = because or f"it reads {producer}[{brief(found)}], which is {word}"
         return hit, because
 
-    def _cannot(self, bench: Bench, name: str) -> str:
+    def _cannot(self, bench: VerificationSetup, name: str) -> str:
         """Why it would say nothing if the step were made again."""
         if self._level(bench, name) is Determinism.INDETERMINATE:
             return "it is indeterminate: the same input may give other rows"
         changes = describe_change(self.state.spec.fingerprints.get(name, {}), bench.spec.fingerprints[name])
         return f"since the run, {'; '.join(changes)}" if changes else ""
 
-    def _level(self, bench: Bench, name: str) -> Determinism:
+    def _level(self, bench: VerificationSetup, name: str) -> Determinism:
         """The worst of the step's group; of one that is made whole, that of all its rows."""
         if name in bench.whole:
             return bench.whole[name]
@@ -269,7 +293,7 @@ class _Looking:
         )
         self.suspect[name] = self.suspect.get(name, EMPTY) | (different & unknown)
 
-    def published(self, bench: Bench, name: str) -> Judged:
+    def published(self, bench: VerificationSetup, name: str) -> StepVerification:
         """What the target holds of this run."""
         target = bench.published(name, self.state.order)
         if target is None or target.files is None:
@@ -280,77 +304,91 @@ class _Looking:
             why = (
                 f"{target.shown} names {count_text(len(target.files), 'file')} with other lengths than those committed"
             )
-            return Judged(step=name, way=Way.PUBLISHED, answer=Answer.DIFFERENT, why=why)
+            return StepVerification(
+                step=name, way=ComparisonBasis.PUBLISHED, answer=ComparisonResult.DIFFERENT, why=why
+            )
         files = tuple((commit.partition, *file) for (_, commit), file in zip(kept, target.files, strict=True))
         schema = manifest.schema_of(self.last[name][0].manifest) if kept else ""
-        looked = self.engine.look(self.session, Stored(target.folder, files, schema)) if kept else NOTHING
+        looked = self.engine.look(self.session, StoredFiles(target.folder, files, schema)) if kept else NOTHING
         wanted = {commit.partition: one.digests.digest(commit.partition) for one, commit in kept}
-        return _judged(name, Way.PUBLISHED, wanted, looked)
+        return _judged(name, ComparisonBasis.PUBLISHED, wanted, looked)
 
 
-def _judged(name: str, way: Way, wanted: Mapping[int, bytes | None], looked: Looked) -> Judged:
+def _judged(name: str, way: ComparisonBasis, wanted: Mapping[int, bytes | None], looked: FileCheck) -> StepVerification:
     faults = {
         number: f"{fault.damage.value}: {fault.path}{f' ({fault.said})' if fault.said else ''}"
         for number, fault in looked.faults.items()
     }
-    return Compared(wanted, looked.digests, faults).judge(name, way, NO_DIGEST if looked.is_read else NOT_READ)
+    return DigestComparison(wanted, looked.digests, faults).judge(name, way, NO_DIGEST if looked.is_read else NOT_READ)
 
 
-def _compared(name: str, made: Again, chosen: Partitions, known: Mapping[int, bytes | None]) -> Judged:
+def _compared(
+    name: str, made: RecomputedPartitions, chosen: Partitions, known: Mapping[int, bytes | None]
+) -> StepVerification:
     if made.failure:
-        return Judged(
-            step=name, way=Way.AGAIN, answer=Answer.DIFFERENT, why=f"it fails now: {made.failure}", different=chosen
+        return StepVerification(
+            step=name,
+            way=ComparisonBasis.AGAIN,
+            answer=ComparisonResult.DIFFERENT,
+            why=f"it fails now: {made.failure}",
+            different=chosen,
         )
     if not made.nothing:
-        return Judged(
-            step=name, way=Way.AGAIN, answer=Answer.NOT_COMPARABLE, why="its schema has a type without a digest"
+        return StepVerification(
+            step=name,
+            way=ComparisonBasis.AGAIN,
+            answer=ComparisonResult.NOT_COMPARABLE,
+            why="its schema has a type without a digest",
         )
     wanted = {number: known[number] or made.nothing for number in chosen}
     if made.is_bound:
         return _as_a_whole(name, made, wanted)
     found = {number: made.digests.get(number, made.nothing) for number in chosen}
-    return Compared(wanted, found, {}).judge(name, Way.AGAIN, "no digest was recorded")
+    return DigestComparison(wanted, found, {}).judge(name, ComparisonBasis.AGAIN, "no digest was recorded")
 
 
-def _as_a_whole(name: str, made: Again, wanted: Mapping[int, bytes]) -> Judged:
+def _as_a_whole(name: str, made: RecomputedPartitions, wanted: Mapping[int, bytes]) -> StepVerification:
     """All rows against all rows: the numbers mean nothing in another application."""
     before, now = total(wanted.values(), made.nothing), total(made.digests.values(), made.nothing)
     of = f"all rows of {count_text(len(wanted), 'partition')}, whose numbers hold in one Spark application only"
     if before == now:
-        return Judged(step=name, way=Way.AGAIN, answer=Answer.EQUAL, why=of)
-    return Judged(
+        return StepVerification(step=name, way=ComparisonBasis.AGAIN, answer=ComparisonResult.EQUAL, why=of)
+    return StepVerification(
         step=name,
-        way=Way.AGAIN,
-        answer=Answer.DIFFERENT,
+        way=ComparisonBasis.AGAIN,
+        answer=ComparisonResult.DIFFERENT,
         why=of,
         different=Partitions(wanted),
         details=(difference(before, now),),
     )
 
 
-def _told(judged: Judged, level: Determinism, made: str, because: str) -> Judged:
+def _told(judged: StepVerification, level: Determinism, made: str, because: str) -> StepVerification:
     """With how many were made, what could not be, and how far the step is trusted."""
     doubt = "" if level is Determinism.DETERMINATE else f", {level.value}"
     why = f"{judged.why}{doubt}; {made} partitions recomputed{f': {because}' if because else ''}"
-    is_partly = bool(because) and judged.answer is Answer.EQUAL
-    return replace(judged, why=why, answer=Answer.NOT_COMPARABLE if is_partly else judged.answer)
+    is_partly = bool(because) and judged.answer is ComparisonResult.EQUAL
+    return replace(judged, why=why, answer=ComparisonResult.NOT_COMPARABLE if is_partly else judged.answer)
 
 
-def _not_there(name: str, target: Published | None) -> Judged:
+def _not_there(name: str, target: PublishedFiles | None) -> StepVerification:
     if target is None:
-        return Judged(
-            step=name, way=Way.PUBLISHED, answer=Answer.NOT_COMPARABLE, why="the pipeline no longer publishes it"
+        return StepVerification(
+            step=name,
+            way=ComparisonBasis.PUBLISHED,
+            answer=ComparisonResult.NOT_COMPARABLE,
+            why="the pipeline no longer publishes it",
         )
     if target.by is None:
-        return Judged(
+        return StepVerification(
             step=name,
-            way=Way.PUBLISHED,
-            answer=Answer.DIFFERENT,
+            way=ComparisonBasis.PUBLISHED,
+            answer=ComparisonResult.DIFFERENT,
             why=f"{target.shown} no longer holds a publication",
         )
-    return Judged(
+    return StepVerification(
         step=name,
-        way=Way.PUBLISHED,
-        answer=Answer.NOT_COMPARABLE,
+        way=ComparisonBasis.PUBLISHED,
+        answer=ComparisonResult.NOT_COMPARABLE,
         why=f"{target.shown} holds what run {target.by} published",
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from rekindle.journal.history import catch_up, read
-from rekindle.journal.lease import STALE_SECONDS, Life, sign_of_life
+from rekindle.journal.lease import STALE_SECONDS, LivenessState, sign_of_life
 from rekindle.master.facts.events import Event
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase, RunState
@@ -41,7 +41,7 @@ def watch(
         if state is not None and state.phase in OVER:
             return
         if quiet >= LOOK_SECONDS:
-            if sign_of_life(store, name, history.position, stale_seconds).life is not Life.LIVING:
+            if sign_of_life(store, name, history.position, stale_seconds).life is not LivenessState.LIVING:
                 return
             quiet = 0.0
         pause(POLL_SECONDS)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rekindle.errors import JournalRefused, StoreFailed
-from rekindle.storage.store import PAGE, Entry, Put
+from rekindle.storage.store import PAGE, Put, StoredObject
 
 TEMPORARY = ".put-"
 LEFTOVER_SECONDS = 3600.0
@@ -98,8 +98,8 @@ class LocalDisk:
     def list_folders(self, folder: str) -> list[str]:
         return sorted(e.name for e in self._scan(folder) if e.is_dir() and not e.name.startswith("."))
 
-    def walk(self, folder: str) -> Iterator[list[Entry]]:
-        page: list[Entry] = []
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
+        page: list[StoredObject] = []
         for entry in self._below(self._inside(folder).rstrip("/"), ""):
             page.append(entry)
             if len(page) == PAGE:
@@ -108,7 +108,7 @@ class LocalDisk:
         if page:
             yield page
 
-    def _below(self, folder: str, above: str) -> Iterator[Entry]:
+    def _below(self, folder: str, above: str) -> Iterator[StoredObject]:
         """Links are not followed: what they lead to is not ours. Only one to a file is shown: whoever moved a folder
         elsewhere needs the one to it, also while that cannot be reached."""
         try:
@@ -121,7 +121,7 @@ class LocalDisk:
                         continue
                     with contextlib.suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
-                        yield Entry(above + entry.name, found.st_size, found.st_mtime)
+                        yield StoredObject(above + entry.name, found.st_size, found.st_mtime)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rekindle.storage.store import PAGE, Entry, Put
+from rekindle.storage.store import PAGE, Put, StoredObject
 
 
 class MemoryStore:
@@ -43,11 +43,11 @@ class MemoryStore:
         inside = (key.removeprefix(folder) for key in self.objects if key.startswith(folder))
         return sorted({name.split("/")[0] for name in inside if "/" in name})
 
-    def walk(self, folder: str) -> Iterator[list[Entry]]:
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
         keys = sorted(key for key in self.objects if key.startswith(folder))
         for start in range(0, len(keys), PAGE):
             found = [(key, self.objects[key]) for key in keys[start : start + PAGE] if key in self.objects]
-            yield [Entry(key.removeprefix(folder), len(body), time) for key, (body, time) in found]
+            yield [StoredObject(key.removeprefix(folder), len(body), time) for key, (body, time) in found]
 
     def delete(self, key: str) -> None:
         self.objects.pop(key, None)

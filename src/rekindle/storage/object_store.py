@@ -19,7 +19,7 @@ from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
 from rekindle.errors import StoreFailed
-from rekindle.storage.store import PAGE, Entry, Put
+from rekindle.storage.store import PAGE, Put, StoredObject
 
 PARALLEL_READS = 32
 CERTAIN = (
@@ -94,11 +94,11 @@ class ObjectStorage:
             raise self._failed("list", folder, error) from error
         return sorted(prefix.rstrip("/").rsplit("/", 1)[-1] for prefix in found)
 
-    def walk(self, folder: str) -> Iterator[list[Entry]]:
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
         try:
             for page in obstore.list(self._store, prefix=folder or None, chunk_size=PAGE):
                 yield [
-                    Entry(one["path"].removeprefix(folder), one["size"], one["last_modified"].timestamp())
+                    StoredObject(one["path"].removeprefix(folder), one["size"], one["last_modified"].timestamp())
                     for one in page
                 ]
         except FAILED as error:

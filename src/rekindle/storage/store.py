@@ -25,7 +25,7 @@ class Put(Enum):
     UNKNOWN = "unknown"
 
 
-class Entry(NamedTuple):
+class StoredObject(NamedTuple):
     """One object of a walk: its name below the folder, its size, and when it was written, by the store's clock."""
 
     name: str
@@ -65,7 +65,7 @@ class Store(Protocol):
         """Names of the folders directly in a folder, sorted, without a slash."""
         ...
 
-    def walk(self, folder: str) -> Iterator[list[Entry]]:
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
         """All objects below a folder, however deep, in pages of at most `PAGE`: memory does not grow with their number.
         What is deleted meanwhile may be missing; what is there all the time is shown."""
         ...

@@ -14,7 +14,7 @@ from rekindle.storage.memory import MemoryStore
 from rekindle.storage.store import Put
 
 
-class Fault(Enum):
+class StoreFault(Enum):
     """What happens to one put-if-absent."""
 
     NONE = "done and answered"
@@ -26,12 +26,12 @@ class Fault(Enum):
     TORN = "half of it done, answer unknown"
 
 
-FaultPlan = Callable[[str], Fault]
+FaultPlan = Callable[[str], StoreFault]
 
 
-def no_faults(key: str) -> Fault:
+def no_faults(key: str) -> StoreFault:
     """The plan of a perfect store."""
-    return Fault.NONE
+    return StoreFault.NONE
 
 
 class FaultyStore(MemoryStore):
@@ -45,22 +45,22 @@ class FaultyStore(MemoryStore):
     def put_if_absent(self, key: str, body: bytes) -> Put:
         create = super().put_if_absent
         match self.plan(key):
-            case Fault.NONE:
+            case StoreFault.NONE:
                 return create(key, body)
-            case Fault.REFUSED:
+            case StoreFault.REFUSED:
                 raise StoreFailed(f"{self.name} did not write {key}: told to fail")
-            case Fault.LOST:
+            case StoreFault.LOST:
                 return Put.UNKNOWN
-            case Fault.UNACKNOWLEDGED:
+            case StoreFault.UNACKNOWLEDGED:
                 create(key, body)
                 return Put.UNKNOWN
-            case Fault.DELAYED:
+            case StoreFault.DELAYED:
                 self.delayed.append((key, body))
                 return Put.UNKNOWN
-            case Fault.DUPLICATED:
+            case StoreFault.DUPLICATED:
                 create(key, body)
                 return Put.EXISTS
-            case Fault.TORN:
+            case StoreFault.TORN:
                 create(key, body[: len(body) // 2])
                 return Put.UNKNOWN
 

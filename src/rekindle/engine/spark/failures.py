@@ -120,7 +120,7 @@ FILES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class PythonError:
     """The end of a Python traceback: the line that names the exception, and where the user's own code raised it."""
 
     line: str
@@ -164,21 +164,21 @@ def _kind(table: tuple[tuple[str, FailureKind], ...], text: str) -> FailureKind:
     return next((kind for pattern, kind in table if re.search(pattern, text)), FailureKind.EXCEPTION)
 
 
-def raised_in(error: str) -> Raised | None:
+def raised_in(error: str) -> PythonError | None:
     """The exception of the user's code in a Python worker, from the last traceback in the text that is whole."""
     tracebacks = error.split(TRACEBACK)[1:]
     found = (_end_of(text.splitlines()[1:]) for text in reversed(tracebacks))
     return next((raised for raised in found if raised is not None), None)
 
 
-def _end_of(traceback: list[str]) -> Raised | None:
+def _end_of(traceback: list[str]) -> PythonError | None:
     place = ""
     for line in traceback:
         frame = FRAME.match(line)
         if frame and is_users_file(frame["file"]) and not LIBRARY.search(frame["file"]):
             place = f"{PurePath(frame['file']).name}:{frame['line']} in {frame['name']}"
         if line.strip() and not line.startswith((" ", "\t")):
-            return Raised(line.strip(), place)
+            return PythonError(line.strip(), place)
     return None
 
 

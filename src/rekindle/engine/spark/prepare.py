@@ -7,30 +7,30 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import Prepared, Stores, Wanted
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
 from rekindle.engine.spark import session
 from rekindle.engine.spark.plan import sources
+from rekindle.engine.spark.plan.analyse import Analysis
 from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
-from rekindle.engine.spark.plan.graph import Analysis
-from rekindle.engine.spark.plan.identity import INPUT, Kept, Member, fingerprints
-from rekindle.engine.spark.plan.layout import Held
+from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
+from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.publish import sinks
-from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
 from rekindle.errors import Refused
 from rekindle.master.facts.run_spec import RunSpec
-from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUntouched, Stimulus
+from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUnchanged, Stimulus
 from rekindle.master.state.commands import PublishSink
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.source_lines import with_lines
-from rekindle.publish.overlap import Place, refuse_overlaps
-from rekindle.publish.target import Answer, PointerStore
+from rekindle.publish.overlap import OwnedPath, refuse_overlaps
+from rekindle.publish.target import PointerStore, StoreAnswer
 from rekindle.publish.targets import Target
 from rekindle.results import manifest
 
@@ -43,7 +43,7 @@ def pinned_settings(spark: SparkSession) -> dict[str, str]:
     return session.pinned_settings(spark) | {name: value for name, value, usual in rows if value != usual}
 
 
-def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
+def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
@@ -58,7 +58,7 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
         for name, group in analysis.groups.items()
     }
     engine = SparkEngine(spark, wanted.root, groups, compiled.settings, publisher.publish)
-    return Prepared(
+    return PreparedPipeline(
         engine=engine,
         spec=RunSpec(
             graph=analysis.drawn,
@@ -82,19 +82,19 @@ def prepare(spark: SparkSession, wanted: Wanted) -> Prepared:
     )
 
 
-def _bound(held: Held) -> tuple[str, ...]:
+def _bound(held: PlannedQuery) -> tuple[str, ...]:
     """Why a result whose rows may well be the same again counts as indeterminate all the same."""
     if not held.layout.is_bound:
         return ()
     return ("its partitioning holds only within one Spark application: another one distributes the rows differently",)
 
 
-def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted) -> None:
+def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest) -> None:
     """Of the location, the targets and what is read. Two sinks of one run have the same fence: each would take the
     other's publication for its own, however the two spell it."""
-    location = Place(wanted.root.rsplit("/", 2)[0], "the location of the runs")
+    location = OwnedPath(wanted.root.rsplit("/", 2)[0], "the location of the runs")
     targets = [
-        Place(bases[step], f"the target of {name}", compiled.sinks[step].is_versioned)
+        OwnedPath(bases[step], f"the target of {name}", compiled.sinks[step].is_versioned)
         for name, step in compiled.named.items()
     ]
     read = {name: sources.places(held.frame) for name, held in analysis.held.items()}
@@ -102,7 +102,7 @@ def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Ana
 
 
 def _check_targets(
-    spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: Wanted
+    spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest
 ) -> dict[str, str | None]:
     """The answer is from which place the target of each sink is taken."""
     for name in wanted.takes - compiled.named.keys():
@@ -113,7 +113,7 @@ def _check_targets(
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
         taken[step] = sinks.publisher_of(target).place(base, wanted.stores) if sink in wanted.takes else None
-        claimant = Claimant(
+        claimant = TargetOwner(
             owner=wanted.pipeline,
             place=wanted.place,
             sink=sink,
@@ -126,7 +126,7 @@ def _check_targets(
     return taken
 
 
-def kept_of(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str, Kept]:
+def kept_of(compiled: Compiled, analysis: Analysis, wanted: PrepareRequest) -> dict[str, KeptStep]:
     """What a fingerprint is made of: a fused step belongs to that of its group."""
     steps = {one.name: one for one in wanted.steps}
 
@@ -134,7 +134,7 @@ def kept_of(compiled: Compiled, analysis: Analysis, wanted: Wanted) -> dict[str,
         return Member(name, steps[name].function, steps[name].parameter_values(wanted.parameters))
 
     return {
-        root: Kept(
+        root: KeptStep(
             held.frame,
             held.layout.keys,
             held.partitions,
@@ -150,7 +150,7 @@ class Publisher:
     """Answers the master's wish to publish: from journaled segments to files, from files to the target."""
 
     spark: SparkSession
-    wanted: Wanted
+    wanted: PrepareRequest
     sinks: Mapping[str, Target]
     taken: Mapping[str, str | None]
 
@@ -181,7 +181,7 @@ class Publisher:
         else:
             told = answer
         if publication.target.is_versioned and not noticed.has_put and isinstance(answer, FilesLost | SinkFailed):
-            return SinkUntouched(command.sink, command.fence), told
+            return SinkUnchanged(command.sink, command.fence), told
         return (told,)
 
 
@@ -201,6 +201,6 @@ class _NoticedStore:
         self._store, self._noticed = store, noticed
         self.get, self.list_after = store.get, store.list_after
 
-    def put_if_absent(self, key: str, body: bytes) -> Answer:
+    def put_if_absent(self, key: str, body: bytes) -> StoreAnswer:
         self._noticed.has_put = True
         return self._store.put_if_absent(key, body)

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.port import Engine
 from rekindle.engine.spark.plan import cuts
-from rekindle.engine.spark.plan.given import Given
-from rekindle.engine.spark.plan.packed import Command, told
+from rekindle.engine.spark.plan.given import FrameCode
+from rekindle.engine.spark.plan.packed import PythonFunction, told
 from rekindle.engine.spark.run.engine import SparkEngine
 from rekindle.engine.spark.session import attach
 from rekindle.errors import GraphRefused
@@ -25,7 +25,7 @@ from rekindle.master.state.run_state import Segment
 from rekindle.pipeline.identity.pickle_reader import Unreadable
 
 
-def given(frame: Any, name: str, place: str) -> Given:
+def given(frame: Any, name: str, place: str) -> FrameCode:
     """A frame as the function of a step. Raises `GraphRefused` where it cannot be kept."""
     if not hasattr(frame, "_jdf") or not isinstance(frame.sparkSession, SparkSession):
         raise GraphRefused(
@@ -42,7 +42,7 @@ def given(frame: Any, name: str, place: str) -> Given:
             f"{place}: {name} reads input_file_name() of a kept result, which gives Rekindle's own files",
             hint="take input_file_name() before the first run.keep, as a column",
         )
-    return Given(frame, _functions(frame, name, place))
+    return FrameCode(frame, _functions(frame, name, place))
 
 
 def refuse_hidden_order(frame: DataFrame, name: str, place: str, *, is_keyed: bool) -> None:
@@ -69,7 +69,7 @@ def _functions(frame: DataFrame, name: str, place: str) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-def _function(command: Command, name: str, place: str) -> Any:
+def _function(command: PythonFunction, name: str, place: str) -> Any:
     try:
         return command.function()
     except Unreadable as error:

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 
 from rekindle.failover.backoff import BackoffState
-from rekindle.failover.poison import Suspects
+from rekindle.failover.poison import FailureCounts
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec
-from rekindle.model.because import Reason
 from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.kinds import FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason
 
-Why = tuple[tuple[Reason, Partitions], ...]
+Reasons = tuple[tuple[AnyReason, Partitions], ...]
 
 
 class Outcome(Enum):
@@ -125,7 +125,7 @@ class GenerationOpened(_Event, frozen=True, tag=True, kw_only=True):
     step: str
     generation: int
     dropped: Partitions
-    because: Why
+    because: Reasons
     carried: Partitions = EMPTY
     proof: Proof | None = None
     exchange_version: int = 0
@@ -136,7 +136,7 @@ class AttemptOpened(_Event, frozen=True, tag=True):
 
     attempt: AttemptId
     partitions: Partitions
-    because: Why
+    because: Reasons
     at_ms: int
     reads: tuple[AttemptId, ...] = ()
 
@@ -183,7 +183,7 @@ class FailureHandled(_Event, frozen=True, tag=True):
     due_ms: int
     memory: BackoffState
     at_ms: int
-    suspects: dict[str, Suspects] = {}
+    suspects: dict[str, FailureCounts] = {}
 
 
 class PartitionsLost(_Event, frozen=True, tag=True):
@@ -293,7 +293,7 @@ class RunFailing(_Event, frozen=True, tag=True):
     differs: Differs | None = None
 
 
-class RunFailed(_Event, frozen=True, tag=True):
+class RunStopped(_Event, frozen=True, tag="RunFailed"):
     """Nothing of this run is going on any more. A resumable one keeps all that is committed."""
 
     at_ms: int
@@ -311,7 +311,7 @@ class RunClosing(_Event, frozen=True, tag=True):
     at_ms: int
 
 
-class RunClosed(_Event, frozen=True, tag=True):
+class TombstoneWritten(_Event, frozen=True, tag="RunClosed"):
     """The tombstone: the last event there can be, after everything was deleted."""
 
     at_ms: int
@@ -340,8 +340,8 @@ Event = (
     | SinkUntouched
     | RepublishAccepted
     | RunFailing
-    | RunFailed
+    | RunStopped
     | RunSucceeded
     | RunClosing
-    | RunClosed
+    | TombstoneWritten
 )

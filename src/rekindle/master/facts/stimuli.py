@@ -104,7 +104,7 @@ class SinkFailed(msgspec.Struct, frozen=True):
     fence: Fence
 
 
-class SinkUntouched(msgspec.Struct, frozen=True):
+class SinkUnchanged(msgspec.Struct, frozen=True):
     """Whatever is told next, nothing of this publication reached the target."""
 
     sink: str
@@ -160,7 +160,7 @@ Stimulus = (
     | PartsLost
     | SinkDone
     | SinkFailed
-    | SinkUntouched
+    | SinkUnchanged
     | SinkFenced
     | DeletionDone
     | DeletionFailed

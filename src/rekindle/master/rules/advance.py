@@ -15,11 +15,11 @@ from __future__ import annotations
 from rekindle.failover.carry import carry_over
 from rekindle.failover.poison import tried_last
 from rekindle.failover.release import RunPhase
-from rekindle.failover.restart import Happened, Strategy, remaining_set
+from rekindle.failover.restart import FailureFacts, Strategy, remaining_set
 from rekindle.failover.restart_set import RestartSet
-from rekindle.master.facts.events import AttemptOpened, RunFailed, Why
-from rekindle.master.rules.draft import Draft
-from rekindle.master.rules.failures import give_up
+from rekindle.master.facts.events import AttemptOpened, Reasons, RunStopped
+from rekindle.master.rules.decision import Decision
+from rekindle.master.rules.handle_failure import give_up
 from rekindle.master.rules.poison_beside import blocked, failures, poisoned, sentence
 from rekindle.master.rules.published import stops_for
 from rekindle.master.rules.publishing import publish
@@ -27,29 +27,29 @@ from rekindle.master.rules.releasing import close, keep_to_budget, let_go_exchan
 from rekindle.master.rules.versions import exchange_proof
 from rekindle.master.state.graph_index import Sets
 from rekindle.master.state.run_state import AttemptStatus, Phase, RunState
-from rekindle.model.because import ExchangeChanged, Reason, WholeStep
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import AnyReason, ExchangeChanged, WholeStep
 
 
-def advance(draft: Draft) -> None:
+def advance(draft: Decision) -> None:
     """Decide everything that is due now."""
     if draft.state.phase is Phase.RUNNING:
         _run(draft)
     elif draft.state.phase is Phase.CLOSING:
         close(draft)
     if draft.state.phase is Phase.FAILING and not draft.state.attempts:
-        draft.add(RunFailed(draft.now_ms))
+        draft.add(RunStopped(draft.now_ms))
 
 
 def work_left(state: RunState) -> RestartSet:
     """The same value that `plan` prints and `_run` executes."""
     strategy = Strategy.REGION if state.config.strategy is Strategy.FULL else state.config.strategy
-    happened = Happened(failed=state.failed(), outdated=state.forced())
+    happened = FailureFacts(failed=state.failed(), outdated=state.must_recompare())
     return remaining_set(state.layout.graph, state.tracker(), happened, strategy)
 
 
-def _run(draft: Draft) -> None:
+def _run(draft: Decision) -> None:
     plan = work_left(draft.state)
     while _renew(draft, plan):
         plan = work_left(draft.state)
@@ -63,10 +63,10 @@ def _run(draft: Draft) -> None:
     _release(draft)
 
 
-def _release(draft: Draft) -> None:
+def _release(draft: Decision) -> None:
     if draft.state.phase is Phase.SUCCEEDED:
         release(draft, RunPhase.SUCCEEDED)
-    elif draft.state.phase is Phase.RUNNING and not draft.state.forced():
+    elif draft.state.phase is Phase.RUNNING and not draft.state.must_recompare():
         if draft.state.config.is_released_early and draft.has_completed():
             release(draft, RunPhase.ACTIVE)
         keep_to_budget(draft)
@@ -74,7 +74,7 @@ def _release(draft: Draft) -> None:
         let_go_exchanges(draft)
 
 
-def _renew(draft: Draft, plan: RestartSet) -> bool:
+def _renew(draft: Decision, plan: RestartSet) -> bool:
     """Open a new generation wherever what is to be started could not stand beside what is there. Each step is renewed
     at most once: after that nothing of it is there."""
     count = len(draft.events)
@@ -97,7 +97,7 @@ def _wanted(state: RunState, plan: RestartSet, name: str) -> Partitions:
     return state.layout.graph.whole[name] if is_whole else plan.partitions(name)
 
 
-def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
+def _is_due(draft: Decision, plan: RestartSet, name: str) -> bool:
     """Something of the step can be started now; a step that renews itself, or is a whole, first ends what runs."""
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
     wanted = _wanted(state, plan, name)
@@ -110,7 +110,7 @@ def _is_due(draft: Draft, plan: RestartSet, name: str) -> bool:
     return _is_settled(state, plan, name, wanted)
 
 
-def _start(draft: Draft, plan: RestartSet) -> None:
+def _start(draft: Decision, plan: RestartSet) -> None:
     """Whatever can be started. A step that may not be attempted any more ends the run before anything is opened: what
     is never dispatched would never end."""
     ready = {name: _ready(draft, plan, name) for name in plan.steps if name in draft.state.steps}
@@ -124,7 +124,7 @@ def _start(draft: Draft, plan: RestartSet) -> None:
             _open_attempt(draft, plan, name, partitions)
 
 
-def _ready(draft: Draft, plan: RestartSet, name: str) -> Partitions:
+def _ready(draft: Decision, plan: RestartSet, name: str) -> Partitions:
     if not _is_due(draft, plan, name):
         return EMPTY
     state, step, running = draft.state, draft.step(name), draft.state.running(name)
@@ -135,7 +135,7 @@ def _ready(draft: Draft, plan: RestartSet, name: str) -> Partitions:
     return EMPTY if running and not ready.is_disjoint(step.suspects.partitions) else ready
 
 
-def _finish_beside_poison(draft: Draft, plan: RestartSet) -> None:
+def _finish_beside_poison(draft: Decision, plan: RestartSet) -> None:
     """Nothing can start as it should. If poison is why, what does not need it still runs; then it is the end."""
     stuck = blocked(draft.state)
     steps = [name for name in plan.steps if name in draft.state.steps]
@@ -188,15 +188,15 @@ def _has_checksums(state: RunState, name: str) -> bool:
     return state.steps[name].exchange_checksum is not None and is_unordered and not layout.restarts_whole(name)
 
 
-def _open_generation(draft: Draft, plan: RestartSet, name: str, dropped: Partitions) -> None:
+def _open_generation(draft: Decision, plan: RestartSet, name: str, dropped: Partitions) -> None:
     committed = draft.step(name).committed
     carried = carry_over(draft.state.layout.graph, name, committed, dropped & committed, {})
     draft.open_generation(name, dropped, _why(draft.state, plan, name, dropped), carried.proof)
 
 
-def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partitions) -> None:
+def _open_attempt(draft: Decision, plan: RestartSet, name: str, partitions: Partitions) -> None:
     state, step = draft.state, draft.step(name)
-    forced = partitions & step.forced
+    forced = partitions & step.must_recompare
     why = _cut(step.why, forced) + _why(state, plan, name, partitions - forced)
     draft.add(
         AttemptOpened(
@@ -209,16 +209,16 @@ def _open_attempt(draft: Draft, plan: RestartSet, name: str, partitions: Partiti
     )
 
 
-def _why(state: RunState, plan: RestartSet, name: str, partitions: Partitions) -> Why:
+def _why(state: RunState, plan: RestartSet, name: str, partitions: Partitions) -> Reasons:
     """The reasons of the plan; what is not in the plan runs because all of its step does."""
     rest = partitions - plan.partitions(name)
     exchanges = state.layout.graph.groups[name].exchanges
     is_whole = state.layout.restarts_whole(name) or not exchanges
-    all_of: Reason = WholeStep() if is_whole else ExchangeChanged(exchanges[0])
+    all_of: AnyReason = WholeStep() if is_whole else ExchangeChanged(exchanges[0])
     return _cut(plan.steps[name].because, partitions) + (((all_of, rest),) if rest else ())
 
 
-def _cut(why: Why, partitions: Partitions) -> Why:
+def _cut(why: Reasons, partitions: Partitions) -> Reasons:
     return tuple((reason, at & partitions) for reason, at in why if not at.is_disjoint(partitions))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 
 from rekindle.errors import Refused
 from rekindle.master.facts.events import HoleAccepted
-from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.decision import Decision
 from rekindle.master.rules.versions import spread_change
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
@@ -33,7 +33,7 @@ def refuse_holes(
             _refuse(state, name, wanted, changed, again)
 
 
-def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None:
+def leave_out(draft: Decision, without: Mapping[str, Partitions], who: str) -> None:
     """The facts, and what they mean for those who had read rows."""
     for name, partitions in without.items():
         step = draft.step(name)
@@ -43,7 +43,7 @@ def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None
         if not wanted:
             continue
         changed = EMPTY
-        for seen in step.seen:
+        for seen in step.superseded:
             changed = changed if seen.is_hole else changed | (seen.partitions & wanted)
         draft.add(HoleAccepted(name, wanted, who, draft.now_ms, changed))
         if changed:
@@ -51,7 +51,7 @@ def leave_out(draft: Draft, without: Mapping[str, Partitions], who: str) -> None
 
 
 def _refuse(state: RunState, name: str, wanted: Partitions, changed: Collection[str], again: Collection[str]) -> None:
-    step, settled = state.steps[name], state.settled.difference(again)
+    step, settled = state.steps[name], state.possibly_published.difference(again)
     if state.phase is Phase.SUCCEEDED:
         raise _no(name, wanted, f"run {state.run} has published it", new_run())
     if any(name in state.layout.upstream[sink] for sink in settled):

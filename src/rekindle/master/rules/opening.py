@@ -28,12 +28,12 @@ from rekindle.master.facts.events import (
 )
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, StartRun, TakeOver
-from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.decision import Decision
 from rekindle.master.rules.holes import leave_out, refuse_holes
 from rekindle.master.rules.published import affected, refuse_moved, refuse_once, refuse_published
 from rekindle.master.state.run_state import Phase, RunState
-from rekindle.model.because import CodeChanged
 from rekindle.model.kinds import FailureDomain
+from rekindle.model.reasons import CodeChanged
 from rekindle.remedies import StartRemedy, TextRemedy, new_run
 
 INPUT_PART = "input"
@@ -66,7 +66,7 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
     )
 
 
-def take_over(draft: Draft, stimulus: TakeOver) -> None:
+def take_over(draft: Decision, stimulus: TakeOver) -> None:
     """A new epoch, what died with the old application, and what the new code means for old results."""
     state, spec, decisions = draft.state, stimulus.spec, stimulus.decisions
     changes = _check(state, spec, decisions)
@@ -97,7 +97,7 @@ def take_over(draft: Draft, stimulus: TakeOver) -> None:
     leave_out(draft, decisions.without, stimulus.owner)
 
 
-def close_run(draft: Draft, stimulus: CloseRun) -> None:
+def close_run(draft: Decision, stimulus: CloseRun) -> None:
     """gc is a master too: it takes the run over, and only then may anything go."""
     _refuse_closed(draft.state)
     draft.add(
@@ -180,17 +180,17 @@ def _again(state: RunState, decisions: UserDecisions, changes: Collection[str]) 
     return affected(state, {*changes, *decisions.without} - decisions.accepted)
 
 
-def _lose_application(draft: Draft) -> None:
+def _lose_application(draft: Decision) -> None:
     graph = draft.state.layout.graph
     for name, step in draft.state.steps.items():
         if step.committed and not graph.steps[name].kind.survives(FailureDomain.APPLICATION):
             draft.add(PartitionsLost(name, step.committed, FailureDomain.APPLICATION))
 
 
-def _restart_changed(draft: Draft, changed: str) -> None:
+def _restart_changed(draft: Decision, changed: str) -> None:
     """Each group that the changed step is part of starts over: also what an older generation made, and others saw."""
     for root in draft.state.layout.kept:
         step = draft.step(root)
-        hit = step.started | step.seen_partitions()
+        hit = step.started | step.superseded_partitions()
         if hit and changed in draft.state.layout.members(root):
             draft.open_generation(root, hit, ((CodeChanged(), hit),), None)

@@ -56,13 +56,13 @@ def _often(times: int) -> str:
 def failures(state: RunState) -> tuple[Failure, ...]:
     """The last failure behind each poison."""
     return tuple(
-        step.blamed[one.signature]
+        step.last_failure_by_signature[one.signature]
         for step in state.steps.values()
         for one in poison(state.config.poison, step.suspects)
-        if one.signature in step.blamed
+        if one.signature in step.last_failure_by_signature
     )
 
 
 def _text(state: RunState, name: str, one: Poison) -> str:
-    failure = state.steps[name].blamed.get(one.signature)
+    failure = state.steps[name].last_failure_by_signature.get(one.signature)
     return failure.cause.root.text or failure.cause.root.kind.value if failure is not None else one.signature

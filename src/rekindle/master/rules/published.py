@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping
 from rekindle.errors import Refused
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import Differs, RepublishAccepted
-from rekindle.master.rules.draft import Draft
-from rekindle.master.rules.failures import give_up
+from rekindle.master.rules.decision import Decision
+from rekindle.master.rules.handle_failure import give_up
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.remedies import StartRemedy, TextRemedy, new_run
@@ -30,10 +30,10 @@ UNKNOWN = "unknown"
 ELSEWHERE = "give it another path, and start a new run"
 
 
-def settled_among(state: RunState, name: str, changed: Partitions, digests: Digests) -> Differs | None:
+def changed_under_published(state: RunState, name: str, changed: Partitions, digests: Digests) -> Differs | None:
     """Those of `changed` that a published sink read, or is; None if there are none. `digests` are the new ones."""
     hit: dict[str, Partitions] = {}
-    for sink in state.settled if changed else ():
+    for sink in state.possibly_published if changed else ():
         if sink == name:
             hit[sink] = changed
         else:
@@ -49,16 +49,16 @@ def settled_among(state: RunState, name: str, changed: Partitions, digests: Dige
         sinks=sinks,
         was=was,
         now=now,
-        maybe=tuple(sink for sink in sinks if sink in state.offered),
+        maybe=tuple(sink for sink in sinks if sink in state.publications_unconfirmed),
     )
 
 
 def _was(state: RunState, name: str, partition: int) -> bytes | None:
     """The digest that readers saw of it. What changed was seen: `changed_among` finds it nowhere else."""
-    return next(seen.digests.digest(partition) for seen in state.steps[name].seen if partition in seen.partitions)
+    return next(seen.digests.digest(partition) for seen in state.steps[name].superseded if partition in seen.partitions)
 
 
-def may_republish(draft: Draft, differs: Differs) -> bool:
+def may_republish(draft: Decision, differs: Differs) -> bool:
     """The user said so when the run was resumed: these sinks are not settled any more."""
     if not draft.state.republisher or draft.state.phase is not Phase.RUNNING or written_once(draft.state, differs):
         return False
@@ -71,18 +71,20 @@ def written_once(state: RunState, differs: Differs) -> tuple[str, ...]:
     return tuple(sink for sink in differs.sinks if sink in state.spec.once)
 
 
-def stop(draft: Draft, differs: Differs) -> None:
+def stop(draft: Decision, differs: Differs) -> None:
     """Nothing more is started. A run that is stopping already only leaves it out."""
     if draft.state.phase is Phase.RUNNING:
         give_up(draft, sentence(differs), differs=differs)
 
 
-def stops_for(draft: Draft, sink: str, partitions: Partitions) -> bool:
+def stops_for(draft: Decision, sink: str, partitions: Partitions) -> bool:
     """True if the run stops because this sink is settled, and could only start over."""
     state = draft.state
-    if sink not in state.settled:
+    if sink not in state.possibly_published:
         return False
-    differs = Differs(step=sink, partitions=partitions, sinks=(sink,), maybe=(sink,) if sink in state.offered else ())
+    differs = Differs(
+        step=sink, partitions=partitions, sinks=(sink,), maybe=(sink,) if sink in state.publications_unconfirmed else ()
+    )
     if may_republish(draft, differs):
         return False
     stop(draft, differs)
@@ -126,13 +128,15 @@ def affected(state: RunState, changed: Collection[str]) -> tuple[str, ...]:
     """The settled sinks that were made from these steps."""
     roots = {root for root in state.layout.kept if not state.layout.members(root).isdisjoint(changed)}
     return tuple(
-        sink for sink in state.sinks if sink in state.settled and not state.layout.upstream[sink].isdisjoint(roots)
+        sink
+        for sink in state.sinks
+        if sink in state.possibly_published and not state.layout.upstream[sink].isdisjoint(roots)
     )
 
 
 def refuse_published(state: RunState, changed: Collection[str]) -> None:
     """A sink that is published, or may be, starts over only on the user's word."""
-    for sink in sorted(state.settled):
+    for sink in sorted(state.possibly_published):
         if found := sorted(state.layout.members(sink) & set(changed)):
             is_published = "is published" if sink in state.published else "may be published"
             raise Refused(
@@ -162,7 +166,7 @@ def refuse_moved(state: RunState, targets: Mapping[str, str]) -> None:
     for sink in sorted(state.spec.targets.keys() ^ targets.keys()):
         told = f"{targets[sink]} is new" if sink in targets else f"{state.spec.targets[sink]} is gone"
         raise Refused(f"run {state.run} was started with other sinks: {told}", hint=hint)
-    for sink in sorted(state.settled):
+    for sink in sorted(state.possibly_published):
         if state.spec.targets[sink] != targets[sink]:
             is_published = "is published" if sink in state.published else "may be published"
             raise Refused(

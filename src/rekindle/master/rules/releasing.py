@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.failover.budget import Choice, Spare, choose, remake_ms
-from rekindle.failover.release import Holds, RunPhase, releasable, spare
+from rekindle.failover.budget import BudgetChoice, RemovableAttempt, choose, remake_ms
+from rekindle.failover.release import RetainedResults, RunPhase, releasable, spare
 from rekindle.master.dispatch import deletable
-from rekindle.master.facts.events import ExchangesReleased, PartitionsReleased, RunClosed
-from rekindle.master.rules.draft import Draft
+from rekindle.master.facts.events import ExchangesReleased, PartitionsReleased, TombstoneWritten
+from rekindle.master.rules.decision import Decision
 from rekindle.master.state.graph_index import Sets
 from rekindle.master.state.run_state import RunState
 from rekindle.model.kinds import FailureDomain
 from rekindle.model.partitions import EMPTY
 
 
-def release(draft: Draft, phase: RunPhase) -> None:
+def release(draft: Decision, phase: RunPhase) -> None:
     """What may go in this phase of the run."""
     state = draft.state
     free = releasable(state.layout.graph, state.tracker(), _holds(state, phase), phase)
@@ -32,13 +32,13 @@ def release(draft: Draft, phase: RunPhase) -> None:
             draft.add(PartitionsReleased(name, stored))
 
 
-def keep_to_budget(draft: Draft) -> None:
+def keep_to_budget(draft: Decision) -> None:
     """Of what is only kept until the run ends, what there is no room for."""
     for name, partitions in _chosen(draft.state, over_budget(draft.state)).items():
         draft.add(PartitionsReleased(name, partitions, is_for_budget=True))
 
 
-def let_go_exchanges(draft: Draft) -> None:
+def let_go_exchanges(draft: Decision) -> None:
     """What the engine holds for steps that are done."""
     steps = draft.state.layout.graph.steps
     for name, step in draft.state.steps.items():
@@ -47,11 +47,11 @@ def let_go_exchanges(draft: Draft) -> None:
             draft.add(ExchangesReleased(name))
 
 
-def over_budget(state: RunState) -> Choice:
+def over_budget(state: RunState) -> BudgetChoice:
     """What goes for the budget now, and by how much it is exceeded all the same."""
     budget = state.config.budget_bytes
     kept = kept_bytes(state) if budget else 0
-    return choose(kept, budget, list(_spares(state))) if kept > budget else Choice()
+    return choose(kept, budget, list(_spares(state))) if kept > budget else BudgetChoice()
 
 
 def kept_bytes(state: RunState) -> int:
@@ -60,23 +60,23 @@ def kept_bytes(state: RunState) -> int:
     return sum(size for attempt, size in state.sizes.items() if attempt not in going)
 
 
-def close(draft: Draft) -> None:
+def close(draft: Decision) -> None:
     """Everything, whoever might have wanted it."""
     for name, step in draft.state.steps.items():
         if step.committed:
             draft.add(PartitionsReleased(name, step.committed))
     if not draft.state.attempts and not draft.state.undeleted:
-        draft.add(RunClosed(draft.now_ms))
+        draft.add(TombstoneWritten(draft.now_ms))
 
 
-def _holds(state: RunState, phase: RunPhase) -> Holds:
-    return Holds(
+def _holds(state: RunState, phase: RunPhase) -> RetainedResults:
+    return RetainedResults(
         pins=state.layout.graph.whole if state.is_pinned else {},
         published=frozenset(state.published) if phase.is_over else frozenset(),
     )
 
 
-def _spares(state: RunState) -> Iterator[Spare]:
+def _spares(state: RunState) -> Iterator[RemovableAttempt]:
     """Closed attempts of which all that counts may go, and whose files nobody reads now."""
     graph, tracker = state.layout.graph, state.tracker()
     free = spare(graph, tracker, _holds(state, RunPhase.ACTIVE))
@@ -89,10 +89,10 @@ def _spares(state: RunState) -> Iterator[Spare]:
                 cost_ms: int | None = remake_ms(graph, tracker, pace_ms, {attempt.step: counted})
             except KeyError:
                 cost_ms = None
-            yield Spare(attempt, state.sizes.get(attempt, 0), cost_ms)
+            yield RemovableAttempt(attempt, state.sizes.get(attempt, 0), cost_ms)
 
 
-def _chosen(state: RunState, choice: Choice) -> Sets:
+def _chosen(state: RunState, choice: BudgetChoice) -> Sets:
     found: Sets = {}
     for attempt in choice.attempts:
         found[attempt.step] = found.get(attempt.step, EMPTY) | state.steps[attempt.step].written_by((attempt,))

@@ -14,9 +14,9 @@ from __future__ import annotations
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
-from rekindle.master.rules.draft import Draft
-from rekindle.master.rules.failures import handle
-from rekindle.master.rules.published import may_republish, settled_among, stop
+from rekindle.master.rules.decision import Decision
+from rekindle.master.rules.handle_failure import handle
+from rekindle.master.rules.published import changed_under_published, may_republish, stop
 from rekindle.master.rules.versions import changed_among, exchange_proof, exchange_remade, spread_change
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase
 from rekindle.model.ids import AttemptId
@@ -25,7 +25,7 @@ from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 
 
-def commits_seen(draft: Draft, report: CommitsSeen) -> None:
+def commits_seen(draft: Decision, report: CommitsSeen) -> None:
     attempt = _current(draft, report.attempt)
     if attempt is None or report.partitions.is_disjoint(attempt.partitions):
         return
@@ -37,7 +37,7 @@ def commits_seen(draft: Draft, report: CommitsSeen) -> None:
     _commit(draft, report, report.exchange_checksum, is_adopted=False)
 
 
-def attempt_ended(draft: Draft, report: AttemptEnded) -> None:
+def attempt_ended(draft: Decision, report: AttemptEnded) -> None:
     attempt = _current(draft, report.attempt)
     if attempt is None:
         return
@@ -56,7 +56,7 @@ def attempt_ended(draft: Draft, report: AttemptEnded) -> None:
         handle(draft, report.attempt.step, report.failures)
 
 
-def attempt_sealed(draft: Draft, report: AttemptSealed) -> None:
+def attempt_sealed(draft: Decision, report: AttemptSealed) -> None:
     attempt = draft.state.attempts.get(report.attempt)
     if attempt is None or attempt.status is not AttemptStatus.SEALING:
         return
@@ -65,16 +65,16 @@ def attempt_sealed(draft: Draft, report: AttemptSealed) -> None:
     draft.add(AttemptClosed(report.attempt, Outcome.SEALED, draft.now_ms))
 
 
-def parts_lost(draft: Draft, report: PartsLost) -> None:
+def parts_lost(draft: Decision, report: PartsLost) -> None:
     _lose(draft, report.lost, report.domain)
 
 
-def _current(draft: Draft, attempt: AttemptId) -> AttemptState | None:
+def _current(draft: Decision, attempt: AttemptId) -> AttemptState | None:
     found = draft.state.attempts.get(attempt)
     return None if found is None or found.status is AttemptStatus.SEALING else found
 
 
-def _may_adopt(draft: Draft, report: AttemptSealed) -> bool:
+def _may_adopt(draft: Decision, report: AttemptSealed) -> bool:
     name = report.attempt.step
     if not draft.state.layout.graph.steps[name].kind.survives(FailureDomain.APPLICATION):
         return False
@@ -83,14 +83,14 @@ def _may_adopt(draft: Draft, report: AttemptSealed) -> bool:
     return exchange_proof(draft.state, name) is not None
 
 
-def _commit(draft: Draft, report: CommitsSeen | AttemptSealed, checksum: str | None, *, is_adopted: bool) -> None:
+def _commit(draft: Decision, report: CommitsSeen | AttemptSealed, checksum: str | None, *, is_adopted: bool) -> None:
     name = report.attempt.step
     fresh = report.partitions & draft.state.attempts[report.attempt].partitions
     if not fresh:
         return
     digests = Digests(report.partitions, report.digests)
     changed = changed_among(draft.state, name, fresh, digests)
-    differs = settled_among(draft.state, name, changed, digests)
+    differs = changed_under_published(draft.state, name, changed, digests)
     if differs is not None and may_republish(draft, differs):
         differs = None
     if differs is not None:
@@ -102,7 +102,7 @@ def _commit(draft: Draft, report: CommitsSeen | AttemptSealed, checksum: str | N
 
 
 def _add_commit(
-    draft: Draft,
+    draft: Decision,
     report: CommitsSeen | AttemptSealed,
     fresh: Partitions,
     changed: Partitions,
@@ -130,13 +130,13 @@ def _add_commit(
         spread_change(draft, name, changed)
 
 
-def _read(draft: Draft, lost: Parts, reads: tuple[AttemptId, ...]) -> Parts:
+def _read(draft: Decision, lost: Parts, reads: tuple[AttemptId, ...]) -> Parts:
     """Of the losses an attempt found, those among the files it was given that still count."""
     results = {name: at & draft.step(name).written_by(reads) for name, at in lost.results.items()}
     return Parts(results, lost.exchanges)
 
 
-def _lose(draft: Draft, lost: Parts, domain: FailureDomain) -> None:
+def _lose(draft: Decision, lost: Parts, domain: FailureDomain) -> None:
     for name, partitions in lost.results.items():
         hit = partitions & draft.step(name).committed
         if hit:

@@ -6,7 +6,7 @@ Rules
 - Otherwise every vertex that began with the old version opens a new generation of its step. Its own readers are not
   touched yet: they follow when it, too, comes back different.
 - An exchange that was made again and is not proved equal takes everything of its group along that has no proof.
-- A published sink does not start over: what would make it stops the run (`settled.py`).
+- A published sink does not start over: what would make it stops the run (`published.py`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from __future__ import annotations
 from rekindle.failover.carry import Checksums, carry_over
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import ExchangeCarried
-from rekindle.master.rules.draft import Draft
+from rekindle.master.rules.decision import Decision
 from rekindle.master.rules.published import stops_for
-from rekindle.master.state.run_state import RunState, Seen
-from rekindle.model.because import ExchangeChanged, InputChanged
+from rekindle.master.state.run_state import RunState, Superseded
 from rekindle.model.kinds import Proof
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import ExchangeChanged, InputDiffers
 
 
 def changed_among(state: RunState, name: str, fresh: Partitions, digests: Digests) -> Partitions:
     """Those of `fresh` that somebody may have seen as something else."""
     is_repeatable = state.layout.repeatable[name] is not None
     changed = EMPTY
-    for seen in state.steps[name].seen:
+    for seen in state.steps[name].superseded:
         again = seen.partitions & fresh
         if again and not (_is_unknown(seen, digests) and is_repeatable and seen.are_inputs_equal):
             changed = changed | (again - seen.digests.equal_to(digests, again))
     return changed
 
 
-def _is_unknown(seen: Seen, digests: Digests) -> bool:
+def _is_unknown(seen: Superseded, digests: Digests) -> bool:
     return seen.digests.packed is None or digests.packed is None
 
 
-def spread_change(draft: Draft, name: str, changed: Partitions) -> None:
+def spread_change(draft: Decision, name: str, changed: Partitions) -> None:
     """Every vertex that began with the old version of these starts over."""
     layout = draft.state.layout
     for consumer, touched in layout.readers_of(name, changed).items():
@@ -47,7 +47,7 @@ def spread_change(draft: Draft, name: str, changed: Partitions) -> None:
             hit = step.started
         if hit:
             carried = carry_over(layout.graph, consumer, step.committed, hit, {})
-            draft.open_generation(consumer, hit, ((InputChanged(name), hit),), carried.proof)
+            draft.open_generation(consumer, hit, ((InputDiffers(name), hit),), carried.proof)
 
 
 def exchange_proof(state: RunState, name: str) -> Proof | None:
@@ -55,12 +55,12 @@ def exchange_proof(state: RunState, name: str) -> Proof | None:
     changed code is another one, also where a user accepted the change: rows may lie in other partitions of it."""
     graph, step = state.layout.graph, state.steps[name]
     again = dict.fromkeys(graph.groups[name].exchanges, Checksums.UNKNOWN)
-    if again and not step.vouched.is_disjoint(step.committed | step.seen_partitions()):
+    if again and not step.accepted_stale.is_disjoint(step.committed | step.superseded_partitions()):
         return None
     return carry_over(graph, name, step.committed, EMPTY, again).proof
 
 
-def exchange_remade(draft: Draft, name: str, version: int) -> bool:
+def exchange_remade(draft: Decision, name: str, version: int) -> bool:
     """The engine made an exchange again. True if what was written over the old one still counts."""
     proof = exchange_proof(draft.state, name)
     if proof is not None:

@@ -14,10 +14,10 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from rekindle.failover.backoff import BackoffState
-from rekindle.failover.poison import Suspects
+from rekindle.failover.poison import FailureCounts
 from rekindle.master.facts import events as ev
 from rekindle.master.facts.digests import Digests
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase, RunState, Segment, StepState
 from rekindle.master.state.shrink import drop, outdated, remove, without
 from rekindle.model.partitions import Partitions
@@ -74,19 +74,21 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
         case ev.PublicationOpened():
             waiting = frozenset(state.sinks) - state.published.keys()
             assert all(map(state.is_complete, waiting)), "publish together"
-            offered = {sink: (*state.offered.get(sink, ()), event.fence) for sink in waiting}
-            return replace(state, publication=event.fence, publication_number=event.fence.number, offered=offered)
+            offered = {sink: (*state.publications_unconfirmed.get(sink, ()), event.fence) for sink in waiting}
+            return replace(
+                state, publication=event.fence, publication_number=event.fence.number, publications_unconfirmed=offered
+            )
         case ev.SinkPublished():
             assert event.fence == state.publication, "published under another fence"
             published = state.published | {event.sink: event.fence}
-            return replace(state, published=published, offered=_not_offered(state, (event.sink,)))
+            return replace(state, published=published, publications_unconfirmed=_not_offered(state, (event.sink,)))
         case ev.SinkUntouched():
             return _untouched(state, event)
         case ev.RepublishAccepted():
             return _republish_accepted(state, event)
         case ev.RunFailing():
             return _failing(state, event)
-        case ev.RunFailed():
+        case ev.RunStopped():
             assert state.phase is Phase.FAILING and not state.attempts, "failed while something runs"
             return replace(state, phase=Phase.FAILED)
         case ev.RunSucceeded():
@@ -96,7 +98,7 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             sealing = (one.status is AttemptStatus.SEALING for one in state.attempts.values())
             assert all(sealing), "closing while something runs"
             return replace(state, phase=Phase.CLOSING, publication=None)
-        case ev.RunClosed():
+        case ev.TombstoneWritten():
             assert state.phase is Phase.CLOSING and not state.undeleted, "closed with files left"
             return replace(state, phase=Phase.CLOSED)
         case _:  # pragma: no cover
@@ -104,7 +106,7 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
 
 
 def _started(event: ev.RunStarted) -> RunState:
-    layout = Layout(event.graph)
+    layout = GraphIndex(event.graph)
     return RunState(
         run=event.run,
         pipeline=event.pipeline,
@@ -130,10 +132,10 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
             step,
             due_ms=0,
             held={},
-            let_go=0,
+            exchanges_released_at=0,
             attempts=0 if is_resumed else step.attempts,
-            suspects=Suspects() if is_resumed else step.suspects,
-            blamed={} if is_resumed else step.blamed,
+            suspects=FailureCounts() if is_resumed else step.suspects,
+            last_failure_by_signature={} if is_resumed else step.last_failure_by_signature,
         )
         for name, step in state.steps.items()
     }
@@ -142,7 +144,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         epoch=event.epoch,
         application=event.application,
         owner=event.owner,
-        layout=state.layout if event.graph is None else Layout(event.graph),
+        layout=state.layout if event.graph is None else GraphIndex(event.graph),
         spec=replace(
             state.spec,
             graph=event.graph or state.spec.graph,
@@ -172,7 +174,7 @@ def _generation_opened(state: RunState, event: ev.GenerationOpened) -> RunState:
         _with_step(state, event.step, drop(step, event)),
         attempts=attempts,
         published=published,
-        offered=_not_offered(state, (event.step,)),
+        publications_unconfirmed=_not_offered(state, (event.step,)),
         publication=None,
     )
 
@@ -194,7 +196,7 @@ def _attempt_opened(state: RunState, event: ev.AttemptOpened) -> RunState:
     assert event.partitions.is_disjoint(step.released), "computes what was released in this generation"
     assert event.partitions.is_disjoint(step.holes), "computes what was left out"
     assert event.partitions.is_disjoint(state.running(attempt.step)), "computes what is in flight"
-    step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1, let_go=0)
+    step = replace(step, started=step.started | event.partitions, attempts=step.attempts + 1, exchanges_released_at=0)
     opened = AttemptState(attempt, event.partitions, AttemptStatus.RUNNING, event.reads, event.at_ms)
     return replace(
         _with_step(state, attempt.step, step),
@@ -216,9 +218,9 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
         step,
         committed=step.committed | event.partitions,
         segments=(*step.segments, segment),
-        seen=without(step.seen, event.partitions),
-        forced=step.forced - event.partitions,
-        vouched=step.vouched if event.is_adopted else step.vouched - event.partitions,
+        superseded=without(step.superseded, event.partitions),
+        must_recompare=step.must_recompare - event.partitions,
+        accepted_stale=step.accepted_stale if event.is_adopted else step.accepted_stale - event.partitions,
         held=held,
         exchange_checksum=event.exchange_checksum or step.exchange_checksum,
         spent_ms=step.spent_ms + (0 if event.is_adopted else max(0, event.at_ms - attempt.last_ms)),
@@ -245,7 +247,7 @@ def _with_changed_inputs(state: RunState, name: str, changed: Partitions) -> Run
     steps = dict(state.steps)
     for reader, touched in state.layout.readers_of(name, changed).items():
         hit = state.layout.graph.whole[reader] if state.layout.restarts_whole(reader) else touched
-        steps[reader] = replace(steps[reader], seen=outdated(steps[reader].seen, hit))
+        steps[reader] = replace(steps[reader], superseded=outdated(steps[reader].superseded, hit))
     return replace(state, steps=steps)
 
 
@@ -255,8 +257,10 @@ def _vouched(state: RunState, changed: str) -> RunState:
     for root in state.layout.kept:
         step = steps[root]
         if changed in state.layout.members(root):
-            seen = outdated(step.seen, state.layout.graph.whole[root])
-            steps[root] = replace(step, seen=seen, vouched=step.vouched | step.committed | state.running(root))
+            seen = outdated(step.superseded, state.layout.graph.whole[root])
+            steps[root] = replace(
+                step, superseded=seen, accepted_stale=step.accepted_stale | step.committed | state.running(root)
+            )
     return replace(state, steps=steps)
 
 
@@ -277,7 +281,9 @@ def _failure_handled(state: RunState, event: ev.FailureHandled) -> RunState:
     for failure in event.failures:
         step = steps[failure.step]
         blamed = {failure.signature: failure} if failure.cause.root.kind.blames_partition else {}
-        steps[failure.step] = replace(step, due_ms=event.due_ms, blamed=step.blamed | blamed)
+        steps[failure.step] = replace(
+            step, due_ms=event.due_ms, last_failure_by_signature=step.last_failure_by_signature | blamed
+        )
     for name, suspects in event.suspects.items():
         steps[name] = replace(steps[name], suspects=suspects)
     publication = None if any(one.step in state.sinks for one in event.failures) else state.publication
@@ -318,7 +324,7 @@ def _exchanges_released(state: RunState, event: ev.ExchangesReleased) -> RunStat
     step = state.steps[event.step]
     assert state.is_complete(event.step) or state.is_released(event.step), "let go what is still needed"
     assert not any(state.attempts_of(event.step)), "let go what an attempt may read"
-    return _with_step(state, event.step, replace(step, held={}, let_go=state.attempt_number))
+    return _with_step(state, event.step, replace(step, held={}, exchanges_released_at=state.attempt_number))
 
 
 def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:
@@ -330,27 +336,27 @@ def _hole_accepted(state: RunState, event: ev.HoleAccepted) -> RunState:
     step = replace(
         step,
         holes=step.holes | event.partitions,
-        seen=without(step.seen, event.partitions),
-        forced=step.forced - event.partitions,
+        superseded=without(step.superseded, event.partitions),
+        must_recompare=step.must_recompare - event.partitions,
         suspects=step.suspects.without(event.partitions),
     )
     return _with_changed_inputs(_with_step(state, event.step, step), event.step, event.changed)
 
 
 def _republish_accepted(state: RunState, event: ev.RepublishAccepted) -> RunState:
-    assert state.settled.issuperset(event.sinks), "publishes again what is not published"
+    assert state.possibly_published.issuperset(event.sinks), "publishes again what is not published"
     left = {sink: fence for sink, fence in state.published.items() if sink not in event.sinks}
-    return replace(state, published=left, offered=_not_offered(state, event.sinks), publication=None)
+    return replace(state, published=left, publications_unconfirmed=_not_offered(state, event.sinks), publication=None)
 
 
 def _untouched(state: RunState, event: ev.SinkUntouched) -> RunState:
-    left = tuple(fence for fence in state.offered[event.sink] if fence != event.fence)
+    left = tuple(fence for fence in state.publications_unconfirmed[event.sink] if fence != event.fence)
     others = _not_offered(state, (event.sink,))
-    return replace(state, offered=others | {event.sink: left} if left else others)
+    return replace(state, publications_unconfirmed=others | {event.sink: left} if left else others)
 
 
 def _not_offered(state: RunState, sinks: Collection[str]) -> dict[str, tuple[ev.Fence, ...]]:
-    return {sink: fences for sink, fences in state.offered.items() if sink not in sinks}
+    return {sink: fences for sink, fences in state.publications_unconfirmed.items() if sink not in sinks}
 
 
 def _failing(state: RunState, event: ev.RunFailing) -> RunState:

@@ -17,14 +17,14 @@ from rekindle.model.regions import readers, reads
 Sets = dict[str, Partitions]
 
 
-class Layout:
+class GraphIndex:
     """Compared by its spec: two layouts of one graph are equal."""
 
     def __init__(self, spec: GraphSpec) -> None:
         self.spec = spec
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.spec == other.spec
+        return isinstance(other, GraphIndex) and self.spec == other.spec
 
     def __hash__(self) -> int:
         return hash(self.spec)

@@ -40,11 +40,11 @@ def _step(state: RunState, name: str, step: StepState) -> Iterator[str]:
         yield "rule 3: a partition is committed that never began"
     if not step.committed.is_disjoint(step.released):
         yield "rule 8: a released partition counts again"
-    if not step.committed.is_disjoint(step.seen_partitions()):
+    if not step.committed.is_disjoint(step.superseded_partitions()):
         yield "rule 5: a partition counts and is remembered as gone"
-    if not step.forced <= step.seen_partitions():
+    if not step.must_recompare <= step.superseded_partitions():
         yield "rule 5: something is to be compared with what nobody saw"
-    if not step.holes <= step.started - step.committed - step.released - step.seen_partitions():
+    if not step.holes <= step.started - step.committed - step.released - step.superseded_partitions():
         yield "rule 3: a partition is left out that counts, did, or never began"
     if any(segment.attempt.generation > step.generation for segment in step.segments):
         yield "rule 4: a partition of a later generation counts"
@@ -84,7 +84,7 @@ def _publication(state: RunState) -> Iterator[str]:
     for sink in state.sinks:
         if sink not in state.published and not state.is_complete(sink):
             yield f"rule 7: {sink} is being published and not complete"
-    if state.forced():
+    if state.must_recompare():
         yield "rule 5: published while a changed result is still to be compared"
 
 

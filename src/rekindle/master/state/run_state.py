@@ -14,12 +14,12 @@ from enum import Enum
 import msgspec
 
 from rekindle.failover.backoff import BackoffState
-from rekindle.failover.poison import Suspects
+from rekindle.failover.poison import FailureCounts
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.digests import Digests
-from rekindle.master.facts.events import Fence, RunFailing, Why
+from rekindle.master.facts.events import Fence, Reasons, RunFailing
 from rekindle.master.facts.run_spec import RunSpec
-from rekindle.master.state.graph_index import Layout, Sets
+from rekindle.master.state.graph_index import GraphIndex, Sets
 from rekindle.model.availability import Availability
 from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
@@ -55,7 +55,7 @@ class Segment(msgspec.Struct, frozen=True):
     digests: Digests
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Superseded(msgspec.Struct, frozen=True):
     """What consumers may have read of partitions that no longer count. `is_hole`: that there were no rows, because
     they were left out."""
 
@@ -68,46 +68,46 @@ class Seen(msgspec.Struct, frozen=True):
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
     """One kept step.
 
-    committed    partitions that count, all of one generation or carried into it
-    started      vertices that ever began in this generation: who may have read something
-    forced       dropped by a new generation and seen by others: must be made again, then compared
-    released     gone on purpose; this generation never holds them again
-    holes        failed, and left out on the user's word: they count as partitions without rows, and have no files
-    held         exchange parts of this generation that this master's engine still has
-    blamed       the last failure of each signature, to be named if it turns out to be poison
-    let_go       the newest attempt of the run when the exchanges were let go; 0 where they were not
-    vouched      committed, made by code or from inputs that changed since, and kept on the user's word
-    spent_ms     how long attempts took to make what they committed, and how many partitions that were: `made`
+    committed                  partitions that count, all of one generation or carried into it
+    started                    vertices that ever began in this generation: who may have read something
+    must_recompare             dropped by a new generation and seen by others: must be made again, then compared
+    released                   gone on purpose; this generation never holds them again
+    holes                      failed, and left out by the user: they count as partitions without rows
+    held                       exchange parts of this generation that this master's engine still has
+    last_failure_by_signature  the last failure of each signature, to be named if it turns out to be poison
+    exchanges_released_at      the newest attempt of the run when the exchanges were let go; 0 where they were not
+    accepted_stale             committed, made by code or from inputs that changed since, and kept on the user's word
+    spent_ms                   how long attempts took to make what they committed; `made` is how many partitions
     """
 
     generation: int = 0
     committed: Partitions = EMPTY
     segments: tuple[Segment, ...] = ()
-    seen: tuple[Seen, ...] = ()
+    superseded: tuple[Superseded, ...] = ()
     started: Partitions = EMPTY
-    forced: Partitions = EMPTY
+    must_recompare: Partitions = EMPTY
     released: Partitions = EMPTY
-    why: Why = ()
+    why: Reasons = ()
     held: dict[ExchangeId, Partitions] = {}
     exchange_version: int = 0
     exchange_checksum: str | None = None
-    suspects: Suspects = Suspects()
-    blamed: dict[str, Failure] = {}
+    suspects: FailureCounts = FailureCounts()
+    last_failure_by_signature: dict[str, Failure] = {}
     due_ms: int = 0
     attempts: int = 0
     holes: Partitions = EMPTY
     spent_ms: int = 0
     made: int = 0
-    let_go: int = 0
-    vouched: Partitions = EMPTY
+    exchanges_released_at: int = 0
+    accepted_stale: Partitions = EMPTY
 
     @property
     def available(self) -> Partitions:
         """What a reader can read: what is committed, and what was left out."""
         return self.committed | self.holes
 
-    def seen_partitions(self) -> Partitions:
-        return Partitions.union(seen.partitions for seen in self.seen)
+    def superseded_partitions(self) -> Partitions:
+        return Partitions.union(seen.partitions for seen in self.superseded)
 
     def written_by(self, attempts: Collection[AttemptId]) -> Partitions:
         """What counts of these attempts."""
@@ -115,7 +115,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
 
     def has_witnesses(self) -> bool:
         """Something of this generation counts, or was seen and need not be made again: it fixes the exchange."""
-        return bool(self.committed or self.seen_partitions() - self.forced)
+        return bool(self.committed or self.superseded_partitions() - self.must_recompare)
 
 
 class AttemptState(msgspec.Struct, frozen=True):
@@ -132,13 +132,13 @@ class AttemptState(msgspec.Struct, frozen=True):
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. `spec` is the pipeline as the code was that last had the run; `undeleted` are closed attempts whose
     files were not reported gone; `sizes` are the bytes that attempts reported, as long as their files are there.
-    `offered` are sinks whose target may have taken them: publications were opened, by these fences, and nobody has
-    heard how they ended. `republisher` said in this epoch that what differs may be published again."""
+    `publications_unconfirmed` are sinks whose target may have taken them: publications were opened, by these fences,
+    and nobody has heard how they ended. `republisher` said in this epoch that what differs may be published again."""
 
     run: str
     pipeline: str
     order: int
-    layout: Layout
+    layout: GraphIndex
     spec: RunSpec
     config: MasterConfig
     run_time_ms: int
@@ -155,7 +155,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     publication: Fence | None = None
     publication_number: int = 0
     published: dict[str, Fence] = {}
-    offered: dict[str, tuple[Fence, ...]] = {}
+    publications_unconfirmed: dict[str, tuple[Fence, ...]] = {}
     failing: RunFailing | None = None
     settings: dict[str, str] = {}
     sizes: dict[AttemptId, int] = {}
@@ -167,9 +167,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return self.spec.sinks
 
     @property
-    def settled(self) -> frozenset[str]:
+    def possibly_published(self) -> frozenset[str]:
         """Sinks that somebody may have read already."""
-        return frozenset(self.offered) | self.published.keys()
+        return frozenset(self.publications_unconfirmed) | self.published.keys()
 
     @property
     def stored_bytes(self) -> int:
@@ -195,8 +195,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         """What was left out, of every step."""
         return {name: step.holes for name, step in self.steps.items() if step.holes}
 
-    def forced(self) -> Sets:
-        return {name: step.forced for name, step in self.steps.items() if step.forced}
+    def must_recompare(self) -> Sets:
+        return {name: step.must_recompare for name, step in self.steps.items() if step.must_recompare}
 
     def failed(self) -> Sets:
         """Vertices whose last try failed, and that have no result since."""
@@ -229,7 +229,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
             running[step] = running.get(step, EMPTY) | one.partitions
         return Availability(
             results={name: self._there(name, step) for name, step in self.steps.items()},
-            started={name: step.available | step.seen_partitions() for name, step in self.steps.items()},
+            started={name: step.available | step.superseded_partitions() for name, step in self.steps.items()},
             running=running,
             exchanges=self._held(),
             wanted=frozenset(self.sinks) - self.published.keys(),

@@ -6,29 +6,29 @@ from msgspec.structs import replace
 
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import GenerationOpened
-from rekindle.master.state.run_state import Seen, Segment, StepState
-from rekindle.model.because import CodeChanged, EverythingRestarts, InputChanged
+from rekindle.master.state.run_state import Segment, StepState, Superseded
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import CodeChanged, EverythingRestarts, InputDiffers
 
-_OTHER_INPUTS = (CodeChanged, EverythingRestarts, InputChanged)
+_OTHER_INPUTS = (CodeChanged, EverythingRestarts, InputDiffers)
 
 
 def remove(step: StepState, gone: Partitions, *, are_inputs_equal: bool) -> StepState:
     """`gone` counts no more. `are_inputs_equal` says whether it would be made again from what it was made from."""
     kept: list[Segment] = []
-    seen = list(step.seen)
+    seen = list(step.superseded)
     for segment in step.segments:
         if segment.partitions.is_disjoint(gone):
             kept.append(segment)
             continue
         hit = segment.partitions & gone
-        if same := hit - step.vouched:
-            seen.append(Seen(same, segment.digests, are_inputs_equal))
-        if other := hit & step.vouched:
-            seen.append(Seen(other, segment.digests, are_inputs_equal=False))
+        if same := hit - step.accepted_stale:
+            seen.append(Superseded(same, segment.digests, are_inputs_equal))
+        if other := hit & step.accepted_stale:
+            seen.append(Superseded(other, segment.digests, are_inputs_equal=False))
         if left := segment.partitions - gone:
             kept.append(replace(segment, partitions=left))
-    return replace(step, committed=step.committed - gone, segments=tuple(kept), seen=tuple(seen))
+    return replace(step, committed=step.committed - gone, segments=tuple(kept), superseded=tuple(seen))
 
 
 def fill(step: StepState, gone: Partitions) -> StepState:
@@ -36,11 +36,11 @@ def fill(step: StepState, gone: Partitions) -> StepState:
     holes = step.holes & gone
     if not holes:
         return step
-    seen = Seen(holes, Digests(holes, None), are_inputs_equal=False, is_hole=True)
-    return replace(step, holes=step.holes - holes, seen=(*step.seen, seen))
+    seen = Superseded(holes, Digests(holes, None), are_inputs_equal=False, is_hole=True)
+    return replace(step, holes=step.holes - holes, superseded=(*step.superseded, seen))
 
 
-def without(seen: tuple[Seen, ...], again: Partitions) -> tuple[Seen, ...]:
+def without(seen: tuple[Superseded, ...], again: Partitions) -> tuple[Superseded, ...]:
     """What is remembered, when these count again."""
     cut = (replace(one, partitions=one.partitions - again) for one in seen)
     return tuple(one for one in cut if one.partitions)
@@ -51,14 +51,14 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
     are_inputs_equal = not any(isinstance(why, _OTHER_INPUTS) for why, _ in event.because)
     filled = fill(step, event.dropped)
     removed = remove(filled, filled.committed & event.dropped, are_inputs_equal=are_inputs_equal)
-    seen = removed.seen if are_inputs_equal else outdated(removed.seen, event.dropped)
+    seen = removed.superseded if are_inputs_equal else outdated(removed.superseded, event.dropped)
     version = max(event.exchange_version, step.exchange_version)
     dropped = replace(
         removed,
         generation=event.generation,
-        seen=seen,
+        superseded=seen,
         started=removed.started - event.dropped,
-        forced=removed.forced | (removed.seen_partitions() & event.dropped),
+        must_recompare=removed.must_recompare | (removed.superseded_partitions() & event.dropped),
         released=EMPTY,
         why=event.because,
         held={},
@@ -67,9 +67,9 @@ def drop(step: StepState, event: GenerationOpened) -> StepState:
     return dropped if dropped.has_witnesses() else replace(dropped, exchange_checksum=None)
 
 
-def outdated(seen: tuple[Seen, ...], touched: Partitions) -> tuple[Seen, ...]:
+def outdated(seen: tuple[Superseded, ...], touched: Partitions) -> tuple[Superseded, ...]:
     """What was seen of `touched` was made from inputs that are others now."""
-    cut: list[Seen] = []
+    cut: list[Superseded] = []
     for one in seen:
         if hit := one.partitions & touched:
             cut.append(replace(one, partitions=hit, are_inputs_equal=False))

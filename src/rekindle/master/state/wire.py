@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.state.graph_index import Layout
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.model.partitions import Partitions
 
 
@@ -19,7 +19,7 @@ def enc_hook(value: Any) -> Any:
     """For `msgspec` encoders: what they do not know by themselves."""
     if isinstance(value, Partitions):
         return value.to_bytes()
-    if isinstance(value, Layout):
+    if isinstance(value, GraphIndex):
         return msgspec.to_builtins(value.spec)
     raise NotImplementedError(f"{type(value).__name__} has no form on the wire")
 
@@ -28,6 +28,6 @@ def dec_hook(wanted: type, value: Any) -> Any:
     """For `msgspec` decoders: the inverse of `enc_hook`, from JSON (text) and from MessagePack (bytes)."""
     if wanted is Partitions:
         return Partitions.from_bytes(b64decode(value) if isinstance(value, str) else value)
-    if wanted is Layout:
-        return Layout(msgspec.convert(value, GraphSpec))
+    if wanted is GraphIndex:
+        return GraphIndex(msgspec.convert(value, GraphSpec))
     raise NotImplementedError(f"{wanted.__name__} has no form on the wire")

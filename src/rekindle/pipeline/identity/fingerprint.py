@@ -40,10 +40,10 @@ from typing import Any
 from rekindle.pipeline.identity.compiled import compiled_module, file_of_module, hash_of
 from rekindle.pipeline.identity.lookups import asked_by_name, modules_used_whole
 from rekindle.pipeline.identity.packages import RUNS_STEPS, is_users_function, is_users_module, top_of, version_of
-from rekindle.pipeline.identity.recorded_names import recorded_module
+from rekindle.pipeline.identity.recorded_names import recorded_name
 from rekindle.pipeline.identity.source import Import, Loads, loads_of, text_of
 from rekindle.pipeline.identity.surroundings import ASKS_ENVIRONMENT, Folders, environment, is_environment
-from rekindle.pipeline.identity.values import CODE, Code, Text, Unjudged, class_of, is_a, probed
+from rekindle.pipeline.identity.values import CODE, Code, IncomparableValue, Text, class_of, is_a, probed
 
 ROOT = "code"
 # Names whose value is another one in a pruned retry or in another Spark task: never retried by pruning.
@@ -172,7 +172,7 @@ class _Walk:
         if is_users_function(found) if isinstance(found, FunctionType) else is_users_module(module):
             return self._open(found, self._free_name(module, _name_of(found)))
         self._packages.add(top_of(module))
-        name = f"{recorded_module(module)}.{found.__qualname__}"
+        name = recorded_name(module, found.__qualname__)
         self._labels[id(found)] = found, name
         if isinstance(found, FunctionType):
             self._labels[id(found)] = found, f"{name}{self._wrapped(found)}"
@@ -299,7 +299,7 @@ class _Walk:
         outside, self._beside = self._beside, []
         try:
             self.parts[self._kept_as(part)] = shown(self._text.of(value))
-        except Unjudged as what:
+        except IncomparableValue as what:
             self._cannot(name, str(what))
         if self._beside:
             self._look_later(part.replace(":", " ", 1), self._beside)
@@ -359,7 +359,7 @@ def _is_dunder(name: str) -> bool:
 
 
 def _kind_of(error: Exception, value: Any) -> str:
-    return str(error) if isinstance(error, Unjudged) else class_of(value)
+    return str(error) if isinstance(error, IncomparableValue) else class_of(value)
 
 
 def _innermost(root: Any) -> Any:

@@ -3,13 +3,13 @@
 A DataFrame that was made elsewhere has no function of ours to look at: what its plan holds of Python is what PySpark
 packed for the workers. Nothing in it is called or imported here. Of what it describes these are made, because they do
 nothing by being made: plain values and containers, code, functions, cells. What is named is taken as this process has
-it: it was packed here. Everything else stands as `Made`: by what, from what, with which state.
+it: it was packed here. Everything else stands as `UnbuiltObject`: by what, from what, with which state.
 
 Only what was made here is ever changed. Bytes that tell something to an object of this process (an item for a list, a
-state for a function) get a `Made` in its place, which says what was named and what it would be told.
+state for a function) get a `UnbuiltObject` in its place, which says what was named and what it would be told.
 
 A function of the user's is a function again, so that `fingerprint.py` tells its parts as it does for a step. One that a
-package made on the fly is `Made` with all that it holds: the user's function may be anywhere inside.
+package made on the fly is `UnbuiltObject` with all that it holds: the user's function may be anywhere inside.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Unreadable(Exception):
 
 
 @dataclass(eq=False)
-class Made:
+class UnbuiltObject:
     """Something that is not made here: what would make it, from what, and what it would be told afterwards."""
 
     maker: Any
@@ -87,7 +87,7 @@ def first_function(found: Any) -> FunctionType | None:
 
 def _inside(value: Any) -> list[Any]:
     match value:
-        case Made():
+        case UnbuiltObject():
             return [value.maker, value.given, *value.told]
         case list() | tuple():
             return list(value)
@@ -172,9 +172,9 @@ class _Reader:
 
     def _to_tell(self, to: Any) -> Any:
         """What is told instead of `to`: itself if it was made here, else what stands in its place from here on."""
-        if self._is_own(to) or isinstance(to, Made):
+        if self._is_own(to) or isinstance(to, UnbuiltObject):
             return to
-        stands = Made(NAMED, to)
+        stands = UnbuiltObject(NAMED, to)
         self._stack[:] = [stands if one is to else one for one in self._stack]
         self._memo = {number: stands if one is to else one for number, one in self._memo.items()}
         return stands
@@ -194,7 +194,7 @@ class _Reader:
 
     def _extend(self, values: list[Any]) -> None:
         to = self._to_tell(self._stack[-1])
-        if isinstance(to, Made):
+        if isinstance(to, UnbuiltObject):
             to.told.append(values)
         else:
             to.extend(values)
@@ -216,7 +216,7 @@ class _Reader:
     def _update(self, items: list[Any]) -> None:
         to = self._to_tell(self._stack[-1])
         pairs = list(zip(items[::2], items[1::2], strict=True))
-        if isinstance(to, Made):
+        if isinstance(to, UnbuiltObject):
             to.told.append(pairs)
         else:
             to.update(pairs)
@@ -227,7 +227,7 @@ class _Reader:
     def _add_items(self) -> None:
         items = self._marked()
         to = self._to_tell(self._stack[-1])
-        if isinstance(to, Made):
+        if isinstance(to, UnbuiltObject):
             to.told.append(set(items))
         else:
             to.update(items)
@@ -245,16 +245,16 @@ class _Reader:
 
     def _new(self) -> None:
         given, kind = self._stack.pop(), self._stack.pop()
-        self._stack.append(Made(kind, given))
+        self._stack.append(UnbuiltObject(kind, given))
 
     def _new_with_names(self) -> None:
         names, given, kind = self._stack.pop(), self._stack.pop(), self._stack.pop()
-        self._stack.append(Made(kind, (given, names)))
+        self._stack.append(UnbuiltObject(kind, (given, names)))
 
     def _build(self) -> None:
         state = self._stack.pop()
         to = self._to_tell(self._stack[-1])
-        if not isinstance(to, Made):
+        if not isinstance(to, UnbuiltObject):
             raise Unreadable(f"a state for a {type(to).__name__}")
         to.told.append(state)
 
@@ -268,7 +268,7 @@ class _Reader:
             return self._unpacked(name, given)
         if home in BROADCASTS and name == "_from_id":
             return self._broadcast(int(given[0]))
-        return Made(maker, given)
+        return UnbuiltObject(maker, given)
 
     def _unpacked(self, name: str, given: tuple[Any, ...]) -> Any:
         match name:
@@ -290,7 +290,7 @@ class _Reader:
         cells = None if closure is None else tuple(one if self._is_own(one) else _copied(one) for one in closure)
         made = FunctionType(code, own_names, name, defaults, cells)
         if not is_users_function(made):
-            return Made(code.co_qualname, _plain(code))
+            return UnbuiltObject(code.co_qualname, _plain(code))
         self._own[id(made)] = made
         for cell in cells or ():
             self._own[id(cell)] = cell
@@ -298,7 +298,7 @@ class _Reader:
 
     def _tell(self, to: Any, state: Any) -> None:
         """A function is told what it sees and what it is called, a class what it consists of."""
-        if isinstance(to, Made):
+        if isinstance(to, UnbuiltObject):
             to.told.append([_says(one) for one in state])
             return
         more, own = state
@@ -310,12 +310,12 @@ class _Reader:
         for name in ("__name__", "__qualname__", "__module__", "__defaults__", "__kwdefaults__"):
             setattr(to, name, own[name])
 
-    def _broadcast(self, number: int) -> Made:
+    def _broadcast(self, number: int) -> UnbuiltObject:
         """A broadcast variable counts by its value, and a large one by its bytes, if these are equal in every process:
         its number is another one in each application."""
         packed = self._broadcasts[number]
         is_by_bytes = len(packed) > VALUES_BYTES_MAX and not _has_sets(packed)
-        found = Made("broadcast", packed if is_by_bytes else _Reader(self._broadcasts).read(packed))
+        found = UnbuiltObject("broadcast", packed if is_by_bytes else _Reader(self._broadcasts).read(packed))
         self.numbers[id(found)] = number
         return found
 
@@ -377,14 +377,14 @@ def _described(name: str, given: tuple[Any, ...]) -> Any:
             return _module(given[0])
         case "_make_skeleton_class":
             kind, called, bases, more, *_ = given
-            return Made("class", (kind, called, bases, _telling(more)))
+            return UnbuiltObject("class", (kind, called, bases, _telling(more)))
         case "_make_skeleton_enum":
             bases, called, _, members, *_ = given
-            return Made("class", (bases, called, members))
+            return UnbuiltObject("class", (bases, called, members))
         case "_make_typevar":
-            return Made("type variable", given[:5])
+            return UnbuiltObject("type variable", given[:5])
         case _:
-            return Made(name, given)
+            return UnbuiltObject(name, given)
 
 
 def _plain(code: CodeType) -> list[Any]:

@@ -1,4 +1,5 @@
-"""Names of Rekindle's own code in fingerprints: a file that moves keeps the name it had when it was first recorded.
+"""Names of Rekindle's own code in fingerprints: a file that moves and a class that is renamed keep the name they had
+when they were first recorded.
 
 A step may hold something of Rekindle's, such as a target or `rk.seed`, and what Spark is given is wrapped in classes of
 ours. With another name for one of them, every step that has it would count as changed in the next release.
@@ -6,7 +7,7 @@ ours. With another name for one of them, every step that has it would count as c
 
 from __future__ import annotations
 
-_RECORDED = {
+_MODULES = {
     "rekindle.engine.spark.plan.given": "rekindle.engine.spark.script",
     "rekindle.engine.spark.plan.packed": "rekindle.engine.spark.packed",
     "rekindle.gc.collect_run": "rekindle.runtime.janitor.tend",
@@ -22,8 +23,16 @@ _RECORDED = {
     "rekindle.runtime.watcher": "rekindle.runtime.loop",
     "rekindle.service.options": "rekindle.runtime.options",
 }
+_CLASSES = {
+    "rekindle.engine.spark.plan.given.FrameCode": "Given",
+    "rekindle.engine.spark.plan.packed.PackedFunction": "Packed",
+    "rekindle.gc.collect_run.GcRules": "Rules",
+    "rekindle.gc.policy.Retention": "Terms",
+    "rekindle.pipeline.identity.pickle_reader.UnbuiltObject": "Made",
+}
 
 
-def recorded_module(module: str) -> str:
-    """The name under which fingerprints know a module."""
-    return _RECORDED.get(module, module)
+def recorded_name(module: str, name: str) -> str:
+    """The full name under which fingerprints know a class or a function; `name` is its qualified name in its module."""
+    outer, dot, inner = name.partition(".")
+    return f"{_MODULES.get(module, module)}.{_CLASSES.get(f'{module}.{outer}', outer)}{dot}{inner}"

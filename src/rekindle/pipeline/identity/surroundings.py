@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rekindle.pipeline.identity.packages import RUNS_STEPS, is_users_file, top_of
-from rekindle.pipeline.identity.pickle_reader import Made
+from rekindle.pipeline.identity.pickle_reader import UnbuiltObject
 
 FOLDERS_ABOVE = 2
 PARTS_MIN = 2  # The root and what lies in it directly are no folder of a project.
@@ -87,7 +87,7 @@ def environment(names: Iterable[str], asked: Collection[str]) -> dict[str, str]:
 
 def is_environment(value: Any) -> bool:
     """The environment of the process, or a copy of all of it, as it is or as it was packed."""
-    if type(value) is type(os.environ) or (type(value) is Made and value.maker is type(os.environ)):
+    if type(value) is type(os.environ) or (type(value) is UnbuiltObject and value.maker is type(os.environ)):
         return True
     return type(value) is dict and _is_copy(value)
 

@@ -5,7 +5,8 @@ What can be taken apart can be judged: containers by what they hold, other objec
 a copy would be made. Functions, classes and modules are handed to `label`, which answers with a name and looks into
 them itself. Frames, columns, sessions and objects of the JVM count by their class, because the plan shows what they do;
 loggers, locks and streams too, because they change no row, and what holds its content weakly, because no row can rely
-on it. What cannot be taken apart (a connection, a generator), or not to an end in sensible time, is `Unjudged`.
+on it. What cannot be taken apart (a connection, a generator), or not to an end in sensible time, is an
+`IncomparableValue`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import Any
 
 from rekindle.pipeline.identity.compiled import compiled_library
-from rekindle.pipeline.identity.pickle_reader import Made
-from rekindle.pipeline.identity.recorded_names import recorded_module
+from rekindle.pipeline.identity.pickle_reader import UnbuiltObject
+from rekindle.pipeline.identity.recorded_names import recorded_name
 from rekindle.pipeline.identity.surroundings import is_environment
 
 PLAIN = (NoneType, bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
@@ -43,7 +44,7 @@ AGAIN_CHARACTERS_MAX = 10_000_000
 Code = FunctionType | type | ModuleType
 
 
-class Unjudged(Exception):
+class IncomparableValue(Exception):
     """A value that cannot be compared with one of another process. Its text is the class."""
 
 
@@ -68,7 +69,7 @@ class Text:
         self._again = 0
 
     def of(self, value: Any) -> str:
-        """The text of a value. Raises `Unjudged`."""
+        """The text of a value. Raises `IncomparableValue`."""
         if type(value) is str:
             return repr(self._placed(value))
         if type(value) in PLAIN:
@@ -82,10 +83,10 @@ class Text:
             if len(text) > LONG_CHARACTERS:
                 self._long[id(value)] = value, len(text)
             return text
-        except Unjudged:
+        except IncomparableValue:
             raise
         except Exception:  # Code of the user's may run where a value is looked at, and may raise anything.
-            raise Unjudged(class_of(value)) from None
+            raise IncomparableValue(class_of(value)) from None
         finally:
             self._open.pop()
 
@@ -96,7 +97,7 @@ class Text:
         if id(value) in self._long:
             self._again += self._long[id(value)][1]
         if self._again > AGAIN_CHARACTERS_MAX:
-            raise Unjudged(class_of(value))
+            raise IncomparableValue(class_of(value))
 
     def _taken_apart(self, value: Any) -> str:
         if is_environment(value):
@@ -124,7 +125,9 @@ class Text:
                 return self._many("ContextVar", (value.name, value.get(None)))
             case PurePath() if (placed := self._placed(str(value))) != str(value):
                 return f"{class_of(value)}({placed!r})"
-            case Made(maker=maker, given=tuple() as pieces) if maker in PATHS:  # As the plan has it: packed in pieces.
+            case UnbuiltObject(maker=maker, given=tuple() as pieces) if (
+                maker in PATHS
+            ):  # As the plan has it: packed in pieces.
                 path = maker(*pieces)
                 return self.of(path) if self._placed(str(path)) != str(path) else self._object(value)
             case BuiltinFunctionType() if value.__self__ is None or isinstance(value.__self__, ModuleType):
@@ -154,7 +157,7 @@ class Text:
         wrapped = probed(value, "__wrapped__")
         try:
             return self._many(self._label(type(value)), _state(value))
-        except Unjudged:
+        except IncomparableValue:
             if isinstance(wrapped, FunctionType):
                 return self._many(self._label(type(value)), (wrapped,))
             raise
@@ -178,7 +181,7 @@ class Text:
 def class_of(value: Any) -> str:
     """The full name of a class as fingerprints have it, asked of `type` itself: a metaclass may answer anything."""
     module, name = (type.__dict__[one].__get__(type(value)) for one in ("__module__", "__qualname__"))
-    return f"{recorded_module(module) if isinstance(module, str) else '?'}.{name}"
+    return recorded_name(module, name) if isinstance(module, str) else f"?.{name}"
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
@@ -200,7 +203,7 @@ def _state(value: Any) -> Iterator[Any]:
     try:
         made: Any = reduce(value) if reduce else value.__reduce_ex__(4)
     except Exception:
-        raise Unjudged(class_of(value)) from None
+        raise IncomparableValue(class_of(value)) from None
     if isinstance(made, str):
         yield made
         return

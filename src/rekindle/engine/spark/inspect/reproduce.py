@@ -18,15 +18,15 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.adapter import Wanted
-from rekindle.engine.reproduced import Asked, Reproduced, Tried, Workbench
+from rekindle.engine.adapter import PrepareRequest
+from rekindle.engine.reproduced import ReproducedVertex, ReproductionRequest, ReproductionResult, ReproductionSetup
 from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.identity import fingerprints
-from rekindle.engine.spark.plan.layout import Held, hold
+from rekindle.engine.spark.plan.layout import PlannedQuery, hold
 from rekindle.engine.spark.prepare import kept_of
 from rekindle.engine.spark.run import blocks, results
 from rekindle.engine.spark.run.engine import read_committed
@@ -41,13 +41,13 @@ NOT_ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}
 CELL_CHARACTERS_MAX = 60
 
 
-def workbench(spark: SparkSession, wanted: Wanted) -> Workbench:
+def workbench(spark: SparkSession, wanted: PrepareRequest) -> ReproductionSetup:
     """The pipeline as its code is now, with the constants and settings of the run."""
     vertices = vertices_of(spark, wanted)
-    return Workbench(vertices.spec, vertices.open)
+    return ReproductionSetup(vertices.spec, vertices.open)
 
 
-def vertices_of(spark: SparkSession, wanted: Wanted) -> Vertices:
+def vertices_of(spark: SparkSession, wanted: PrepareRequest) -> Vertices:
     """The pipeline compiled and analysed as for a run of these settings. Starts no Spark job."""
     session.attach(spark)
     compiled, analysis = compile_and_analyse(spark, wanted)
@@ -79,7 +79,7 @@ class Vertices:
     sources: Mapping[str, list[str]]
     sinks: Mapping[str, Target]
 
-    def open(self, asked: Asked) -> Reproduced:
+    def open(self, asked: ReproductionRequest) -> ReproducedVertex:
         _refuse_bound(asked, self.groups[asked.step])
         self._refuse_gone(asked)
         held, inputs = self.planned(asked.step, asked.inputs)
@@ -95,11 +95,11 @@ class Vertices:
             rows, leaves, told = self._final(held, asked.step, asked.partition)
             shown |= leaves
             said += told
-        return Reproduced(
+        return ReproducedVertex(
             vertex=str(asked), rows=rows, inputs=shown, said=tuple(said), attempt=partial(_attempt, rows), show=_table
         )
 
-    def _refuse_gone(self, asked: Asked) -> None:
+    def _refuse_gone(self, asked: ReproductionRequest) -> None:
         """What lay on executors ended with its application."""
         gone = blocks.gone_in(self.spark, self.root, {one.step: one.segments for one in asked.inputs})
         for step, partitions in gone.items():
@@ -108,7 +108,7 @@ class Vertices:
                 hint=f"reproduce '{step}[{partitions.lowest}]', or keep {step} with result='blocking'",
             )
 
-    def planned(self, step: str, reads: Iterable[Input]) -> tuple[Held, dict[str, DataFrame]]:
+    def planned(self, step: str, reads: Iterable[Input]) -> tuple[PlannedQuery, dict[str, DataFrame]]:
         """The group that ends in `step`, over these files and no others, and what it reads."""
         group = self.groups[step]
         apart = session.clone(session.group_session(self.spark, self.settings), NOT_ADAPTIVE)
@@ -119,7 +119,9 @@ class Vertices:
         group = self.groups[one.step]
         return read_committed(apart, self.root, group, one.segments, is_by_file=reader.lies.is_by_file)
 
-    def _final(self, held: Held, step: str, partition: int) -> tuple[DataFrame, dict[str, DataFrame], list[str]]:
+    def _final(
+        self, held: PlannedQuery, step: str, partition: int
+    ) -> tuple[DataFrame, dict[str, DataFrame], list[str]]:
         """The one task of the final stage: its rows, and what it reads that is not a kept partition of its own."""
         rdd = held.rdd(is_first=True)
         found = results.tasks_of(held, rdd, Partitions((partition,)))
@@ -136,7 +138,7 @@ class Vertices:
         return _pruned(held.session, rdd, held.schema, [index]), leaves, said
 
 
-def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
+def _refuse_bound(asked: ReproductionRequest, group: GroupSpec) -> None:
     """A total order is sampled anew by each application: partition 3 would be other rows."""
     if asked.partition is not None and group.lies.is_bound and group.partitions > 1:
         raise Refused(
@@ -145,14 +147,14 @@ def _refuse_bound(asked: Asked, group: GroupSpec) -> None:
         )
 
 
-def _own(asked: Asked, inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, DataFrame]]:
+def _own(asked: ReproductionRequest, inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, DataFrame]]:
     """Kept inputs of which this vertex reads one partition, its own."""
     for one in asked.inputs:
         if asked.partition is not None and one.partitions == Partitions((asked.partition,)):
             yield one.step, inputs[one.step]
 
 
-def _leaves(held: Held, index: int, sources: list[str]) -> Iterator[tuple[str, DataFrame]]:
+def _leaves(held: PlannedQuery, index: int, sources: list[str]) -> Iterator[tuple[str, DataFrame]]:
     """What the tasks of the final stage read beside kept results: splits of sources, and what exchanges bring. Only
     where task p reads its p-th part."""
     root = plans.read(held.session, held.plan)
@@ -170,7 +172,7 @@ def _leaves(held: Held, index: int, sources: list[str]) -> Iterator[tuple[str, D
         yield f"{name}{number}", _pruned(held.session, rdd, plan.schema(), [index])
 
 
-def _map_side(held: Held, files: tuple[str, ...]) -> tuple[DataFrame, str]:
+def _map_side(held: PlannedQuery, files: tuple[str, ...]) -> tuple[DataFrame, str]:
     """The map tasks of one exchange that read these files; everything, where none are named or found."""
     root = plans.read(held.session, held.plan)
     for node in root.below():
@@ -191,18 +193,18 @@ def _pruned(apart: SparkSession, rdd: Any, schema: Any, chosen: list[int]) -> Da
     return DataFrame(apart._jsparkSession.internalCreateDataFrame(pruned, schema, False), apart)
 
 
-def _attempt(rows: DataFrame, rows_max: int) -> Tried:
+def _attempt(rows: DataFrame, rows_max: int) -> ReproductionResult:
     """All rows are computed, also where few are shown: the one that breaks the step may be the last."""
     try:
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             count = kept.count()
-            return Tried(_table(kept, rows_max), count)
+            return ReproductionResult(_table(kept, rows_max), count)
         finally:
             kept.unpersist()
     except Exception as error:
         text = text_of(error)
-        return Tried(failure=cause_of(text).text, frames=users_lines(text), trace=text)
+        return ReproductionResult(failure=cause_of(text).text, frames=users_lines(text), trace=text)
 
 
 def _table(frame: DataFrame, rows_max: int) -> str:

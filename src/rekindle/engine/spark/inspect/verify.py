@@ -15,15 +15,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import Stores, Wanted
+from rekindle.engine.adapter import PrepareRequest, Stores
 from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.inspect.reproduce import Vertices, vertices_of
-from rekindle.engine.spark.plan.graph import level_of
+from rekindle.engine.spark.plan.analyse import level_of
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.publish.sinks import publisher_of
 from rekindle.engine.spark.run import digests, inventory, results
-from rekindle.engine.verified import Again, Bench, Damage, Fault, Looked, Published, Stored
+from rekindle.engine.verified import (
+    DamagedFile,
+    DamageKind,
+    FileCheck,
+    PublishedFiles,
+    RecomputedPartitions,
+    StoredFiles,
+    VerificationSetup,
+)
 from rekindle.master.state.commands import Input
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions
@@ -31,28 +39,28 @@ from rekindle.publish.pointers import Pointer
 from rekindle.publish.targets import Target
 
 
-def look(spark: SparkSession, stored: Stored) -> Looked:
+def look(spark: SparkSession, stored: StoredFiles) -> FileCheck:
     """The files as they are now."""
     session.attach(spark)
     listed = inventory.files_in(spark, stored.folder)
     faults = {
-        number: Fault(Damage.MISSING, path)
+        number: DamagedFile(DamageKind.MISSING, path)
         if path not in listed
-        else Fault(Damage.LENGTH, path, f"{listed[path]:,} bytes, not {length:,}")
+        else DamagedFile(DamageKind.LENGTH, path, f"{listed[path]:,} bytes, not {length:,}")
         for number, path, length in stored.files
         if listed.get(path) != length
     }
     read = [one for one in stored.files if one[0] not in faults]
     schema = session.jvm(spark).org.apache.spark.sql.types.DataType.fromJson(stored.schema)
     if not digests.of_nothing(spark, schema):
-        return Looked({}, faults, is_read=False)
+        return FileCheck({}, faults, is_read=False)
     found = _read(spark, stored.folder, read, schema)
     unread = [one for one in read if found[one[0]].startswith(digests.UNREADABLE)]
     found |= _read(spark, stored.folder, unread, schema)
     for number, path, _ in unread:
         if found[number].startswith(digests.UNREADABLE):
-            faults[number] = Fault(Damage.UNREADABLE, path, found[number].removeprefix(digests.UNREADABLE))
-    return Looked({number: bytes.fromhex(one) for number, one in found.items() if number not in faults}, faults)
+            faults[number] = DamagedFile(DamageKind.UNREADABLE, path, found[number].removeprefix(digests.UNREADABLE))
+    return FileCheck({number: bytes.fromhex(one) for number, one in found.items() if number not in faults}, faults)
 
 
 def _read(spark: SparkSession, folder: str, files: list[tuple[int, str, int]], schema: Any) -> dict[int, str]:
@@ -60,11 +68,11 @@ def _read(spark: SparkSession, folder: str, files: list[tuple[int, str, int]], s
     return {number: found[path.rsplit("/", 1)[-1]] for number, path, _ in files}
 
 
-def bench(spark: SparkSession, wanted: Wanted) -> Bench:
+def bench(spark: SparkSession, wanted: PrepareRequest) -> VerificationSetup:
     """The pipeline as its code is now, with the constants and settings of the run."""
     vertices = vertices_of(spark, wanted)
     whole = {name: _level(group) for name, group in vertices.groups.items() if _is_whole(vertices, name)}
-    return Bench(
+    return VerificationSetup(
         vertices.spec,
         whole,
         partial(_again, vertices),
@@ -81,29 +89,31 @@ def _level(group: GroupSpec) -> Determinism:
     return level_of(group, group.planned)
 
 
-def _again(vertices: Vertices, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> Again:
+def _again(vertices: Vertices, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> RecomputedPartitions:
     held, _ = vertices.planned(step, inputs)
     nothing = digests.of_nothing(held.session, held.schema)
     if not nothing:
-        return Again({}, b"")
+        return RecomputedPartitions({}, b"")
     try:
         rdd = held.rdd(is_first=True)
         tasks = results.tasks_of(held, rdd, wanted)
         made = rdd if _is_whole(vertices, step) else results.pruned(held.session, rdd, (index for index, _ in tasks))
         lines = digests.of_partitions(held.session, made, held.schema) if tasks else []
     except Exception as error:
-        return Again({}, bytes.fromhex(nothing), failure=cause_of(text_of(error)).text)
+        return RecomputedPartitions({}, bytes.fromhex(nothing), failure=cause_of(text_of(error)).text)
     found = {number: bytes.fromhex(line) for (_, number), line in zip(tasks, lines, strict=True)}
-    return Again(found, bytes.fromhex(nothing), vertices.groups[step].lies.is_bound)
+    return RecomputedPartitions(found, bytes.fromhex(nothing), vertices.groups[step].lies.is_bound)
 
 
-def _published(spark: SparkSession, target: Target | None, run: tuple[str, int], stores: Stores) -> Published | None:
+def _published(
+    spark: SparkSession, target: Target | None, run: tuple[str, int], stores: Stores
+) -> PublishedFiles | None:
     """What the chain of the target, or its label, says that this run brought."""
     if target is None:
         return None
     held = publisher_of(target).contents(spark, stores)
     order = None if held.pointer is None else held.pointer.fence.order
-    return Published(target.shown, held.folder, _part(held.pointer, run), order)
+    return PublishedFiles(target.shown, held.folder, _part(held.pointer, run), order)
 
 
 def _part(pointer: Pointer | None, run: tuple[str, int]) -> tuple[tuple[str, int], ...] | None:

@@ -22,15 +22,15 @@ from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import POINTWISE, choose, verdict_of
-from rekindle.engine.spark.plan.sources import Pin, pin
+from rekindle.engine.spark.plan.sources import SourcePin, pin
 from rekindle.engine.spark.session import clone, group_session, in_session, jvm
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
-from rekindle.pipeline.grouping import NO_COPIES, Copies, Fate, Look, alone, decide, members_of
+from rekindle.pipeline.grouping import NO_COPIES, Copies, StepPlacement, StepPlanFacts, alone, decide, members_of
 from rekindle.publish.targets import Target
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -64,7 +64,7 @@ def compile_pipeline(
     spark: SparkSession,
     declared: Sequence[Declared],
     parameters: Mapping[str, Any],
-    constants: Known,
+    constants: TimeAndSeed,
     settings: Mapping[str, str] | None = None,
     *,
     given_up: Mapping[str, str] | None = None,
@@ -84,7 +84,7 @@ def compile_pipeline(
     looks = _look_at_all(session, declared, parameters, constants, read, partitions)
     decisions = decide(declared, looks, copies)
     steps = {one.name: one for one in declared}
-    kept = [one for one in declared if decisions[one.name].fate is Fate.KEPT]
+    kept = [one for one in declared if decisions[one.name].fate is StepPlacement.KEPT]
     members = {one.name: members_of(one.name, declared, decisions, copies) for one in kept}
     build = _Built(sources, parameters, constants)
     published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
@@ -111,7 +111,7 @@ def compile_pipeline(
     )
 
 
-def partitions_for(pins: Sequence[Pin], usual: int) -> int:
+def partitions_for(pins: Sequence[SourcePin], usual: int) -> int:
     """How many partitions a kept step has if nobody asked for a number. Where a source has no bytes that are known and
     stay, Spark's own number."""
     if not pins or not all(one.is_pinned and one.bytes for one in pins):
@@ -123,14 +123,14 @@ def _look_at_all(
     session: SparkSession,
     declared: Sequence[Declared],
     parameters: Mapping[str, Any],
-    constants: Known,
+    constants: TimeAndSeed,
     read: _Read,
     partitions: int,
-) -> dict[str, Look]:
+) -> dict[str, StepPlanFacts]:
     """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
     frames: dict[str, DataFrame] = {}
     plain: dict[str, DataFrame] = {}
-    looks: dict[str, Look] = {}
+    looks: dict[str, StepPlanFacts] = {}
     fused: set[str] = set()
     views = _Views(session)
     for one in declared:
@@ -149,7 +149,7 @@ def _look_at_all(
             is_input_itself=len(one.inputs) == 1 and frame is inputs[one.inputs[0]],
         )
         plain[one.name] = frame
-        if alone(one, look, readers).fate is Fate.FUSED:
+        if alone(one, look, readers).fate is StepPlacement.FUSED:
             fused.add(one.name)
         else:
             layout = choose(stored, one.keys, one.partitions or partitions)
@@ -222,7 +222,7 @@ def _built(
     session: SparkSession,
     frames: Mapping[str, DataFrame],
     parameters: Mapping[str, Any],
-    constants: Known,
+    constants: TimeAndSeed,
 ) -> DataFrame:
     empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
     with or_refused(one.name, one.function, empty or "correct it and run again; nothing was started"):
@@ -245,12 +245,12 @@ def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -
             )
 
 
-def _look(one: Declared, frame: DataFrame, below: Sequence[Look], read: Pin | None) -> Look:
+def _look(one: Declared, frame: DataFrame, below: Sequence[StepPlanFacts], read: SourcePin | None) -> StepPlanFacts:
     execution = frame._jdf.queryExecution()
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
     verdict = verdict_of(frame)
-    return Look(
+    return StepPlanFacts(
         exchanges=shape.exchanges,
         has_python=any(PYTHON.search(node.name) for node in plan.below()),
         is_narrow=shape.is_narrow,
@@ -261,7 +261,7 @@ def _look(one: Declared, frame: DataFrame, below: Sequence[Look], read: Pin | No
     )
 
 
-def _determinism(one: Declared, level: Determinism, below: Sequence[Look]) -> Determinism:
+def _determinism(one: Declared, level: Determinism, below: Sequence[StepPlanFacts]) -> Determinism:
     """The user's word counts for the step it was given for: what is fused below it needs its own."""
     if one.declared_deterministic is False or any(look.determinism is Determinism.INDETERMINATE for look in below):
         return Determinism.INDETERMINATE
@@ -273,7 +273,7 @@ def _determinism(one: Declared, level: Determinism, below: Sequence[Look]) -> De
 def _group(
     one: Declared,
     members: Sequence[Declared],
-    looks: Mapping[str, Look],
+    looks: Mapping[str, StepPlanFacts],
     build: _Built,
     partitions: int,
 ) -> GroupSpec:
@@ -294,7 +294,7 @@ def _group(
     )
 
 
-def _users_word(members: Sequence[Declared], looks: Mapping[str, Look]) -> Determinism | None:
+def _users_word(members: Sequence[Declared], looks: Mapping[str, StepPlanFacts]) -> Determinism | None:
     """What the user declared of a whole group; None where Spark's plan of it must tell."""
     *fused, root = members
     if any(member.declared_deterministic is False for member in members):
@@ -309,7 +309,7 @@ class _Read:
     steps that may not be kept, `copies` those that a reader computes once more."""
 
     sources: Mapping[str, DataFrame]
-    pins: Mapping[str, Pin]
+    pins: Mapping[str, SourcePin]
     given_up: Mapping[str, str]
     copies: Copies
 
@@ -320,7 +320,7 @@ class _Built:
 
     sources: Mapping[str, DataFrame]
     parameters: Mapping[str, Any]
-    constants: Known
+    constants: TimeAndSeed
 
     def of(self, members: Sequence[Declared]) -> Build:
         """The group's own plan: its members' functions called in turn, in the group's session."""

@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import Wanted
+from rekindle.engine.adapter import PrepareRequest
+from rekindle.engine.spark.plan.analyse import Analysis, analyse
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, has_to_be_kept, is_asked_for
 from rekindle.engine.spark.plan.cuts import Observation
-from rekindle.engine.spark.plan.graph import Analysis, analyse
 from rekindle.errors import GraphRefused
 from rekindle.pipeline.declared import Declared
 
 
-def compile_and_analyse(spark: SparkSession, wanted: Wanted) -> tuple[Compiled, Analysis]:
+def compile_and_analyse(spark: SparkSession, wanted: PrepareRequest) -> tuple[Compiled, Analysis]:
     """The groups of a pipeline and their graph. Starts no Spark job, except what is needed to read schemas."""
     steps = {one.name: one for one in wanted.steps}
     given_up: dict[str, str] = {}

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.failures import first_line, text_of
 from rekindle.engine.spark.session import is_connect, jvm, same_active_session
 from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
-from rekindle.pipeline.constants import Known, known
+from rekindle.pipeline.constants import TimeAndSeed, known
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.signature import line_of
 from rekindle.remedies import StartRemedy, TextRemedy
@@ -35,7 +35,11 @@ EVENTS_MS_MAX = 5000
 
 
 def describe(
-    one: Declared, session: SparkSession, frames: Mapping[str, DataFrame], given: Mapping[str, Any], constants: Known
+    one: Declared,
+    session: SparkSession,
+    frames: Mapping[str, DataFrame],
+    given: Mapping[str, Any],
+    constants: TimeAndSeed,
 ) -> DataFrame:
     """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE

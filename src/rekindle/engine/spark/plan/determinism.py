@@ -31,7 +31,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from rekindle.engine.spark.plan import known, unique
-from rekindle.engine.spark.plan.plan_tree import Node, parse, parse_all, preorder, walk
+from rekindle.engine.spark.plan.plan_tree import LogicalNode, parse, parse_all, preorder, walk
 from rekindle.model.kinds import Determinism
 
 ROW_WISE = frozenset({100, 101})  # Spark's numbers for a Python function called once per row, pickled or by Arrow.
@@ -49,7 +49,7 @@ TIMES = ("date", "timestamp", "timestamp_ntz")
 TIME_OF_DAY = re.compile(r"^\s*T?\d{1,2}:")
 
 
-class Doubt(Enum):
+class DoubtKind(Enum):
     """Another value at each evaluation; one per query; depends on the order of rows; on other things, row by row."""
 
     RANDOM = auto()
@@ -59,7 +59,7 @@ class Doubt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DeterminismVerdict:
     """The level of a plan and the operators or expressions that decided it."""
 
     level: Determinism
@@ -68,7 +68,7 @@ class Verdict:
     is_order_sensitive: bool = False
 
 
-def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: bool = True) -> Verdict:
+def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: bool = True) -> DeterminismVerdict:
     """The level of an analysed plan, given as the JSON and the text that Spark makes of it. Only the text tells a sum
     that gives up on overflow from one that fails: whether it gives up depends on the order of rows. `untold` is a list
     of the expressions that are left out of the JSON, empty where nobody looked; `reads_kept` if results that we kept
@@ -77,47 +77,47 @@ def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: b
     is_collated = any(map(_is_collated, nodes))
     settled = {id(one) for node in nodes if _is_sort(node) for one in _sorted_list(node)}
     found = {one for node in nodes if id(node) not in settled for one in _doubts(node, is_collated)}
-    found |= {(Doubt.ORDER, name) for name in GIVES_UP.findall(text)}
+    found |= {(DoubtKind.ORDER, name) for name in GIVES_UP.findall(text)}
     if reads_kept:
-        found |= {(Doubt.OPAQUE, f"{node.name} in the order of a map") for node in nodes if _tells_map_order(node)}
+        found |= {(DoubtKind.OPAQUE, f"{node.name} in the order of a map") for node in nodes if _tells_map_order(node)}
     if not untold and any(node.name == "Expand" and not _is_grouping(node) for node in nodes):
         # Nobody looked: those of unpivot could be anything.
-        found |= {(kind, "Expand of expressions that are not told") for kind in (Doubt.ORDER, Doubt.CONSTANT)}
+        found |= {(kind, "Expand of expressions that are not told") for kind in (DoubtKind.ORDER, DoubtKind.CONSTANT)}
     kinds = {kind for kind, _ in found}
     level = Determinism.UNKNOWN if found else Determinism.DETERMINATE
-    return Verdict(
-        Determinism.INDETERMINATE if kinds & {Doubt.RANDOM, Doubt.CONSTANT} else level,
+    return DeterminismVerdict(
+        Determinism.INDETERMINATE if kinds & {DoubtKind.RANDOM, DoubtKind.CONSTANT} else level,
         tuple(sorted({what for _, what in found})),
-        has_query_constants=Doubt.CONSTANT in kinds,
-        is_order_sensitive=bool(kinds & {Doubt.RANDOM, Doubt.ORDER}),
+        has_query_constants=DoubtKind.CONSTANT in kinds,
+        is_order_sensitive=bool(kinds & {DoubtKind.RANDOM, DoubtKind.ORDER}),
     )
 
 
-def _doubts(node: Node, is_collated: bool) -> Iterator[tuple[Doubt, str]]:
+def _doubts(node: LogicalNode, is_collated: bool) -> Iterator[tuple[DoubtKind, str]]:
     name = node.name
     if name in known.INDETERMINATE:
-        yield Doubt.RANDOM, name
+        yield DoubtKind.RANDOM, name
     elif name in known.QUERY_CONSTANTS:
-        yield Doubt.CONSTANT, name
+        yield DoubtKind.CONSTANT, name
     elif name in known.TRANSCENDENTAL:
-        yield Doubt.OPAQUE, name
+        yield DoubtKind.OPAQUE, name
     elif name == "PythonUDF":
-        yield Doubt.OPAQUE if node.fields.get("evalType") in ROW_WISE else Doubt.ORDER, name
+        yield DoubtKind.OPAQUE if node.fields.get("evalType") in ROW_WISE else DoubtKind.ORDER, name
     elif name not in known.KNOWN:
-        yield Doubt.ORDER, name
+        yield DoubtKind.ORDER, name
     if _takes_todays_date(node):
-        yield Doubt.OPAQUE, f"{name} of text to timestamps"
+        yield DoubtKind.OPAQUE, f"{name} of text to timestamps"
     if _is_now(node):
-        yield Doubt.CONSTANT, "a word for the current time"
+        yield DoubtKind.CONSTANT, "a word for the current time"
     if _is_place_of_row(node):
-        yield Doubt.RANDOM, "_metadata"
+        yield DoubtKind.RANDOM, "_metadata"
     if is_collated and _compares_collated(node):
-        yield Doubt.ORDER, f"{name} of collated strings"
+        yield DoubtKind.ORDER, f"{name} of collated strings"
     if what := _order_of(node):
-        yield Doubt.ORDER, what
+        yield DoubtKind.ORDER, what
 
 
-def _order_of(node: Node) -> str:
+def _order_of(node: LogicalNode) -> str:
     """What in this node depends on the order of rows, its names being known."""
     if node.name in known.EXACT_ONLY:
         return _inexact(node)
@@ -130,7 +130,7 @@ def _order_of(node: Node) -> str:
     return ""
 
 
-def _inexact(node: Node) -> str:
+def _inexact(node: LogicalNode) -> str:
     value, *_ = node.children or (node,)
     if node.name == "Average":
         digits = [int(text) for text in DECIMAL.findall(_types(value))] if _says_type(value) else []
@@ -142,18 +142,18 @@ def _inexact(node: Node) -> str:
     return f"Sum of decimals of more than {DIGITS_MAX} digits" if is_wide else ""
 
 
-def _makes_floats(value: Node) -> bool:
+def _makes_floats(value: LogicalNode) -> bool:
     return any(one.name in known.MAKES_DOUBLES or FLOATS.search(_types(one)) for one in walk(value, _says_type))
 
 
-def _is_sort(node: Node) -> bool:
+def _is_sort(node: LogicalNode) -> bool:
     """By the values themselves: `array_sort` takes a function, and this is the one that it has if it is given none."""
     if node.name != "ArraySort":
         return node.name == "SortArray"
     body, *variables = node.children[1].children
     letters = {one.expression_id: letter for one, letter in zip(variables, "lr", strict=False)}
 
-    def said(one: Node) -> str:
+    def said(one: LogicalNode) -> str:
         match one.name:
             case "NamedLambdaVariable":
                 return letters.get(one.expression_id, "?")
@@ -165,7 +165,7 @@ def _is_sort(node: Node) -> bool:
     return " ".join(map(said, preorder(body))) == BY_VALUE
 
 
-def _sorted_list(sort: Node) -> Iterator[Node]:
+def _sorted_list(sort: LogicalNode) -> Iterator[LogicalNode]:
     """The list of rows below a sort that leaves nothing of their order."""
     below = sort.children[0]
     while below.name == "AggregateExpression" and below.children:
@@ -174,20 +174,20 @@ def _sorted_list(sort: Node) -> Iterator[Node]:
         yield below
 
 
-def _says_type(node: Node) -> bool:
+def _says_type(node: LogicalNode) -> bool:
     """A column, a literal and a cast do. Of others it is known that they make no floating point number where none
     goes in."""
     return "dataType" in node.fields
 
 
-def _digits(value: Node) -> int:
+def _digits(value: LogicalNode) -> int:
     """At least as many digits as a decimal result can have; 0 if there is none. Too many if it is too deep to tell."""
     if sum(1 for _ in islice(walk(value), NODES_MAX)) == NODES_MAX:
         return DIGITS_MAX + 1
     return _digits_of(value)
 
 
-def _digits_of(value: Node) -> int:
+def _digits_of(value: LogicalNode) -> int:
     if _says_type(value):
         return max((int(text) for text in DECIMAL.findall(_types(value))), default=0)
     below = [_digits_of(child) for child in value.children]
@@ -198,7 +198,7 @@ def _digits_of(value: Node) -> int:
     return max(below, default=0)
 
 
-def _frame(window: Node) -> str:
+def _frame(window: LogicalNode) -> str:
     """An aggregate over all rows of a window, or over all peers. A rank counts peers by itself."""
     function, spec = window.children
     if function.name in known.RANKS or function.name not in known.KNOWN:
@@ -212,25 +212,25 @@ def _frame(window: Node) -> str:
     return f"{names[0] if names else function.name} over a window" + ("" if is_by_range else " by rows")
 
 
-def _is_told_apart(key: Node) -> bool:
+def _is_told_apart(key: LogicalNode) -> bool:
     """Values of this type that compare equal are the same."""
     return not FLOATS.search(_types(key)) and not COLLATED.search(_types(key))
 
 
-def _compares_collated(node: Node) -> bool:
+def _compares_collated(node: LogicalNode) -> bool:
     """In a plan with collated strings. Operators on whole rows do not say which columns these have."""
     if node.name in known.COMPARES_ROWS:
         return True
     below = node.children if node.name in {"Min", "Max"} else ()
-    return node.name in known.COMPARES and any(map(_is_collated, walk(Node(node.name, node.fields, below))))
+    return node.name in known.COMPARES and any(map(_is_collated, walk(LogicalNode(node.name, node.fields, below))))
 
 
-def _is_collated(node: Node) -> bool:
+def _is_collated(node: LogicalNode) -> bool:
     is_named = node.name == "ResolvedCollation" and node.fields.get("collationName") != "UTF8_BINARY"
     return is_named or bool(COLLATED.search(_types(node)))
 
 
-def _is_now(node: Node) -> bool:
+def _is_now(node: LogicalNode) -> bool:
     """Spark takes `cast('now' as timestamp)` and the like for the time of the query, where the text is a constant."""
     is_parsed = node.name in {"ParseToDate", "ParseToTimestamp"}
     if not is_parsed and not (node.name == "Cast" and node.fields.get("dataType") in TIMES):
@@ -240,7 +240,7 @@ def _is_now(node: Node) -> bool:
     return is_constant and any(NOW.search(str(one.fields.get("value", ""))) for one in below)
 
 
-def _takes_todays_date(node: Node) -> bool:
+def _takes_todays_date(node: LogicalNode) -> bool:
     """Spark completes a time of day with the current date, row by row. Text that is there to see has a date or none; a
     format says what is not there."""
     match node.name:
@@ -256,18 +256,18 @@ def _takes_todays_date(node: Node) -> bool:
             return False
 
 
-def _tells_map_order(node: Node) -> bool:
+def _tells_map_order(node: LogicalNode) -> bool:
     is_text = node.name == "Cast" and "string" in _types(node)
     below = walk(node, lambda one: one.name in known.ASKS_MAP)
     return (is_text or node.name in known.TELLS_MAP_ORDER) and any(map(_is_map, below))
 
 
-def _is_map(value: Node) -> bool:
+def _is_map(value: LogicalNode) -> bool:
     """A column, also one with a map inside. A map that the step itself makes has the order it was made in."""
     return value.name == "AttributeReference" and '"map"' in _types(value)
 
 
-def _may_be_text(value: Node) -> bool:
+def _may_be_text(value: LogicalNode) -> bool:
     if _says_type(value):
         return "string" in _types(value)
     if value.name in known.CHOOSES:
@@ -275,15 +275,15 @@ def _may_be_text(value: Node) -> bool:
     return value.name not in known.NO_TEXT
 
 
-def _is_grouping(expand: Node) -> bool:
+def _is_grouping(expand: LogicalNode) -> bool:
     """Of rollups, cubes and grouping sets: only columns and nulls, since Spark computes what is grouped by below."""
     return "spark_grouping_id" in json.dumps(expand.fields.get("output"))
 
 
-def _is_place_of_row(node: Node) -> bool:
+def _is_place_of_row(node: LogicalNode) -> bool:
     """Spark's hidden column: path, split and position of a row."""
     return node.fields.get("name") == "_metadata" and "file_path" in _types(node)
 
 
-def _types(node: Node) -> str:
+def _types(node: LogicalNode) -> str:
     return json.dumps([node.fields.get(field) for field in ("dataType", "schema", "targetType", "metadata")])

@@ -12,7 +12,7 @@ from rekindle.engine.spark.session import in_session
 
 
 @dataclass(eq=False)
-class Given:
+class FrameCode:
     """Stands where a step has its function. Its state, by which its code is told, is the Python in the frame's plan;
     names are relative to the module of the first function of it, as they are for a step."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.plan import cuts
-from rekindle.engine.spark.plan.layout import Held, Layout
+from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
 
@@ -33,7 +33,7 @@ class GroupSpec:
     keep: KeepUntil = KeepUntil.RUN_END
     source: str = ""
     layout: Layout | None = None
-    planned: Held | None = None
+    planned: PlannedQuery | None = None
     digest: DigestPolicy = DigestPolicy.NEVER
     is_digested: bool = False
     kind: ResultKind = ResultKind.BLOCKING

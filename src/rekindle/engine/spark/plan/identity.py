@@ -35,13 +35,13 @@ from typing import Any
 from pyspark import __version__ as pyspark_version
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.plan.given import Given
-from rekindle.engine.spark.plan.packed import Told, functions_told, told
+from rekindle.engine.spark.plan.given import FrameCode
+from rekindle.engine.spark.plan.packed import PlanCode, functions_told, told
 from rekindle.engine.spark.plan.sources import pin, settings
 from rekindle.engine.spark.session import jvm
 from rekindle.master.rules.opening import IDENTITY
 from rekindle.pipeline.identity.fingerprint import hashed, parts
-from rekindle.pipeline.identity.values import Text, Unjudged
+from rekindle.pipeline.identity.values import IncomparableValue, Text
 
 INPUT = "input"
 IDENTITY_PARTS = "2"
@@ -108,7 +108,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptStep:
     """A kept step: its frame as built over stand-ins of what it reads, how it lies, and what is fused into it."""
 
     frame: DataFrame
@@ -118,12 +118,12 @@ class Kept:
     splits: str = ""
 
 
-def fingerprints(kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
+def fingerprints(kept: Mapping[str, KeptStep]) -> dict[str, dict[str, str]]:
     """Kept step to its parts."""
     return {name: fingerprint(group, name) for name, group in kept.items()}
 
 
-def fingerprint(group: Kept, name: str) -> dict[str, str]:
+def fingerprint(group: KeptStep, name: str) -> dict[str, str]:
     """The parts of one kept step."""
     spark = group.frame.sparkSession
     plan = told(group.frame)
@@ -142,10 +142,10 @@ def fingerprint(group: Kept, name: str) -> dict[str, str]:
     return found
 
 
-def _beside_the_shape(plan: Told, group: Kept, name: str) -> dict[str, str]:
+def _beside_the_shape(plan: PlanCode, group: KeptStep, name: str) -> dict[str, str]:
     """What the shape leaves out. A frame that was made elsewhere is told by its functions already; that a seed in it
     was drawn cannot be seen by its code, because there is none: what nobody can tell is a change."""
-    is_given = any(isinstance(member.function, Given) for member in group.members)
+    is_given = any(isinstance(member.function, FrameCode) for member in group.members)
     found = {IDENTITY: IDENTITY_PARTS}
     seeds = ", ".join(plan.seeds + plan.unsure if is_given else plan.seeds)
     if seeds:
@@ -180,7 +180,7 @@ def versions(spark: SparkSession) -> dict[str, str]:
     return {"python": platform.python_version(), "pyspark": both, "java": java}
 
 
-def _layout(group: Kept) -> str:
+def _layout(group: KeptStep) -> str:
     keys = ", ".join(group.keys) or "no keys"
     text = f"{group.partitions} partitions by {keys}"
     return text if len(text) <= PLAIN_CHARACTERS_MAX else f"{group.partitions} partitions by {hashed(keys)}"
@@ -190,7 +190,7 @@ def _parameter(name: str, value: Any) -> str:
     """As the user wrote it, unless it is long or may be a secret or a path of this machine."""
     try:
         text = value if isinstance(value, str) else Text(lambda code: getattr(code, "__qualname__", "")).of(value)
-    except Unjudged as what:
+    except IncomparableValue as what:
         return f"a {what}"
     is_plain = len(text) <= PLAIN_CHARACTERS_MAX and not SECRET.search(name) and not MACHINE_PATH.search(text)
     return text if is_plain and "\n" not in text else hashed(text)

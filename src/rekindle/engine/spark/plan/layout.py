@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from rekindle.engine.spark.plan import plans
-from rekindle.engine.spark.plan.determinism import Verdict, judge
+from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone, in_session, jvm, scala_seq
 
 NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
@@ -64,7 +64,7 @@ class Layout:
         return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
 
 
-class Way(Enum):
+class ShufflePlacement(Enum):
     """How the rows come to lie by their keys; the first that fits moves the fewest."""
 
     POINTWISE = "no exchange: the inputs lie that way"
@@ -75,7 +75,7 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class PlannedQuery:
     """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one."""
 
     session: SparkSession
@@ -83,8 +83,8 @@ class Held:
     execution: Any
     layout: Layout
     shape: plans.Shape
-    verdict: Verdict
-    way: Way
+    verdict: DeterminismVerdict
+    way: ShufflePlacement
     _reached: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -137,15 +137,15 @@ def choose(
     top = plans.top_of(in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
     is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
     match top.by:
-        case plans.Top.KEYS:
+        case plans.PartitioningSource.KEYS:
             return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
-        case plans.Top.FILES if reads_numbered:
+        case plans.PartitioningSource.FILES if reads_numbered:
             return Layout((), reads_numbered, is_by_file=True)
-        case plans.Top.SPLITS:
+        case plans.PartitioningSource.SPLITS:
             return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
-        case plans.Top.ORDER:
+        case plans.PartitioningSource.ORDER:
             return Layout((), top.partitions or partitions, is_bound=True)
-        case plans.Top.ONE:
+        case plans.PartitioningSource.ONE:
             return Layout((), 1, is_bound=True)
         case _:
             columns, count = _plain_columns(frame), partitions if is_asked_for else top.partitions or partitions
@@ -160,12 +160,12 @@ def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
     return tuple(name for name in names if called.count(name.lower()) == 1)
 
 
-def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: Held | None = None) -> Held:
+def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: PlannedQuery | None = None) -> PlannedQuery:
     """Plan `frame`, built in `session`, so that its final partitions are ours. `like` is the plan of the same step over
     stand-ins: what was found there is not asked again."""
     if not layout.keys:
         return _numbered(frame, session, layout, like)
-    ways = list(Way) if like is None else [like.way, *Way]
+    ways = list(ShufflePlacement) if like is None else [like.way, *ShufflePlacement]
     for way in ways:
         made = _tried(frame, session, layout, way)
         if made is not None:
@@ -173,29 +173,29 @@ def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: Held 
     raise AssertionError("an exchange of our own can always be made")
 
 
-def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, like: Held | None) -> Held:
+def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, like: PlannedQuery | None) -> PlannedQuery:
     if not layout.is_bound:
-        return _held(frame, layout, Way.AS_IT_IS, like)
+        return _held(frame, layout, ShufflePlacement.AS_IT_IS, like)
     bound = in_session(frame, clone(session, _own(layout)))
-    is_known = plans.top_of(bound).by in {plans.Top.ORDER, plans.Top.ONE}
-    return _held(bound if is_known else bound.repartition(layout.partitions), layout, Way.AS_IT_IS, like)
+    is_known = plans.top_of(bound).by in {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
+    return _held(bound if is_known else bound.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, like)
 
 
-def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Way) -> DataFrame | None:
+def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: ShufflePlacement) -> DataFrame | None:
     """The frame planned one way, if its rows then lie as they must."""
     match way:
-        case Way.POINTWISE:
+        case ShufflePlacement.POINTWISE:
             made = in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
             return made if _lies(made, layout) and _shape(made).is_narrow else None
-        case Way.AS_IT_IS:
+        case ShufflePlacement.AS_IT_IS:
             made = in_session(frame, clone(session, _own(layout)))
             return _held_to(made, layout) if _lies(made, layout) else None
-        case Way.JOINED:
+        case ShufflePlacement.JOINED:
             made = in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
             return _held_to(made, layout, joins_stay=True) if _lies(made, layout, joins_stay=True) else None
-        case Way.BELOW_PYTHON:
+        case ShufflePlacement.BELOW_PYTHON:
             return _below_python(in_session(frame, clone(session, UNCHANGED)), layout)
-        case Way.EXCHANGE:
+        case ShufflePlacement.EXCHANGE:
             named = (quoted(key) for key in layout.keys)
             return in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
 
@@ -240,7 +240,7 @@ def _with_exchange(where: str, frame: DataFrame, layout: Layout) -> DataFrame | 
     return DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
 
 
-def verdict_of(frame: DataFrame) -> Verdict:
+def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     """How determinate a frame is, by its analysed plan."""
     analysed = frame._jdf.queryExecution().analyzed()
     sources = jvm(frame.sparkSession).rekindle.spark.Sources
@@ -248,9 +248,9 @@ def verdict_of(frame: DataFrame) -> Verdict:
     return judge(analysed.toJSON(), analysed.toString(), str(sources.untold(analysed)), reads_kept=reads_kept)
 
 
-def _held(frame: DataFrame, layout: Layout, way: Way, like: Held | None) -> Held:
+def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, like: PlannedQuery | None) -> PlannedQuery:
     execution = frame._jdf.queryExecution()
-    return Held(
+    return PlannedQuery(
         session=frame.sparkSession,
         frame=frame,
         execution=execution,

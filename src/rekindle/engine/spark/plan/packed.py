@@ -20,7 +20,7 @@ UNJUDGED = "unjudged:"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PythonFunction:
     """A Python function of a plan: what the plan calls it, and its bytes."""
 
     name: str
@@ -38,7 +38,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PlanCode:
     """One plan. `seeds` were written by somebody; of `unsure` nobody can tell whether they were drawn."""
 
     shape: str
@@ -47,11 +47,11 @@ class Told:
     names: tuple[str, ...]
     metadata: tuple[str, ...]
     compiled: tuple[tuple[str, str], ...]
-    commands: tuple[Command, ...]
+    commands: tuple[PythonFunction, ...]
 
 
 @dataclass(eq=False)
-class Packed:
+class PackedFunction:
     """A function of a plan, for those who tell code by its parts: names are relative to the module of the first
     function of the user's in it, as they are for a step."""
 
@@ -71,25 +71,27 @@ def home_of(found: Any) -> tuple[str, str]:
     return str(names.get("__name__", "")), str(names.get("__file__") or "")
 
 
-def told(frame: DataFrame) -> Told:
+def told(frame: DataFrame) -> PlanCode:
     """What the analysed plan of a frame holds, in one call to the JVM."""
     java = jvm(frame.sparkSession).rekindle.spark
     lists = list(_lists(bytes(java.PlanTold.of(frame._jdf.queryExecution().analyzed()))))
     (shape,), *others, commands = lists
     seeds, unsure, names, metadata, compiled = (tuple(one.decode() for one in many) for many in others)
     triples = zip(commands[::3], commands[1::3], commands[2::3], strict=True)
-    return Told(
+    return PlanCode(
         shape=shape.decode(),
         seeds=seeds,
         unsure=unsure,
         names=names,
         metadata=metadata,
         compiled=tuple(zip(compiled[::2], compiled[1::2], strict=True)),
-        commands=tuple(Command(name.decode(), packed, _broadcasts(lines.decode())) for name, packed, lines in triples),
+        commands=tuple(
+            PythonFunction(name.decode(), packed, _broadcasts(lines.decode())) for name, packed, lines in triples
+        ),
     )
 
 
-def functions_told(commands: tuple[Command, ...]) -> dict[str, str]:
+def functions_told(commands: tuple[PythonFunction, ...]) -> dict[str, str]:
     """A part for each name that the plan has for Python functions: all of that name in the order of the plan. What
     cannot be judged is a part by itself, which is another one in every process."""
     known: dict[tuple[str, bytes], tuple[str, dict[str, str]]] = {}
@@ -105,9 +107,9 @@ def functions_told(commands: tuple[Command, ...]) -> dict[str, str]:
     return {name: hashed("\0".join(values)) for name, values in found.items()} | unjudged
 
 
-def _judged(command: Command) -> tuple[str, dict[str, str]]:
+def _judged(command: PythonFunction) -> tuple[str, dict[str, str]]:
     try:
-        all_parts = parts(Packed(command.function()))
+        all_parts = parts(PackedFunction(command.function()))
     except Unreadable as error:
         return "", {f"{UNJUDGED}{command.name}": f"function {error} {THIS_PROCESS}"}
     cannot = {name: value for name, value in all_parts.items() if name.startswith(UNJUDGED)}

@@ -13,14 +13,14 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class LogicalNode:
     """An operator or expression. `name` is its class without package."""
 
     name: str
     fields: dict[str, Any]
-    children: tuple[Node, ...] = ()
+    children: tuple[LogicalNode, ...] = ()
 
-    def trees(self, field: str) -> list[Node]:
+    def trees(self, field: str) -> list[LogicalNode]:
         """The trees in one field, such as the list of a projection."""
         return list(_trees(self.fields.get(field)))
 
@@ -31,16 +31,16 @@ class Node:
         return found.get("id") if isinstance(found, dict) else None
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> LogicalNode:
     return _tree(json.loads(text))
 
 
-def parse_all(text: str) -> list[Node]:
+def parse_all(text: str) -> list[LogicalNode]:
     """Several trees, in a list."""
     return list(_trees(json.loads(text)))
 
 
-def preorder(root: Node) -> Iterator[Node]:
+def preorder(root: LogicalNode) -> Iterator[LogicalNode]:
     """The tree of children alone, each before its own."""
     todo = [root]
     while todo:
@@ -49,7 +49,7 @@ def preorder(root: Node) -> Iterator[Node]:
         todo.extend(reversed(node.children))
 
 
-def walk(root: Node, is_end: Callable[[Node], bool] = lambda _: False) -> Iterator[Node]:
+def walk(root: LogicalNode, is_end: Callable[[LogicalNode], bool] = lambda _: False) -> Iterator[LogicalNode]:
     """Every node: children, expressions in fields, and plans of subqueries. Nothing below an end."""
     todo = [root]
     while todo:
@@ -61,15 +61,15 @@ def walk(root: Node, is_end: Callable[[Node], bool] = lambda _: False) -> Iterat
         todo.extend(_trees(list(node.fields.values())))
 
 
-def _tree(items: list[dict[str, Any]]) -> Node:
-    done: list[Node] = []
+def _tree(items: list[dict[str, Any]]) -> LogicalNode:
+    done: list[LogicalNode] = []
     for item in reversed(items):
         children = tuple(done.pop() for _ in range(item.get("num-children", 0)))
-        done.append(Node(_name(item), item, children))
+        done.append(LogicalNode(_name(item), item, children))
     return done[-1]
 
 
-def _trees(value: Any) -> Iterator[Node]:
+def _trees(value: Any) -> Iterator[LogicalNode]:
     """A class that stands alone is a node too: what uses it is to be known by name."""
     match value:
         case [{"class": _}, *_]:
@@ -78,7 +78,7 @@ def _trees(value: Any) -> Iterator[Node]:
             for one in value:
                 yield from _trees(one)
         case {"class": _}:
-            yield Node(_name(value), {})
+            yield LogicalNode(_name(value), {})
         case dict():
             yield from _trees(list(value.values()))
 

@@ -68,7 +68,7 @@ def items(seq: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-class Hash(msgspec.Struct, frozen=True):
+class HashPartitioning(msgspec.Struct, frozen=True):
     """Rows lie by `hash(keys) mod partitions`; a key that is no column is -1."""
 
     partitions: int
@@ -85,7 +85,7 @@ class _Node(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[int, ...]
     names: tuple[str, ...]
     partitioning: str
-    hashes: tuple[Hash, ...]
+    hashes: tuple[HashPartitioning, ...]
     left: tuple[int, ...] = ()
     right: tuple[int, ...] = ()
     streamed: int = 0
@@ -98,12 +98,12 @@ class _Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PhysicalNode:
     """A node of a physical plan, with what is below it. `number` is its place in the walk from the top."""
 
     number: int
     own: _Node
-    children: tuple[Node, ...]
+    children: tuple[PhysicalNode, ...]
 
     @property
     def name(self) -> str:
@@ -120,7 +120,7 @@ class Node:
         is_unknown = self.own.is_foreign and bool(self.children)
         return self.name in EXCHANGES or self.own.moves == "rows" or (is_unknown and not self.is_broadcast)
 
-    def below(self) -> Iterator[Node]:
+    def below(self) -> Iterator[PhysicalNode]:
         """This node and every node below it, without the plans of subqueries."""
         todo = [self]
         while todo:
@@ -129,23 +129,23 @@ class Node:
             todo.extend(reversed(node.children))
 
 
-def read(spark: SparkSession, plan: Any) -> Node:
+def read(spark: SparkSession, plan: Any) -> PhysicalNode:
     """A physical plan, in one call."""
     told = msgspec.json.decode(str(jvm(spark).rekindle.spark.PlanNodes.of(plan)), type=list[_Node])
-    built: list[Node] = []
+    built: list[PhysicalNode] = []
     for number in range(len(told) - 1, -1, -1):
         own = told[number]
         children = tuple(built.pop() for _ in range(own.children))
-        built.append(Node(number, own, children))
+        built.append(PhysicalNode(number, own, children))
     (root,) = built
     return root
 
 
-def shape(root: Node) -> Shape:
+def shape(root: PhysicalNode) -> Shape:
     return shape_of(list(root.below()))
 
 
-def shape_of(nodes: list[Node]) -> Shape:
+def shape_of(nodes: list[PhysicalNode]) -> Shape:
     return Shape(
         exchanges=sum(node.is_exchange for node in nodes),
         broadcasts=sum(node.is_broadcast for node in nodes),
@@ -216,7 +216,7 @@ def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, joins_s
     return any(one.partitions == partitions and one.keys == wanted for one in plan.own.hashes)
 
 
-class Top(Enum):
+class PartitioningSource(Enum):
     """What decides the partitions of a plan: the first node below its row-local part."""
 
     SPLITS = "splits of a source"
@@ -227,19 +227,19 @@ class Top(Enum):
     OTHER = "nothing that another driver could repeat"
 
 
-ALONE = {"RangePartitioning": Top.ORDER, "SinglePartition$": Top.ONE}
+ALONE = {"RangePartitioning": PartitioningSource.ORDER, "SinglePartition$": PartitioningSource.ONE}
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Partitioning:
     """What decides; the columns if keys do; and how many partitions that makes, 0 if it is not said."""
 
-    by: Top
+    by: PartitioningSource
     keys: tuple[str, ...] = ()
     partitions: int = 0
 
 
-def top_of(frame: DataFrame) -> Decided:
+def top_of(frame: DataFrame) -> Partitioning:
     """What decides the partitions. Asked before anything ran, so it may not depend on sizes that another driver could
     find different: `frame` must be planned accordingly (see `layout.choose`)."""
     initial = _initial(frame)
@@ -249,22 +249,33 @@ def top_of(frame: DataFrame) -> Decided:
     if plan.name in KEYED_JOINS:
         return _by_keys([own.left, own.right], names, max((one.partitions for one in own.hashes), default=0))
     if plan.name in SPLITS:
-        return Decided(Top.SPLITS)
+        return Partitioning(PartitioningSource.SPLITS)
     asked = _asked_for(plan)
     has_exchange = any(node.is_exchange for node in plan.below())
     if plan.name == "CoalesceExec":
-        is_sorted = has_exchange and ALONE.get(_top(plan.children[0]).own.partitioning) is Top.ORDER
-        return Decided(Top.ONE if asked == 1 else Top.ORDER if is_sorted else Top.OTHER, partitions=asked)
+        is_sorted = has_exchange and ALONE.get(_top(plan.children[0]).own.partitioning) is PartitioningSource.ORDER
+        return Partitioning(
+            PartitioningSource.ONE
+            if asked == 1
+            else PartitioningSource.ORDER
+            if is_sorted
+            else PartitioningSource.OTHER,
+            partitions=asked,
+        )
     if plan.name == "FileSourceScanExec" and own.subqueries:
-        return Decided(Top.OTHER)  # Which files it reads is known when the subquery has run.
+        return Partitioning(PartitioningSource.OTHER)  # Which files it reads is known when the subquery has run.
     if own.partitioning in ALONE and has_exchange:
-        return Decided(ALONE[own.partitioning], partitions=asked)
+        return Partitioning(ALONE[own.partitioning], partitions=asked)
     if own.hashes:
         return _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
-    return Decided(_of_scan(own)) if plan.name == "FileSourceScanExec" else Decided(Top.OTHER, partitions=asked)
+    return (
+        Partitioning(_of_scan(own))
+        if plan.name == "FileSourceScanExec"
+        else Partitioning(PartitioningSource.OTHER, partitions=asked)
+    )
 
 
-def _asked_for(plan: Node) -> int:
+def _asked_for(plan: PhysicalNode) -> int:
     """The number of partitions that the user asked for where they are decided; 0 if Spark chose it."""
     if plan.name == "CoalesceExec":
         return plan.own.count
@@ -273,11 +284,11 @@ def _asked_for(plan: Node) -> int:
     return plan.own.count if plan.own.origin == ASKED_BY_NUMBER else 0
 
 
-def _of_scan(scan: _Node) -> Top:
+def _of_scan(scan: _Node) -> PartitioningSource:
     """A keyed result that is read without its keys is cut by size: nothing to go by."""
     if scan.is_bucketed:
-        return Top.OTHER
-    return Top.FILES if scan.index == KEPT_INDEX else Top.SPLITS
+        return PartitioningSource.OTHER
+    return PartitioningSource.FILES if scan.index == KEPT_INDEX else PartitioningSource.SPLITS
 
 
 def top_rdd(frame: DataFrame) -> Any:
@@ -287,7 +298,7 @@ def top_rdd(frame: DataFrame) -> Any:
     return node_at(spark, plan, _top(read(spark, plan))).execute()
 
 
-def stage_leaves(node: Node) -> Iterator[Node]:
+def stage_leaves(node: PhysicalNode) -> Iterator[PhysicalNode]:
     """What the tasks of the final stage of a plan read that is no kept result: leaves and exchanges, and a columnar
     leaf as the node that makes rows of it."""
     if node.name == "ShuffleExchangeExec" or (not node.children and node.own.index != KEPT_INDEX):
@@ -300,25 +311,25 @@ def stage_leaves(node: Node) -> Iterator[Node]:
             yield from stage_leaves(child)
 
 
-def _only_leaf(node: Node) -> str | None:
+def _only_leaf(node: PhysicalNode) -> str | None:
     """The index of the one scan below a node, if there is nothing else below it."""
     below = [one for one in node.below() if one.name != "InputAdapter"][1:]
     return below[0].own.index if len(below) == 1 else None
 
 
-def node_at(spark: SparkSession, plan: Any, node: Node) -> Any:
+def node_at(spark: SparkSession, plan: Any, node: PhysicalNode) -> Any:
     """A node of a plan that was read, as the JVM has it."""
     return jvm(spark).rekindle.spark.PlanNodes.at(plan, node.number)
 
 
-def _top(plan: Node) -> Node:
+def _top(plan: PhysicalNode) -> PhysicalNode:
     """A join with a broadcast leaves each row of its other side where it was."""
     while (plan.name in ROW_LOCAL and not plan.own.is_barrier) or plan.name == "BroadcastHashJoinExec":
         plan = plan.children[plan.own.streamed]
     return plan
 
 
-def _initial(frame: DataFrame) -> Node:
+def _initial(frame: DataFrame) -> PhysicalNode:
     return read(frame.sparkSession, _initial_plan(frame))
 
 
@@ -327,17 +338,17 @@ def _initial_plan(frame: DataFrame) -> Any:
     return plan.initialPlan() if class_name(plan) == "AdaptiveSparkPlanExec" else plan
 
 
-def _by_keys(sides: list[tuple[int, ...]], names: Mapping[int, str], partitions: int) -> Decided:
+def _by_keys(sides: list[tuple[int, ...]], names: Mapping[int, str], partitions: int) -> Partitioning:
     """The first side whose keys all are columns of the result, under names that occur once."""
     once = {key: name for key, name in names.items() if list(names.values()).count(name) == 1}
     for side in sides:
         found = [once.get(key) for key in side]
         if found and None not in found:
-            return Decided(Top.KEYS, tuple(str(name) for name in found), partitions)
-    return Decided(Top.OTHER)
+            return Partitioning(PartitioningSource.KEYS, tuple(str(name) for name in found), partitions)
+    return Partitioning(PartitioningSource.OTHER)
 
 
-def _is_left_alone(plan: Node, *, joins_stay: bool) -> bool:
+def _is_left_alone(plan: PhysicalNode, *, joins_stay: bool) -> bool:
     """Down to what decided the partitioning there is no join, which adaptive execution rewrites, and no exchange whose
     partitions it may split or merge."""
     if plan.name == "FileSourceScanExec":
@@ -352,7 +363,7 @@ def _is_left_alone(plan: Node, *, joins_stay: bool) -> bool:
     return bool(plan.children) and not any(node.is_exchange or node.is_broadcast for node in plan.below())
 
 
-def _expr_id(plan: Node, key: str) -> int | None:
+def _expr_id(plan: PhysicalNode, key: str) -> int | None:
     """The one column of that name: as it is written, or else in other cases."""
     pairs = list(zip(plan.own.ids, plan.own.names, strict=True))
     ids = [number for number, name in pairs if name == key]

@@ -33,7 +33,7 @@ UNPINNED_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class SourcePin:
     """What a plan reads from outside. `digest` is of all that could be pinned, empty if nothing is read at all;
     `because` names what could not be."""
 
@@ -49,7 +49,7 @@ class Pin:
         return f"{self.digest} {self.files} files {self.bytes} bytes" if self.digest else ""
 
 
-def pin(frame: DataFrame) -> Pin:
+def pin(frame: DataFrame) -> SourcePin:
     """The sources of a frame, those of the frames it is made from included. Kept results of ours are no sources."""
     spark = frame.sparkSession
     lines = [line.split("\t") for line in _sources(spark, frame).splitlines()]
@@ -57,7 +57,7 @@ def pin(frame: DataFrame) -> Pin:
     pinned = [line for line in lines if line[0] != "unpinned"]
     files = [line for line in pinned if line[0] == "files"]
     text = "\n".join("\t".join(line) for line in sorted(pinned))
-    return Pin(
+    return SourcePin(
         is_pinned=not loose,
         digest=hashlib.sha256(text.encode()).hexdigest()[:16] if pinned else "",
         files=sum(int(line[2]) for line in files),

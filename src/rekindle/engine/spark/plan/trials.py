@@ -23,7 +23,7 @@ from rekindle.engine.spark.plan.layout import Layout, verdict_of
 from rekindle.engine.spark.session import attach, clone, jvm, same_active_session
 from rekindle.errors import RekindleError
 from rekindle.model.kinds import Determinism
-from rekindle.pipeline.constants import Known
+from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.source_lines import with_lines
 from rekindle.pipeline.step_trial import Trial
@@ -42,7 +42,7 @@ class Sample:
 
 
 def try_steps(
-    spark: SparkSession, steps: Sequence[Declared], parameters: Mapping[str, Any], constants: Known, rows: int
+    spark: SparkSession, steps: Sequence[Declared], parameters: Mapping[str, Any], constants: TimeAndSeed, rows: int
 ) -> Iterator[Trial]:
     """Each step in turn, producers first. `rows` is how many of each source, and at most so many of each step, are
     given on."""
@@ -82,7 +82,7 @@ class _Tried:
     first: SparkSession
     second: SparkSession
     parameters: Mapping[str, Any]
-    constants: Known
+    constants: TimeAndSeed
 
     def over(self, given: Mapping[str, Sample]) -> tuple[Trial, Sample | None]:
         told = Trial(step=self.one.name, place=self.one.place, level=Determinism.UNKNOWN)

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rekindle.engine.spark.plan.known import LIMITS, SAME_COLUMNS
-from rekindle.engine.spark.plan.plan_tree import Node
+from rekindle.engine.spark.plan.plan_tree import LogicalNode
 
 Columns = frozenset[int]
 BOTH_SIDES = ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter")
 LEFT_SIDE = ("LeftSemi", "LeftAnti")
 
 
-def keeps_whole_rows(deduplicate: Node) -> bool:
+def keeps_whole_rows(deduplicate: LogicalNode) -> bool:
     """Rows that are duplicates are equal in all columns, so it does not matter which one stays."""
     columns = _columns(deduplicate.children[0])
     keys = _ids(deduplicate.trees("keys"))
     return columns is not None and keys is not None and columns <= keys
 
 
-def is_cut_in_total_order(limit: Node, is_told_apart: Callable[[Node], bool]) -> bool:
+def is_cut_in_total_order(limit: LogicalNode, is_told_apart: Callable[[LogicalNode], bool]) -> bool:
     """Below the limit is a sort whose keys have all columns of a row, or a key of which no two rows have the same."""
     node = limit
     while node.name in LIMITS or node.name == "Project":
@@ -35,7 +35,7 @@ def is_cut_in_total_order(limit: Node, is_told_apart: Callable[[Node], bool]) ->
     return sorted_by is not None and any(found is not None and found <= sorted_by for found in enough)
 
 
-def _unique(node: Node) -> Columns | None:
+def _unique(node: LogicalNode) -> Columns | None:
     while node.name in SAME_COLUMNS - {"Distinct", "Deduplicate"} or node.name == "Project":
         (node,) = node.children
     match node.name:
@@ -50,7 +50,7 @@ def _unique(node: Node) -> Columns | None:
             return None
 
 
-def _columns(node: Node) -> Columns | None:
+def _columns(node: LogicalNode) -> Columns | None:
     while node.name in SAME_COLUMNS:
         (node,) = node.children
     match node.name:
@@ -72,7 +72,7 @@ def _columns(node: Node) -> Columns | None:
             return None
 
 
-def _joined(join: Node) -> Columns | None:
+def _joined(join: LogicalNode) -> Columns | None:
     kind = join.fields.get("joinType")
     name = str(kind.get("object", "")).rsplit(".", 1)[-1].rstrip("$") if isinstance(kind, dict) else ""
     left, right = join.children
@@ -85,6 +85,6 @@ def _both(one: Columns | None, other: Columns | None) -> Columns | None:
     return None if one is None or other is None else one | other
 
 
-def _ids(expressions: list[Node]) -> Columns | None:
+def _ids(expressions: list[LogicalNode]) -> Columns | None:
     found = [one.expression_id for one in expressions]
     return None if None in found else frozenset(one for one in found if one is not None)

@@ -6,7 +6,7 @@ import re
 
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import Pointer, Top, compose
+from rekindle.publish.pointers import NewestPointer, Pointer, compose
 
 LABEL = "_rekindle"
 VERSION = re.compile(r"v(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?")
@@ -20,4 +20,4 @@ def fence_in(version: re.Match[str]) -> tuple[str, Fence]:
 
 def claim_of(what: Publication) -> Pointer:
     """Nothing of an older publication stays."""
-    return compose(Top(0, None), what.part(), what.owner, what.schema, adds=False)
+    return compose(NewestPointer(0, None), what.part(), what.owner, what.schema, adds=False)

@@ -30,7 +30,7 @@ class Copy:
     name: str
 
 
-class Lost(Exception):
+class SourceFilesLost(Exception):
     """Sources that are not what was committed, each with what is wrong."""
 
     def __init__(self, found: dict[str, str]) -> None:
@@ -51,7 +51,7 @@ def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Cop
     finally:
         _java(spark).Bridge.delete(spark._jsparkSession, scratch, 1)
     if lost:
-        raise Lost(dict(line.split("\t", 1) for line in lost.splitlines()))
+        raise SourceFilesLost(dict(line.split("\t", 1) for line in lost.splitlines()))
     there = visible(spark, directory)
     absent = [one.name for one in wanted if there.get(one.name) != one.bytes]
     if absent:

@@ -16,7 +16,7 @@ from rekindle.remedies import StartRemedy, TextRemedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claimant:
+class TargetOwner:
     """Who wants to publish into a target: a pipeline of one place, and the sink, for the command that takes it. `takes`
     is the place from which the user's word takes the target, as it was seen then: not from whoever comes later; `key`
     tells the parameters of the run; `has_published` if it need not publish any more."""
@@ -72,8 +72,8 @@ class Publication:
     key: str = ""
 
     @property
-    def claimant(self) -> Claimant:
-        return Claimant(owner=self.owner, place=self.place, sink=self.sink, takes=self.takes, key=self.key)
+    def claimant(self) -> TargetOwner:
+        return TargetOwner(owner=self.owner, place=self.place, sink=self.sink, takes=self.takes, key=self.key)
 
     @property
     def version(self) -> str:

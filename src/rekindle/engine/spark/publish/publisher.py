@@ -9,7 +9,7 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import Part, Pointer
@@ -22,7 +22,7 @@ class PublicationRequest:
     """What is known of a publication before anything runs: who wants it, the order of the run, the schema of the result
     as Spark's JSON, and the paths that the run reads."""
 
-    by: Claimant
+    by: TargetOwner
     order: int
     schema: str = ""
     read: Collection[str] = ()

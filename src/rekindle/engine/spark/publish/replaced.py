@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish import copying
 from rekindle.engine.spark.publish.bare_directories import LABEL, VERSION, claim_of, fence_in
-from rekindle.engine.spark.publish.publication import Claimant, Publication, write
+from rekindle.engine.spark.publish.publication import Publication, TargetOwner, write
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import POINTERS, Pointer, Top, advance, newest
+from rekindle.publish.pointers import POINTERS, NewestPointer, Pointer, advance, newest
 from rekindle.publish.replace import Replace
 from rekindle.publish.target import PointerStore, url
 
@@ -64,7 +64,7 @@ class ReplacePublisher:
 def _replace(spark: SparkSession, what: Publication, base: str, store: PointerStore) -> Fence | None:
     """Publish into a directory that is replaced. None if it holds the result now, else the later fence it holds."""
 
-    def prepare(top: Top) -> Pointer:
+    def prepare(top: NewestPointer) -> Pointer:
         check_replaced(what.claimant, base, top.pointer)
         return structs.replace(claim_of(what), handed=handed_over(spark, base, top.pointer, what.place))
 
@@ -85,7 +85,7 @@ def _replace(spark: SparkSession, what: Publication, base: str, store: PointerSt
     return top.fence
 
 
-def check_replaced(by: Claimant, base: str, top: Pointer | None) -> None:
+def check_replaced(by: TargetOwner, base: str, top: Pointer | None) -> None:
     """Files that are seen one by one cannot be handed from place to place while somebody else may still write some."""
     if top is not None and not by.owns(top):
         raise Refused(

@@ -23,10 +23,10 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.failures import cause_of, signature, text_of
-from rekindle.engine.spark.publish.copying import Lost
+from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.directory import DirectoryPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
-from rekindle.engine.spark.publish.publication import Claimant, Publication
+from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
@@ -62,7 +62,7 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
     """Put it into its target, unless that holds a later fence. Never raises: what went wrong is the answer."""
     try:
         newer = publisher_of(what.target).publish(spark, what, stores)
-    except Lost as lost:
+    except SourceFilesLost as lost:
         paths = {path for path, _ in what.files}
         own = {path: why for path, why in lost.found.items() if path in paths}
         if own:
@@ -81,7 +81,7 @@ def publisher_of(target: Target) -> TargetPublisher:
 
 def check(
     spark: SparkSession,
-    by: Claimant,
+    by: TargetOwner,
     target: Target,
     order: int,
     stores: Stores,

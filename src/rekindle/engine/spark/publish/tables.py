@@ -42,7 +42,7 @@ _ONE_CHANGE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CatalogTable:
     """A table as the catalog has it. `base` is None where it is not ours."""
 
     base: str | None
@@ -148,7 +148,7 @@ def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> N
     spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
 
 
-def _find(spark: SparkSession, target: Table) -> Found | None:
+def _find(spark: SparkSession, target: Table) -> CatalogTable | None:
     catalog = _catalog(spark)
     database, name = _names(spark, target)
     if not catalog.databaseExists(database):
@@ -159,7 +159,7 @@ def _find(spark: SparkSession, target: Table) -> Found | None:
     table = catalog.getTableMetadata(identifier)
     properties = table.properties()
     location = table.storage().locationUri()
-    return Found(
+    return CatalogTable(
         properties.get(BASE).get() if properties.contains(BASE) else None,
         _text(spark, location.get()) if location.isDefined() else "",
         properties.get(FENCE).get() if properties.contains(FENCE) else "",
@@ -177,7 +177,7 @@ def _create(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> 
     )
 
 
-def _add_columns(spark: SparkSession, target: Table, found: Found, schema: str) -> None:
+def _add_columns(spark: SparkSession, target: Table, found: CatalogTable, schema: str) -> None:
     added = _ddl(spark, schema, without=found.columns)
     if added:
         database, name = _names(spark, target)

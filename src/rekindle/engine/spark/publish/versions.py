@@ -19,7 +19,7 @@ from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetSt
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.overlap import reads_versions
-from rekindle.publish.pointers import Pointer, Top, advance, compose, newest
+from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
 
 # Refuses a result that does not fit to the version on top.
@@ -83,7 +83,7 @@ def put_version(
 ) -> Pointer:
     """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end."""
 
-    def prepare(top: Top) -> Pointer:
+    def prepare(top: NewestPointer) -> Pointer:
         what.claimant.check(base, top.pointer)
         check_columns(top.pointer)
         pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)

@@ -26,11 +26,11 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.failures import cause_in_run, cause_of_ours, signature, text_of
 from rekindle.engine.spark.plan import kept_frames, plans
-from rekindle.engine.spark.plan.layout import Held
+from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles
 from rekindle.engine.spark.run import digests, results, tasks
-from rekindle.engine.spark.run.blocks import InputsGone, Storing
-from rekindle.engine.spark.run.exchanges import Watch
+from rekindle.engine.spark.run.blocks import InputBlocksLost, Storing
+from rekindle.engine.spark.run.exchanges import ExchangeMonitor
 from rekindle.engine.spark.run.losses import lost_in
 from rekindle.engine.spark.session import jvm
 from rekindle.errors import InputChanged
@@ -52,14 +52,14 @@ class LawViolated(Exception):
     """What Spark wrote is not what was committed. In a Spark task the JVM's exception of that name says it."""
 
 
-class Generation:
+class HeldPlan:
     """The held query execution of one generation in this application, with its exchanges and their version.
 
     It was planned over files by name. An attempt that must read others, because one was lost and made again, or was
     not there yet, gets a new one; what its exchanges then hold is compared with what was read before."""
 
     def __init__(
-        self, held: Held, command: StartAttempt, *, is_eager: bool = False, sources: SourceFiles | None = None
+        self, held: PlannedQuery, command: StartAttempt, *, is_eager: bool = False, sources: SourceFiles | None = None
     ) -> None:
         self.held = held
         self.sources = sources
@@ -74,7 +74,7 @@ class Generation:
         # Others count in this generation: they were written over exchanges that died with another application.
         self._has_others = not command.is_first
         self._expected = command.exchange_checksum
-        self._watch: Watch | None = None
+        self._watch: ExchangeMonitor | None = None
         self._is_spoiled = False
         # A broadcast or a subquery that failed stays failed in its plan: the next attempt needs another one.
         self.is_stuck = self.has_committed = False
@@ -94,7 +94,7 @@ class Generation:
         if self.held.is_function_of_inputs and not self._is_eager:
             return
         if self._watch is None:
-            self._watch = Watch(self.held.session, plans.exchanges(self.held.rdd()))
+            self._watch = ExchangeMonitor(self.held.session, plans.exchanges(self.held.rdd()))
             checksum = self.checksum()
             self._is_spoiled = self._has_others and (checksum is None or checksum != self._expected)
             self.version += self._is_spoiled
@@ -157,7 +157,7 @@ class Attempt:
         root: str,
         directory: str,
         tag: str,
-        generation: Callable[[], Generation],
+        generation: Callable[[], HeldPlan],
         report: Callable[[Stimulus], None],
         *,
         is_digested: bool = False,
@@ -172,7 +172,7 @@ class Attempt:
         self._tag = tag
         self._make = generation
         self._report = report
-        self._generation: Generation | None = None
+        self._generation: HeldPlan | None = None
         self._schema = ""
         # Resolved once: by its name each poll would be five calls.
         self._drained: Callable[[str], str] = lambda directory: ""
@@ -243,7 +243,7 @@ class Attempt:
                 storing=self._storing,
             )
             self._compare(rows)
-        except InputsGone as caught:
+        except InputBlocksLost as caught:
             attempt, has_lost_plan = self._command.attempt, caught.has_lost_plan
             self._report(
                 AttemptEnded(
@@ -258,7 +258,7 @@ class Attempt:
         except BaseException as caught:
             self._report(AttemptEnded(attempt=self._command.attempt, failures=(self._failure_of(caught),)))
 
-    def _label(self, held: Held) -> None:
+    def _label(self, held: PlannedQuery) -> None:
         label = manifest.Label(str(self._command.partitions), self._schema)
         put = jvm(held.session).rekindle.spark.Bridge.put
         put(held.session._jsparkSession, f"{self._directory}/{manifest.LABEL}", msgspec.json.encode(label))

@@ -39,7 +39,7 @@ class Storing:
     replicas: int
 
 
-class InputsGone(Exception):
+class InputBlocksLost(Exception):
     """What an attempt should read is not there any more, and it was not started. `lost` is news; what the master knows
     to be gone is `absent`: it believed that an exchange which is held here has it."""
 

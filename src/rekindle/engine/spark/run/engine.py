@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.plan.layout import Held, hold
+from rekindle.engine.spark.plan.layout import PlannedQuery, hold
 from rekindle.engine.spark.plan.looking import changed_input, source_files
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run import digests, results, tasks
-from rekindle.engine.spark.run.attempts import Attempt, Generation
-from rekindle.engine.spark.run.blocks import Blocks, InputsGone
+from rekindle.engine.spark.run.attempts import Attempt, HeldPlan
+from rekindle.engine.spark.run.blocks import Blocks, InputBlocksLost
 from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
 from rekindle.errors import RunFailed
 from rekindle.master.facts.stimuli import AttemptSealed, DeletionDone, DeletionFailed, PartsLost, Stimulus
@@ -114,8 +114,8 @@ class SparkEngine:
         self._root = root.rstrip("/")
         self._groups = dict(groups)
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
-        self._generations: dict[tuple[str, int], Generation] = {}
-        self._replaced: list[tuple[tuple[str, int], Generation]] = []
+        self._generations: dict[tuple[str, int], HeldPlan] = {}
+        self._replaced: list[tuple[tuple[str, int], HeldPlan]] = []
         self._planning = threading.Lock()
         self._shapes: dict[str, plans.Shape] = {}
         self._listener: Any = None
@@ -263,23 +263,23 @@ class SparkEngine:
         self._running[command.attempt] = attempt
         attempt.start()
 
-    def _generation(self, command: StartAttempt) -> Generation:
+    def _generation(self, command: StartAttempt) -> HeldPlan:
         """Called in the attempt's own thread, first of all."""
         enter_thread(self._spark, self._loader)
         if missing := self._blocks.missing(command.inputs):
-            raise InputsGone(missing)
+            raise InputBlocksLost(missing)
         key = command.attempt.step, command.attempt.generation
         known = self._generations.get(key)
         if known is None or known.is_stuck or not known.reads(command):
             if absent := {one.step: one.absent for one in command.inputs if one.absent}:
-                raise InputsGone({}, absent)
+                raise InputBlocksLost({}, absent)
             held = self._planned.pop(command.attempt.step, None)
             if held is None:
                 held = self._plan(command)
             else:
                 refuse_other_listing(self._groups[key[0]], held.frame)
             sources = source_files(key[0], held.frame, self._enter)
-            made = Generation(held, command, is_eager=self._groups[key[0]].is_eager, sources=sources)
+            made = HeldPlan(held, command, is_eager=self._groups[key[0]].is_eager, sources=sources)
             with self._planning:
                 if known is not None:
                     self._replaced.append((key, known))
@@ -288,7 +288,7 @@ class SparkEngine:
             return made
         return known
 
-    def _plan(self, command: StartAttempt) -> Held:
+    def _plan(self, command: StartAttempt) -> PlannedQuery:
         session = group_session(self._spark, self._settings)
         group = self._groups[command.attempt.step]
         by_file = group.lies.is_by_file

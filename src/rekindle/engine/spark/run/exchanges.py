@@ -44,7 +44,7 @@ def look(spark: SparkSession, shuffle_id: int, reducers: int) -> MapOutputs:
     return MapOutputs(pairs[0::2], pairs[1::2], longs[1 + 2 * count :], is_known=bool(longs))
 
 
-class Watch:
+class ExchangeMonitor:
     """The exchanges under one held query execution. The first look is what later ones are compared with."""
 
     def __init__(self, spark: SparkSession, exchanges: Mapping[int, int]) -> None:

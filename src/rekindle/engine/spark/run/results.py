@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.plan.kept_frames import files_of
-from rekindle.engine.spark.plan.layout import Held
+from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.run.blocks import Storing
 from rekindle.engine.spark.session import jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions
@@ -33,7 +33,7 @@ class _Job:
 
 
 def write(
-    held: Held,
+    held: PlannedQuery,
     directory: str,
     wanted: Partitions,
     name: str,
@@ -67,7 +67,7 @@ def write(
     return _run(held, job, rows.queryExecution(), chosen)
 
 
-def _has_its_tasks(held: Held, count: int) -> bool:
+def _has_its_tasks(held: PlannedQuery, count: int) -> bool:
     """Has Spark one task for each partition? Over files one that has no file has none, and a total order may have been
     cut into fewer than were asked for."""
     layout = held.layout
@@ -79,7 +79,7 @@ def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
     return jvm(session).rekindle.spark.Bridge.prune(rdd, packed(chosen))
 
 
-def tasks_of(held: Held, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
+def tasks_of(held: PlannedQuery, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
     """(Spark's partition, our number) of what is wanted and has a task, in Spark's order. None has, if Spark's tasks
     are others than the layout's partitions: there is no row."""
     if held.layout.is_by_file:
@@ -95,7 +95,7 @@ def packed(numbers: Iterable[int]) -> bytes:
     return struct.pack(f"<{len(listed)}i", *listed)
 
 
-def _run(held: Held, job: _Job, execution: Any, chosen: bytes) -> int:
+def _run(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes) -> int:
     """`chosen` are the numbers of the partitions that its tasks make, if they are others than Spark's."""
     laws = _laws(held, chosen)
     if job.storing is None:
@@ -106,7 +106,7 @@ def _run(held: Held, job: _Job, execution: Any, chosen: bytes) -> int:
     return int(blocks.write(session._jsparkSession, execution, held.schema, how, laws, job.name, job.directory, chosen))
 
 
-def _laws(held: Held, chosen: bytes) -> Any:
+def _laws(held: PlannedQuery, chosen: bytes) -> Any:
     session, layout = held.session, held.layout
     tasks = len(chosen) // 4 or layout.partitions
     may_be_fewer = layout.is_bound and not chosen
@@ -115,7 +115,7 @@ def _laws(held: Held, chosen: bytes) -> Any:
     return of(held.schema, keys, layout.partitions, tasks, may_be_fewer, chosen, held_to)
 
 
-def _write_files(held: Held, job: _Job, execution: Any, chosen: bytes, laws: Any) -> int:
+def _write_files(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes, laws: Any) -> int:
     """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
     spark = held.session
     java = jvm(spark)

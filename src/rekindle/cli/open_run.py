@@ -15,7 +15,7 @@ from rekindle.storage.stores import open_store
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenRun:
     """A run with its whole journal, the view of it, and the state it folds to."""
 
     named: Named
@@ -24,10 +24,10 @@ class Opened:
     state: RunState
 
 
-def open_run(settings: Settings, word: str | None) -> Opened:
+def open_run(settings: Settings, word: str | None) -> OpenRun:
     """Find and read the run that a user means."""
     config = settings.located()
     store = open_store(config.location, config.storage)
     named = find_run(store, word)
     found = look(store, named.pipeline, named.run, str(named), config.stale_seconds)
-    return Opened(named, found.history, found.view, found.state)
+    return OpenRun(named, found.history, found.view, found.state)

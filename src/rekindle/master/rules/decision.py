@@ -5,14 +5,14 @@ A draft lives for one call of `decide`. Nothing outside sees it, and nothing is 
 
 from __future__ import annotations
 
-from rekindle.master.facts.events import Event, GenerationOpened, PartitionsCommitted, Why
+from rekindle.master.facts.events import Event, GenerationOpened, PartitionsCommitted, Reasons
 from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import RunState, StepState
 from rekindle.model.kinds import Proof
 from rekindle.model.partitions import Partitions
 
 
-class Draft:
+class Decision:
     """The events decided so far, and the state as it would be after them."""
 
     def __init__(self, state: RunState, now_ms: int, jitter: float) -> None:
@@ -29,7 +29,7 @@ class Draft:
         return self.state.steps[name]
 
     def open_generation(
-        self, name: str, dropped: Partitions, why: Why, proof: Proof | None, exchange_version: int = 0
+        self, name: str, dropped: Partitions, why: Reasons, proof: Proof | None, exchange_version: int = 0
     ) -> None:
         """A new generation of the step, without `dropped`. What is left of it is carried by `proof`."""
         step = self.step(name)

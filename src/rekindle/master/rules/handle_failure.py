@@ -12,15 +12,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rekindle.failover.backoff import GiveUp, on_failure
-from rekindle.failover.poison import Suspects, poison
+from rekindle.failover.poison import FailureCounts, poison
 from rekindle.failover.restart import Strategy
 from rekindle.master.facts.events import Differs, FailureHandled, RunFailing
-from rekindle.master.rules.draft import Draft
-from rekindle.model.because import EverythingRestarts
+from rekindle.master.rules.decision import Decision
 from rekindle.model.failures import Failure
+from rekindle.model.reasons import EverythingRestarts
 
 
-def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
+def handle(draft: Decision, name: str, failures: tuple[Failure, ...]) -> None:
     """Failures of one attempt at the group that ends in `name`, or of one try to publish it."""
     committed = draft.step(name).committed
     own = tuple(replace(one, step=name, partitions=one.partitions - committed) for one in failures)
@@ -37,7 +37,7 @@ def handle(draft: Draft, name: str, failures: tuple[Failure, ...]) -> None:
 
 
 def give_up(
-    draft: Draft,
+    draft: Decision,
     sentence: str,
     failures: tuple[Failure, ...] = (),
     *,
@@ -47,7 +47,7 @@ def give_up(
     draft.add(RunFailing(sentence, failures, is_resumable, draft.now_ms, differs))
 
 
-def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspects:
+def _suspects(draft: Decision, name: str, failures: tuple[Failure, ...]) -> FailureCounts:
     """A failure whose partitions are all committed blames nobody; one that named none blames the step."""
     step = draft.step(name)
     suspects = step.suspects.without(step.committed)
@@ -58,9 +58,9 @@ def _suspects(draft: Draft, name: str, failures: tuple[Failure, ...]) -> Suspect
     return suspects
 
 
-def _restart_everything(draft: Draft) -> None:
+def _restart_everything(draft: Decision) -> None:
     """Not once something may be published: what it was made from is settled, and only publishing is tried again."""
-    if draft.state.settled:
+    if draft.state.possibly_published:
         return
     for name, step in draft.state.steps.items():
         if step.started:

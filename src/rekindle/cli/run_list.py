@@ -10,12 +10,12 @@ import msgspec
 
 from rekindle.cli.catalog import Named
 from rekindle.errors import NewerJournal, RekindleError, StoreFailed
-from rekindle.journal.frame import NAME, Whole, find, name_of
+from rekindle.journal.frame import NAME, WholeFrame, find, name_of
 from rekindle.journal.history import Position, folder_of
-from rekindle.journal.lease import Life, sign_of_life
+from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.journal.owner import Owner
 from rekindle.journal.snapshot import newest
-from rekindle.observe.runs import INTERRUPTED, Brief, Tally
+from rekindle.observe.runs import INTERRUPTED, RunCounts, RunLine
 from rekindle.service.life import life_text
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
@@ -23,7 +23,7 @@ from rekindle.storage.store import Store
 LIVE = frozenset({"running", "failing", "closing"})
 
 
-class Briefs:
+class RunList:
     """Reads lines of runs from one store."""
 
     def __init__(self, store: Store, stale_seconds: float) -> None:
@@ -31,9 +31,9 @@ class Briefs:
         self._clock = with_one_clock(store)
         self._stale_seconds = stale_seconds
 
-    def of(self, named: Named, parameters: dict[str, str] | None) -> Brief:
+    def of(self, named: Named, parameters: dict[str, str] | None) -> RunLine:
         """One run. Damage makes a line that says so, never an error: the others must be listed."""
-        tally = Tally()
+        tally = RunCounts()
         phase, driver = "damaged", ""
         try:
             position = self._read(named, tally)
@@ -44,7 +44,7 @@ class Briefs:
             phase = "newer"  # Written by a newer release, which can read it.
         except (RekindleError, msgspec.MsgspecError, ValueError, KeyError):
             phase = "damaged"
-        return Brief(
+        return RunLine(
             pipeline=named.pipeline,
             run=named.run,
             number=named.number,
@@ -58,7 +58,7 @@ class Briefs:
             left_out=tally.left_out,
         )
 
-    def _read(self, named: Named, tally: Tally) -> Position | None:
+    def _read(self, named: Named, tally: RunCounts) -> Position | None:
         folder = folder_of(named.folder)
         start = self._snapshot(named, tally)
         names = [name for name in self._store.list_after(folder, name_of(start.sequence)) if NAME.fullmatch(name)]
@@ -69,7 +69,7 @@ class Briefs:
             names = [name_of(start.sequence)]
         for data in self._store.get_many(folder, names):
             match find(data or b""):
-                case Whole(frame, checksum):
+                case WholeFrame(frame, checksum):
                     if frame.sequence > start.sequence:
                         tally.add(frame.types, frame.events)
                     owner: Owner | None = frame.owner or position.owner
@@ -88,7 +88,7 @@ class Briefs:
             tally.last(last.events)
         return position
 
-    def _snapshot(self, named: Named, tally: Tally) -> Position:
+    def _snapshot(self, named: Named, tally: RunCounts) -> Position:
         """Begin with the newest snapshot that can be read; from nothing otherwise."""
         found = newest(self._store, named.folder)
         if found is None:
@@ -105,5 +105,5 @@ class Briefs:
             sign = sign_of_life(self._clock, named.folder, position, self._stale_seconds)
         except StoreFailed:
             return phase, "unknown: the store does not tell the time"
-        is_alone = sign.life is not Life.LIVING and phase == "running"
+        is_alone = sign.life is not LivenessState.LIVING and phase == "running"
         return (INTERRUPTED if is_alone else phase), life_text(sign)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.plan.layout import Held, choose, hold
+from rekindle.engine.spark.plan.layout import PlannedQuery, choose, hold
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.master.facts.graph_spec import GraphSpec
@@ -37,7 +37,7 @@ class Analysis:
 
     drawn: GraphSpec
     groups: dict[str, GroupSpec]
-    held: dict[str, Held]
+    held: dict[str, PlannedQuery]
     observed: dict[str, list[cuts.Observation]]
 
     def splits(self, step: str) -> str:
@@ -53,7 +53,7 @@ def analyse(
 ) -> Analysis:
     """Kept steps, in the order given (producers first), and how they read each other."""
     attach(spark)
-    held: dict[str, Held] = {}
+    held: dict[str, PlannedQuery] = {}
     outlines: dict[str, Any] = {}
     observed: dict[str, list[cuts.Observation]] = {}
     for name, group in groups.items():
@@ -102,20 +102,20 @@ def _built(group: GroupSpec, session: SparkSession, inputs: Mapping[str, DataFra
         return group.build(session, inputs)
 
 
-def _is_digested(group: GroupSpec, held: Held, step: Step) -> bool:
+def _is_digested(group: GroupSpec, held: PlannedQuery, step: Step) -> bool:
     """A block counts with its digest: it may be lost at any time, and readers are spared if the same comes back."""
     if group.kind is not ResultKind.BLOCKING and group.digest is DigestPolicy.AUTO:
         return True
     return group.digest.is_on(_proved(group, held, step))
 
 
-def _proved(group: GroupSpec, held: Held, step: Step) -> Determinism:
+def _proved(group: GroupSpec, held: PlannedQuery, step: Step) -> Determinism:
     """The level of a step without the user's word that it is determinate."""
     is_word = step.determinism is Determinism.DECLARED
     return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
 
 
-def _is_pointwise(group: GroupSpec, consumer: Held, producer: Held) -> bool:
+def _is_pointwise(group: GroupSpec, consumer: PlannedQuery, producer: PlannedQuery) -> bool:
     """Partition p of the consumer reads partition p of the producer and nothing else of it. What an eager step looks at
     while it is built may be anything of it."""
     if group.is_eager or not consumer.shape.is_narrow or consumer.layout.is_bound:
@@ -123,16 +123,16 @@ def _is_pointwise(group: GroupSpec, consumer: Held, producer: Held) -> bool:
     return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
 
 
-def level_of(group: GroupSpec, held: Held) -> Determinism:
+def level_of(group: GroupSpec, held: PlannedQuery) -> Determinism:
     """Whether the same rows come again, however they are cut into partitions."""
     return group.declared or (Determinism.INDETERMINATE if _is_loose(group, held) else held.verdict.level)
 
 
-def _is_loose(group: GroupSpec, held: Held) -> bool:
+def _is_loose(group: GroupSpec, held: PlannedQuery) -> bool:
     return group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
 
 
-def _step(group: GroupSpec, held: Held) -> Step:
+def _step(group: GroupSpec, held: PlannedQuery) -> Step:
     """A group that reads no kept result and is not narrow owns what is inside it as one part; so does one whose
     partitions another application would cut differently, and nothing can prove them equal. What an eager step found
     out while it was built is one of those parts too, and so is what it read from a place that cannot be pinned: the

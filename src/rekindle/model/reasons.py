@@ -13,65 +13,65 @@ import msgspec
 from rekindle.model.ids import ExchangeId
 
 
-class Because(msgspec.Struct, frozen=True, tag=True):
+class Reason(msgspec.Struct, frozen=True, tag=True):
     """Base of all reasons."""
 
 
-class Failed(Because, frozen=True, tag=True):
+class Failed(Reason, frozen=True, tag=True):
     """The vertex itself failed, or a step fused into its task did."""
 
 
-class ResultLost(Because, frozen=True, tag=True):
+class ResultLost(Reason, frozen=True, tag=True):
     """It had finished, but its result is gone and somebody must still have it."""
 
 
-class NotYetRun(Because, frozen=True, tag=True):
+class NotYetRun(Reason, frozen=True, tag=True):
     """It has no result yet. This is progress, not recovery."""
 
 
-class NeededBy(Because, frozen=True, tag=True):
+class NeededBy(Reason, frozen=True, tag=True):
     """A vertex of `consumer` runs and reads it, and its result is not available."""
 
     consumer: str
 
 
-class FusedInto(Because, frozen=True, tag=True):
+class FusedInto(Reason, frozen=True, tag=True):
     """Its result is pipelined: it is computed as part of `consumer`, each time that runs."""
 
     consumer: str
 
 
-class InputChanged(Because, frozen=True, tag=True):
+class InputDiffers(Reason, frozen=True, tag="InputChanged"):
     """It read `producer`, which is recomputed and not proved to come out equal."""
 
     producer: str
 
 
-class ExchangeChanged(Because, frozen=True, tag=True):
+class ExchangeChanged(Reason, frozen=True, tag=True):
     """It read an exchange that the engine must recompute and that is not proved to come out equal."""
 
     exchange: ExchangeId
 
 
-class WholeStep(Because, frozen=True, tag=True):
+class WholeStep(Reason, frozen=True, tag=True):
     """Its step can only restart whole, and another of its vertices restarts."""
 
 
-class CodeChanged(Because, frozen=True, tag=True):
+class CodeChanged(Reason, frozen=True, tag=True):
     """The step's code or parameters changed since its results were written."""
 
 
-class EverythingRestarts(Because, frozen=True, tag=True):
+class EverythingRestarts(Reason, frozen=True, tag=True):
     """The failover strategy is `full`."""
 
 
-Reason = (
+AnyReason = (
     Failed
     | ResultLost
     | NotYetRun
     | NeededBy
     | FusedInto
-    | InputChanged
+    | InputDiffers
     | ExchangeChanged
     | WholeStep
     | CodeChanged
@@ -79,7 +79,7 @@ Reason = (
 )
 
 
-def sentence(reason: Reason) -> str:
+def sentence(reason: AnyReason) -> str:
     """The reason as a user reads it behind the partition numbers."""
     match reason:
         case Failed():
@@ -92,7 +92,7 @@ def sentence(reason: Reason) -> str:
             return f"needed by {consumer} and not available"
         case FusedInto(consumer):
             return f"pipelined into {consumer}"
-        case InputChanged(producer):
+        case InputDiffers(producer):
             return f"its input {producer} is recomputed and may differ"
         case ExchangeChanged(exchange):
             return f"its exchange {exchange} is recomputed and may differ"
