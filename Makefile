@@ -39,7 +39,7 @@ test: ## all tests, on real Spark processes where they need them; prints the slo
 coverage: ## every branch of the pure rooms is taken by their own tests, none only by the luck of a draw
 	@$(PY) -m pytest -qq -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing \
 	  --cov=rekindle.model --cov=rekindle.failover --cov=rekindle.master --cov=rekindle.gc.policy --cov-report=term-missing:skip-covered \
-	  -m "not slow and not hypothesis" --cov-fail-under=100
+	  -m "not slow and not spark and not hypothesis" --cov-fail-under=100
 
 docs: ## build the documentation; a warning is an error
 	@$(PY) -m mkdocs build --strict --quiet --site-dir site

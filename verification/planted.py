@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from planted_bugs import BUGS
@@ -71,7 +73,18 @@ def report(found: list[Caught], seeds: int) -> str:
     for one in found:
         said = one.text.replace("|", "/").replace("\\n", " ")[:110]
         lines.append(f"| {one.name} | {one.check or 'NOTHING'} | {one.seeds} | {said} |")
+    lines += ["", f"Made on {date.today():%-d %B %Y} at commit {_commit()}: `{result(found)}`."]
     return "\n".join(lines) + "\n"
+
+
+def result(found: list[Caught]) -> str:
+    caught = sum(bool(one.check) for one in found)
+    return f"RESULT bugs={len(found)} caught={caught} seeds_max={max(one.seeds for one in found)}"
+
+
+def _commit() -> str:
+    asked = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(asked, cwd=REPORT.parent, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> int:
@@ -88,7 +101,7 @@ def main() -> int:
     if not asked.only:
         REPORT.parent.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(report(found, asked.seeds))
-    print(f"RESULT bugs={len(found)} caught={len(found) - len(missed)} seeds_max={max(one.seeds for one in found)}")
+    print(result(found))
     return 0 if not missed and (asked.only or len(found) >= BUGS_MIN) else 1
 
 

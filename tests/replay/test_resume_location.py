@@ -69,7 +69,7 @@ def test_a_location_of_a_release_is_resumed(release: str, spark: SparkSession, t
     assert [words[0] for words in typed] == ["runs", "plan", "resume"], "what the page about upgrading tells to type"
     looked, planned, resumed = (rekindle(tmp_path, *words, *(accepted if words[1:] else ())) for words in typed)
     assert looked.code == ExitCode.DONE and " failed " in looked.text, looked.text
-    assert planned.code == ExitCode.WORK and "restart set 4 of 9 partitions" in planned.text, planned.text
+    assert planned.code == ExitCode.WORK and "Restart set: 4 of 9 partitions" in planned.text, planned.text
     assert resumed.code == ExitCode.DONE, resumed.text
 
     events = events_of(tmp_path)
