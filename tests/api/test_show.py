@@ -21,7 +21,7 @@ def test_the_run_of_these_parameters_shows_itself(spark: FakeAdapter, pipeline: 
         pipeline.run("session", str(tmp_path), day="monday")
     view = pipeline.show(str(tmp_path), day="monday")
     assert (view.phase, view.parameters, view.steps[0].committed) == ("failed", {"day": "monday"}, 1)
-    assert "run 1 of daily: failed, 1 partition of 4 kept" in view._repr_html_()
+    assert "run 1 of daily: failed, 1 of 4 partitions kept" in view._repr_html_()
     assert view.graph._repr_html_().count("<svg") == 1
     assert str(view.graph).startswith("counted [")
     named = pipeline.show(str(tmp_path), options=rk.RunOptions(run=view.run))

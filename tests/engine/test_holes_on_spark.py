@@ -161,7 +161,7 @@ def test_a_table_and_a_directory_say_what_is_missing(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize(
     ("without", "said"),
     [
-        ("priced", "--without priced has no partition number"),
+        ("priced", "priced cannot be left out: it has no partition number"),
         ("priced[9]", "priced has partitions 0 to 3"),
         ("price[1]", "has no kept step price\n  next: did you mean priced"),
         ("totals[0]", r"totals\[0\] cannot be left out: it has not failed"),

@@ -137,7 +137,7 @@ def test_what_was_looked_at_before_stays(spark: SparkSession, source: Path) -> N
     folder = source.parent
     made = pipeline(folder, fails_once(folder, 377))
     options = rk.RunOptions(config=CONFIG, watcher=replaces(folder))
-    with pytest.raises(RunFailed, match="out: 1 of 2 are kept"):
+    with pytest.raises(RunFailed, match="out: 1 of 2 partitions kept"):
         made.run(spark, str(folder / "kept"), options=options)
 
 
