@@ -99,7 +99,7 @@ def pipeline() -> rk.Pipeline:
 class Calls:
     """Counts the commands that Python sends to the JVM while it is entered, by what they are. `release` tells the JVM
     of objects that Python has forgotten, whenever its garbage collection comes to it. `cancel` is at most one for each
-    attempt: a run that closes sends it if the attempt's thread has not quite ended by then. `let go` is what a
+    attempt: a run that closes sends it if the attempt's thread has not quite ended by then. `exchanges` is what a
     thread sends that nobody waits for, a few for each step: a run may be over before them."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -112,8 +112,8 @@ class Calls:
 
         def counted(command: str, *arguments: Any, **options: Any) -> Any:
             with self._lock:
-                is_let_go = threading.current_thread().name.startswith("let go")
-                self.found["let go" if is_let_go else _kind_of(command)] += 1
+                is_release = threading.current_thread().name.startswith("release the exchanges")
+                self.found["exchanges" if is_release else _kind_of(command)] += 1
             return send(command, *arguments, **options)
 
         self._client.send_command = counted

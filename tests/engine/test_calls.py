@@ -15,7 +15,7 @@ def calls(spark: SparkSession, folder: Path, partitions: int) -> int:
         pipeline().run(spark, str(folder / str(partitions)), partitions=partitions)
     assert made.found["poll"], "the control: the polls were seen"
     assert made.found["cancel"] <= 1, "at most one for each attempt"
-    assert made.found["let go"] <= 40, "for one step, however many partitions it has"
+    assert made.found["exchanges"] <= 40, "for one step, however many partitions it has"
     return made.found["call"]
 
 

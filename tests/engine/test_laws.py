@@ -116,7 +116,7 @@ def test_each_law_ends_the_run_before_anything_counts(
     monkeypatch.setattr(results, "LAWS", (law,))
     with pytest.raises(RowsNotConserved, match="balanced: 0 of 2 partitions kept") as caught:
         ran(spark, source, tmp_path)
-    assert "spark.sql.adaptive.enabled=false" in str(caught.value)
+    assert "config('spark.sql.adaptive.enabled', 'false')" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
