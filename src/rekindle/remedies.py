@@ -116,6 +116,10 @@ def new_run(to: str = "start a new run", *, conf: tuple[tuple[str, str], ...] = 
     return StartRemedy(to=to, kind=StartKind.NEW, conf=conf)
 
 
+# About a result that came too late: its target holds what a later run published.
+OVERTAKEN = (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it"))
+
+
 def remedies_of(hint: Hint) -> tuple[Remedy, ...]:
     match hint:
         case "":

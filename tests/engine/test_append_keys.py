@@ -20,7 +20,7 @@ from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone
 from rekindle.publish import pointers
-from rekindle.publish.pointers import newest
+from rekindle.publish.pointers import newest, top_of
 from rekindle.publish.targets import Files, Table, Target
 from rekindle.storage.stores import open_store
 
@@ -50,7 +50,7 @@ def read(spark: SparkSession, target: Files | Table) -> dict[str, int]:
         return days(read_newest(spark, target.path, open_store))
     base = tables.base_of(spark, target)
     if newest(open_store(base)).pointer is not None:
-        tables.follow(spark, target, base, lambda: versions.top_of(open_store(base)))
+        tables.follow(spark, target, base, lambda: top_of(open_store(base)))
     return days(spark.table(target.name))
 
 

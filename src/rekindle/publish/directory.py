@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rekindle.publish.target import check_path, same_place, url
 from rekindle.storage.schemes import is_local
@@ -11,6 +12,9 @@ from rekindle.storage.schemes import is_local
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A new directory: written once, by one run."""
+
+    is_versioned: ClassVar[bool] = False
+    is_written_once: ClassVar[bool] = True
 
     path: str
 
@@ -27,14 +31,6 @@ class Directory:
     @property
     def spelling(self) -> str:
         return same_place(url(self.path))
-
-    @property
-    def is_versioned(self) -> bool:
-        return False
-
-    @property
-    def is_written_once(self) -> bool:
-        return True
 
     def __post_init__(self) -> None:
         check_path(self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path, same_place, url
 
@@ -10,6 +11,9 @@ from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path, s
 @dataclass(frozen=True, slots=True)
 class Files:
     """Versioned files: `versions/<version>/part-*` and numbered pointers, the highest of which names the version."""
+
+    is_versioned: ClassVar[bool] = True
+    is_written_once: ClassVar[bool] = False
 
     path: str
     mode: str
@@ -31,14 +35,6 @@ class Files:
     @property
     def spelling(self) -> str:
         return same_place(url(self.path))
-
-    @property
-    def is_versioned(self) -> bool:
-        return True
-
-    @property
-    def is_written_once(self) -> bool:
-        return False
 
     def __post_init__(self) -> None:
         check_path(self.path)

@@ -170,6 +170,13 @@ def newest(store: PointerStore, folder: str = POINTERS) -> NewestPointer:
     raise StoreFailed(f"{folder}{names[-1]} is listed and cannot be read")
 
 
+def top_of(store: PointerStore, folder: str = POINTERS) -> Pointer:
+    """The newest pointer, after somebody published."""
+    pointer = newest(store, folder).pointer
+    assert pointer is not None, "somebody published, and the top is never removed"
+    return pointer
+
+
 def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
     """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
     old = top.pointer.parts if top.pointer is not None else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rekindle.errors import Refused
 from rekindle.publish.target import check_path, same_place, url
@@ -11,6 +12,9 @@ from rekindle.publish.target import check_path, same_place, url
 @dataclass(frozen=True, slots=True)
 class Replace:
     """A bare directory whose files are exchanged one by one."""
+
+    is_versioned: ClassVar[bool] = False
+    is_written_once: ClassVar[bool] = False
 
     path: str
 
@@ -29,14 +33,6 @@ class Replace:
     @property
     def spelling(self) -> str:
         return same_place(url(self.path))
-
-    @property
-    def is_versioned(self) -> bool:
-        return False
-
-    @property
-    def is_written_once(self) -> bool:
-        return False
 
     def __post_init__(self) -> None:
         check_path(self.path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rekindle.errors import Refused
 from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path
@@ -18,6 +19,9 @@ IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of Spark's session catalog. Each publication is a version directory and one change of the location."""
+
+    is_versioned: ClassVar[bool] = True
+    is_written_once: ClassVar[bool] = False
 
     name: str
     mode: str
@@ -50,14 +54,6 @@ class Table:
     def spelling(self) -> str:
         """Tables are looked at again when there is a catalog."""
         return self.shown
-
-    @property
-    def is_versioned(self) -> bool:
-        return True
-
-    @property
-    def is_written_once(self) -> bool:
-        return False
 
     def __post_init__(self) -> None:
         parts = self.name.split(".")

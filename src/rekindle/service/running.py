@@ -36,7 +36,7 @@ from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.target import store_of
-from rekindle.remedies import CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
+from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, new_run
 from rekindle.runtime.opening import JournalView, RunConstants, RunIntent, execute, look, sign_of
 from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
@@ -52,8 +52,6 @@ from rekindle.storage.stores import open_store
 PUBLISHED_TO = "published to"
 # The place of a pipeline that never ran in its location: no target can be of it.
 NOT_COUNTED_YET = "new"
-
-OVERTAKEN = (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it"))
 
 MakeAdapter = Callable[[], RunAdapter]
 

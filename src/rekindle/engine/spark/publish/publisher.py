@@ -14,7 +14,7 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import Part, Pointer
 from rekindle.publish.target import PublishTarget
-from rekindle.remedies import TextRemedy, new_run
+from rekindle.remedies import OVERTAKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def check_later(request: PublicationRequest, target: PublishTarget, top: Pointer
     if fence is not None and fence.order > order:
         raise Refused(
             f"{target.shown} already holds what a later run published (run {fence.order}; this is run {order})",
-            (TextRemedy("leave it if the later run is right"), new_run("or compute this one anew, over it")),
+            OVERTAKEN,
         )
 
 

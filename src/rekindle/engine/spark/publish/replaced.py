@@ -25,7 +25,7 @@ from rekindle.engine.spark.publish.publication import Publication, TargetOwner, 
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import POINTERS, NewestPointer, Pointer, advance, newest
+from rekindle.publish.pointers import POINTERS, NewestPointer, Pointer, advance, newest, top_of
 from rekindle.publish.replace import Replace
 from rekindle.publish.target import PointerStore, url
 
@@ -74,9 +74,9 @@ def _replace(spark: SparkSession, what: Publication, base: str, store: PointerSt
         try:
             _exchange(spark, what, base, dict(top.handed))
         except Exception:
-            if _is_of(_top(store), what):
+            if _is_of(top_of(store, HIDDEN_POINTERS), what):
                 raise
-    top = _top(store)
+    top = top_of(store, HIDDEN_POINTERS)
     if _is_of(top, what):
         return None
     if top.fence != what.fence:
@@ -138,9 +138,3 @@ def _is_older(name: str, what: Publication) -> bool:
 
 def _is_of(top: Pointer, what: Publication) -> bool:
     return top.fence == what.fence and top.holds(what.part())
-
-
-def _top(store: PointerStore) -> Pointer:
-    pointer = newest(store, HIDDEN_POINTERS).pointer
-    assert pointer is not None, "we published, and the top is never removed"
-    return pointer

@@ -31,7 +31,7 @@ from rekindle.engine.spark.publish.versions import columns, place
 from rekindle.engine.spark.session import jvm, scala_option
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import Pointer
+from rekindle.publish.pointers import Pointer, top_of
 from rekindle.publish.table import Table
 from rekindle.publish.target import url
 
@@ -78,7 +78,7 @@ class TablePublisher:
             check_schema(spark, self.target, what.schema)
 
         top = versions.put_version(spark, what, base, stores(base), adds=adds, check_columns=check_columns)
-        follow(spark, self.target, base, lambda: versions.top_of(stores(base)))
+        follow(spark, self.target, base, lambda: top_of(stores(base)))
         return versions.newer(what, top, adds=adds)
 
     def contents(self, spark: SparkSession, stores: Stores) -> TargetState:

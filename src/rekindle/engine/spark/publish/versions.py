@@ -112,13 +112,6 @@ def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None
         raise OSError(f"{place(base, new)} holds files that are not of this version: {sorted(strange)[:3]}")
 
 
-def top_of(store: PointerStore) -> Pointer:
-    """The newest pointer, after somebody published."""
-    pointer = newest(store).pointer
-    assert pointer is not None, "somebody published, and the top is never removed"
-    return pointer
-
-
 def newer(what: Publication, top: Pointer, *, adds: bool) -> Fence | None:
     """The later fence that the target holds, None if it holds ours. That is not told by the fence alone: the one of a
     copy of the location may be the same."""
