@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import GroupSpec
@@ -63,9 +64,9 @@ def analyse(
             for one in group.inputs
         }
         built = _built(group, session, inputs)
-        outlines[name] = cuts.outline_of(built)
+        outlines[name] = result_calls.outline_of(built)
         observed[name] = cuts.observations(built, is_published=group.is_published)
-        frame = cuts.storable(built, is_published=group.is_published)
+        frame = result_calls.storable(built, is_published=group.is_published)
         numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
         count = numbered[0] if len(numbered) == 1 else 0
         layout = choose(frame, group.keys, group.partitions, reads_numbered=count, reads_kept=bool(group.inputs))

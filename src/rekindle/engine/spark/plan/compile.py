@@ -18,12 +18,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import POINTWISE, choose, verdict_of
 from rekindle.engine.spark.plan.sources import SourcePin, pin
-from rekindle.engine.spark.session import clone, group_session, in_session, jvm
+from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
@@ -142,7 +143,7 @@ def _look_at_all(
             views.check(one, frame, list(inputs.values()))
         below = [looks[name] for name in one.inputs if name in fused | copied]
         readers = [other.name for other in declared if one.name in other.inputs]
-        stored = cuts.storable(frame, is_published=one.role is Role.SINK)
+        stored = result_calls.storable(frame, is_published=one.role is Role.SINK)
         looks[one.name] = look = replace(
             _look(one, stored, below, read.pins.get(one.name)),
             not_kept=_why_not_kept(one, frame, readers, read.given_up),
@@ -153,7 +154,8 @@ def _look_at_all(
             fused.add(one.name)
         else:
             layout = choose(stored, one.keys, one.partitions or partitions)
-            frame = kept_frames.stand_in(session, one.name, stored._jdf.schema(), layout, cuts.outline_of(frame))
+            outline = result_calls.outline_of(frame)
+            frame = kept_frames.stand_in(session, one.name, plan_calls.schema(stored), layout, outline)
         frames[one.name] = frame
     return looks
 
@@ -171,7 +173,7 @@ class _Views:
         now = self._now()
         self._makers |= {line.partition("\t")[0]: one.name for line in now - self._seen}
         self._seen = now
-        for view in self._read(frame).difference(*map(self._read, inputs)):
+        for view in plan_calls.views_read(frame).difference(*map(plan_calls.views_read, inputs)):
             maker = self._makers.get(view, one.name)
             if maker != one.name:
                 raise GraphRefused(
@@ -180,13 +182,8 @@ class _Views:
                     hint=f"name {maker} as a parameter of {one.name}, or make the view in {one.name}",
                 )
 
-    def _read(self, frame: DataFrame) -> set[str]:
-        java = jvm(self._session).rekindle.spark.Sources
-        return set(str(java.views(frame._jdf.queryExecution().analyzed())).splitlines())
-
     def _now(self) -> set[str]:
-        java = jvm(self._session).rekindle.spark.Sources
-        return set(str(java.temporaryViews(self._session._jsparkSession)).splitlines())
+        return plan_calls.temporary_views(self._session)
 
 
 def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
@@ -198,7 +195,7 @@ def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given
             hint="store a number or a day-time interval in its place"
             + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
         )
-    if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
+    if one.role is Role.SINK and (names := result_calls.doubled_names(frame)):
         raise GraphRefused(
             f"{one.place}: {one.name} has duplicate column names ({', '.join(names)}), which cannot be stored in files",
             hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
@@ -246,7 +243,7 @@ def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -
 
 
 def _look(one: Declared, frame: DataFrame, below: Sequence[StepPlanFacts], read: SourcePin | None) -> StepPlanFacts:
-    execution = frame._jdf.queryExecution()
+    execution = plan_calls.execution(frame)
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
     verdict = verdict_of(frame)
@@ -332,9 +329,9 @@ class _Built:
                 frames[member.name] = (
                     describe(member, session, frames, self.parameters, self.constants)
                     if read is None
-                    else in_session(read, session)
+                    else plan_calls.in_session(read, session)
                 )
             made = frames[members[-1].name]
-            return made if made.sparkSession is session else in_session(made, session)
+            return made if made.sparkSession is session else plan_calls.in_session(made, session)
 
         return build

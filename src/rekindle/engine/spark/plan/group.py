@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.plan import cuts
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
@@ -43,7 +43,7 @@ class GroupSpec:
 
     def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """What is computed and stored."""
-        return cuts.storable(self.build(session, inputs), is_published=self.is_published)
+        return result_calls.storable(self.build(session, inputs), is_published=self.is_published)
 
     @property
     def lies(self) -> Layout:

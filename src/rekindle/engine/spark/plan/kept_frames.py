@@ -12,9 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan import cuts
 from rekindle.engine.spark.plan.layout import Layout
-from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
+from rekindle.engine.spark.session import clone
 from rekindle.results import manifest
 
 ONE_FILE_EACH = {
@@ -45,24 +46,22 @@ def read(
     `outline` is what readers observe of the step beside its rows (see cuts.py); without it they are rows and no more.
     `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
     what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
-    java = jvm(session)
     listed = list(files)
-    is_one = outline is not None and not layout.keys and bool(outline.isSingle())
+    is_one = outline is not None and not layout.keys and result_calls.is_single(outline)
     is_blocks = bool(listed) and manifest.is_block(listed[0][0])
-    ours = java.rekindle.spark
-    kind = ours.KeptBlocks.index if is_blocks else ours.KeptFiles if is_source else ours.CommittedFiles
-    index = kind(root, "\n".join(f"{path}\t{length}" for path, length in listed))
-    relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
-        index,
-        index.partitionSchema(),
-        schema,
-        scala_option(session, _buckets(session, layout) if layout.keys else None),
-        ours.BlockRows() if is_blocks else _parquet(session),
-        scala_map(session, STRICT),
-        (clone(session, ONE_FILE_EACH) if is_by_file or is_one else session)._jsparkSession,
+    rows = result_calls.scan(
+        session,
+        root,
+        "\n".join(f"{path}\t{length}" for path, length in listed),
+        its_schema=schema,
+        keys=layout.keys,
+        partitions=layout.partitions,
+        options=STRICT,
+        cut_by=clone(session, ONE_FILE_EACH) if is_by_file or is_one else session,
+        is_blocks=is_blocks,
+        is_source=is_source,
     )
-    rows = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
-    return rows if outline is None else cuts.restored(rows, outline)
+    return rows if outline is None else result_calls.restored(rows, outline)
 
 
 def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
@@ -70,18 +69,9 @@ def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outl
     return read(session, f"{cuts.NOWHERE}{step}", (), schema, layout, outline=outline)
 
 
-def _buckets(spark: SparkSession, layout: Layout) -> Any:
-    spec = jvm(spark).org.apache.spark.sql.catalyst.catalog.BucketSpec
-    return spec(layout.partitions, scala_seq(spark, layout.keys), scala_seq(spark, []))
-
-
-def _parquet(spark: SparkSession) -> Any:
-    return jvm(spark).org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
-
-
 def files_of(session: SparkSession, rdd: Any) -> list[str]:
     """The file that each Spark partition of a scan reads, in one call."""
-    return str(jvm(session).rekindle.spark.Bridge.splits(rdd)).splitlines()
+    return result_calls.splits(session, rdd)
 
 
 def splits(session: SparkSession, rdd: Any) -> str:
