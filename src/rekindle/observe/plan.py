@@ -226,9 +226,9 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` says how the run
-    ended so far; `targets` say which sink is published where; `ends` is why it cannot finish, if it cannot; `living` is the owner if it is alive; `released` are the
-    steps whose results are deleted before the run ends, because they are consumed; `differs` is what changed since a
-    finished run was published."""
+    ended so far; `targets` say which sink is published where; `ends` is why it cannot finish, if it cannot; `living` is
+    the owner if it is alive; `released` are the steps whose results are deleted before the run ends, because they are
+    consumed; `differs` is what changed since a finished run was published."""
 
     pipeline: str
     run: str
