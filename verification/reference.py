@@ -92,6 +92,7 @@ Only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` start Spark.
 | 2 | `plan`: there is work; `check`, `verify`: something differs |
 | 3 | refused: nothing was changed, and the message says why |
 | 4 | failed but resumable: the same command reuses what is kept |
+| 5 | done before, but code, inputs or targets changed since; nothing was computed |
 | 130 | interrupted |
 
 {parts}

@@ -12,7 +12,9 @@ from doubles.user import PIPELINE, NoSpark, Typed
 from doubles.user import user as user
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.supervise import DIED_CODE
+from rekindle.errors import GraphRefused
 from rekindle.journal.history import folder_of
+from rekindle.master.facts.stimuli import AttemptEnded, Stimulus
 from rekindle.storage.stores import open_store
 from support.instant import Broken, Deaf, InstantEngine
 
@@ -30,7 +32,65 @@ def test_plan_then_run_then_done(user: Typed) -> None:
     assert "is already done" in user.out
     assert user.types("plan", "-p", "day=monday") == ExitCode.DONE
     assert "nothing to do" in user.out
-    assert user.spark.started == started, "nothing that is done needs Spark"
+    assert user.spark.started == started + 2, "whether the inputs changed is not known without Spark"
+
+
+def test_done_with_other_code_or_input_is_no_success(user: Typed) -> None:
+    """A scheduler must notice: nothing is computed, and what is published is not what this code would publish."""
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    user.adapter.fingerprint = {**user.adapter.fingerprint, "input": "another file"}
+    for command in ("run", "plan"):
+        assert user.types(command, "-p", "day=monday") == ExitCode.STALE
+        assert "the input changed" in user.out and "next: compute it with all of that, and publish it" in user.out
+        assert "--new" in user.out
+    assert user.types("plan", "--json", "-p", "day=monday") == ExitCode.STALE
+    assert json.loads(user.out)["differs"]
+    assert user.types("run", "--new", "-p", "day=monday") == ExitCode.DONE
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+
+
+def test_a_start_that_is_refused_is_no_run(user: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(session: Any, wanted: Any) -> Any:
+        raise GraphRefused("orders could not be built")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(user.adapter, "prepare", refuse)
+        assert user.types("run", "-p", "day=monday") == ExitCode.REFUSED
+    assert user.lists() == []
+    assert user.types("run", "-p", "day=tuesday") == ExitCode.DONE
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert {one["parameters"]["day"]: one["number"] for one in user.lists()} == {"tuesday": 1, "monday": 2}
+
+
+class Typing(InstantEngine):
+    """Somebody types Ctrl-C when half of the partitions are committed."""
+
+    def poll(self, timeout_ms: int) -> list[Stimulus]:
+        found = super().poll(timeout_ms)
+        if any(isinstance(one, AttemptEnded) for one in found):
+            raise KeyboardInterrupt
+        return found
+
+
+def test_ctrl_c_says_what_is_kept_and_what_to_type(user: Typed, tmp_path: Path) -> None:
+    user.adapter.make = lambda folder: Typing(open_store(str(folder)))
+    assert user.types("run", "-p", "day=monday") == ExitCode.INTERRUPTED
+    assert "interrupted: " in user.err and "of 4 partitions are kept" in user.err
+    assert f"rekindle resume --location {tmp_path}" in user.err
+    user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
+    assert user.types("resume", "--force") == ExitCode.DONE
+
+
+def test_what_cannot_be_compared_is_said_and_is_no_difference(user: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a day may be gone when the day is done."""
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+
+    def refuse(session: Any, wanted: Any) -> Any:
+        raise ValueError("PATH_NOT_FOUND")
+
+    monkeypatch.setattr(user.adapter, "prepare", refuse)
+    assert user.types("run", "-p", "day=monday") == ExitCode.DONE
+    assert "whether its inputs changed is not known: PATH_NOT_FOUND" in user.out
 
 
 def test_a_plan_writes_nothing(user: Typed, tmp_path: Path) -> None:

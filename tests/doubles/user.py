@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -79,6 +80,13 @@ class Typed:
         code = guarded(group, [command, "--location", self._location, str(self._file), *words])
         self.out, self.err = self._capture.readouterr()
         return code
+
+    def lists(self) -> list[dict[str, Any]]:
+        """What `rekindle runs` has."""
+        code = guarded(group, ["runs", "--json", "--location", self._location])
+        out, _ = self._capture.readouterr()
+        assert code == 0
+        return cast(list[dict[str, Any]], json.loads(out))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rekindle.engine.spark.publish import sinks
@@ -386,3 +386,59 @@ def test_a_newer_format_is_refused() -> None:
     store.put_if_absent(f"{POINTERS}{1:020d}", body)
     with pytest.raises(Refused, match="newer Rekindle"):
         newest(store)
+
+
+def hive_part(fence: Fence, *directories: str, named: tuple[str, ...] = (), key: str = "") -> Part:
+    """One file in each directory; `named` are replaced, those with files where nothing is named."""
+    listed = tuple((f"{one}/part-{fence.order}.parquet", 10) for one in directories)
+    source = f"files of run {fence.order}"
+    return Part(fence=fence, source=source, bytes=(), key=key, listed=listed, directories=named or directories)
+
+
+def put_hive(store: PointerStore, mine: Part) -> Pointer:
+    return advance(store, mine, lambda top: compose(top, mine, "daily", "{}", adds=True), adds=True)
+
+
+def held(pointer: Pointer) -> dict[str, int]:
+    """The run that each directory is of."""
+    return {name.rpartition("/")[0]: one.fence.order for one in pointer.parts for name, _ in one.files()}
+
+
+def test_directories_that_are_named_are_replaced_and_no_others() -> None:
+    store = MemoryStore()
+    put_hive(store, hive_part(Fence(1, 1, 1), "day=1/c=a", "day=1/c=b", named=("day=1",)))
+    put_hive(store, hive_part(Fence(2, 1, 1), "day=10/c=a", named=("day=10",)))
+    assert held(newest(store).pointer or pytest.fail()) == {"day=1/c=a": 1, "day=1/c=b": 1, "day=10/c=a": 2}
+    again = put_hive(store, hive_part(Fence(3, 1, 1), "day=1/c=a", named=("day=1",)))
+    assert held(again) == {"day=1/c=a": 3, "day=10/c=a": 2} and again.format == pointers.LISTING
+    empty = put_hive(store, hive_part(Fence(4, 1, 1), named=("day=1",)))
+    assert held(empty) == {"day=10/c=a": 2}
+    slept = hive_part(Fence(3, 2, 1), "day=1/c=z", named=("day=1",))
+    assert held(put_hive(store, slept)) == {"day=10/c=a": 2}, "a day without rows is a publication, and fences"
+    late = put_hive(store, hive_part(Fence(1, 2, 1), "day=2/c=a", named=("day=2",)))
+    assert held(late) == {"day=10/c=a": 2, "day=2/c=a": 1}, "other days fence nobody"
+
+
+@example([(5, {"a"}, {"b"}), (6, {"a"}, set()), (3, {"b"}, set())])
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sets(st.sampled_from("abcd"), max_size=3), st.sets(st.sampled_from("abcd"))),
+        max_size=8,
+    )
+)
+def test_each_directory_is_of_the_last_run_that_replaced_it(drawn: list[tuple[int, set[str], set[str]]]) -> None:
+    """Runs come in any order, each once. A run is fenced by a later one that replaced one of its directories."""
+    store = MemoryStore()
+    model: dict[str, int] = {}
+    replaced: dict[str, int] = {}
+    seen: set[int] = set()
+    for order, files_in, more in drawn:
+        named = sorted(files_in | more)
+        if order in seen or not named:
+            continue
+        seen.add(order)
+        top = put_hive(store, hive_part(Fence(order, 1, 1), *sorted(files_in), named=tuple(named)))
+        if all(replaced.get(one, 0) < order for one in named):
+            model = {one: by for one, by in model.items() if one not in named} | dict.fromkeys(files_in, order)
+            replaced |= dict.fromkeys(named, order)
+        assert held(top) == model

@@ -98,6 +98,9 @@ public final class Publishing {
         }
         Path target = new Path(directory, fields[2]);
         FileSystem to = target.getFileSystem(conf);
+        if (fields[2].indexOf('/') >= 0 && !WHOLE_ON_CLOSE.contains(to.getScheme())) {
+          to.mkdirs(target.getParent());
+        }
         if (!isLinked(from, source, to, target) && !ServerSideCopy.isDone(from, source, length, to, target)) {
           copy(from, source, length, to, target, scratch);
         }

@@ -8,6 +8,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.BucketSpec;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -43,6 +44,11 @@ public final class SparkObjects {
   /** A schema that was written as JSON. */
   public static StructType schema(String json) {
     return (StructType) DataType.fromJson(json);
+  }
+
+  /** The name of the directory in which the rows of one value of a column lie, as Spark writes them. */
+  public static String hiveDirectory(String column, String value) {
+    return ExternalCatalogUtils.getPartitionPathString(column, value);
   }
 
   /** A logical plan, to be planned with the settings of this session. */

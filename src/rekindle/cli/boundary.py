@@ -39,6 +39,7 @@ from rekindle.errors import (
     RunFailed,
     StoreFailed,
 )
+from rekindle.remedies import Remedy
 
 NEXT = "next"
 
@@ -51,7 +52,16 @@ class ExitCode(IntEnum):
     WORK = 2
     REFUSED = 3
     RESUMABLE = 4
+    STALE = 5
     INTERRUPTED = 130
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody typed Ctrl-C, and something is to be said about what is kept."""
+
+    def __init__(self, kept: str, *remedies: Remedy) -> None:
+        super().__init__(kept)
+        self.kept, self.remedies = kept, remedies
 
 
 def guarded(command: click.Command, arguments: Sequence[str]) -> int:
@@ -72,8 +82,12 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         error.show(shown)
         say([shown.getvalue().rstrip("\n")], err=True)
         return ExitCode.REFUSED
-    except (click.Abort, KeyboardInterrupt):
-        say(["interrupted"], err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, Interrupted):  # Click raises an error of its own from it.
+            _say("interrupted", error.__cause__.kept)
+            _say(NEXT, "\n".join(lines_of(error.__cause__.remedies)), "cyan")
+        else:
+            say(["interrupted"], err=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

@@ -39,7 +39,8 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 failed, 2 work to do or differences found, 3 refused, 4 failed but resumable.",
+    epilog="Exit codes: 0 done, 1 failed, 2 work to do or differences found, 3 refused, 4 failed but resumable, "
+    "5 done before, but not with this code or input.",
 )
 @click.version_option(rekindle.__version__, prog_name="rekindle")
 def group() -> None:

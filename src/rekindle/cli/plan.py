@@ -21,6 +21,7 @@ from rekindle.cli.text import folded, printable, say_json
 from rekindle.config import columns, is_plain
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
+from rekindle.observe.words import is_stale
 
 COLORS = {Action.COMPUTE: "yellow", Action.REUSE: "green", Action.FUSED: "dim", Action.PUBLISH: "cyan"}
 KEPT = (Action.COMPUTE, Action.REUSE)
@@ -54,7 +55,7 @@ def command(
         config = settings.located(session.properties())
         if not new:
             refuse_other_strategy(settings, config, loaded.pipeline.name, key=parameters)
-        options = replace(options_of(config, choices), new=new)
+        options = replace(options_of(config, choices), new=new, compare_done=True)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:
         say_json(plan.to_json())
@@ -63,7 +64,9 @@ def command(
         show(plan, to)
         for line in reasons(plan, is_verbose=verbose):
             tell(to, line, style="dim")
-    return ExitCode.WORK if plan.has_work else ExitCode.DONE
+    if plan.has_work:
+        return ExitCode.WORK
+    return ExitCode.STALE if is_stale(plan.differs) else ExitCode.DONE
 
 
 class _Patient(Console):
@@ -90,8 +93,8 @@ def show(plan: Plan, to: Console) -> None:
     tell(to, plan.headline, style="bold")
     if plan.has_work:
         to.print(_table(plan, is_wide=to.width >= WIDE))
-        for line in plan.closing(line_of):
-            tell(to, line)
+    for line in plan.closing(line_of) if plan.has_work or plan.differs else ():
+        tell(to, line)
 
 
 def reasons(plan: Plan, *, is_verbose: bool) -> Iterator[str]:

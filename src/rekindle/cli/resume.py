@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import click
 import msgspec
 
-from rekindle.cli.boundary import ExitCode
 from rekindle.cli.catalog import Named, find_run, runs_of
 from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
 from rekindle.cli.plan import console, tell
 from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.run_start import Starting, execute
+from rekindle.cli.run_start import Starting, ended, execute
 from rekindle.cli.typed import learn
 from rekindle.errors import NewerJournal, NotFound, RekindleError, StoreFailed
 from rekindle.journal.keys import parameters_of
@@ -67,8 +66,7 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
             parameters=chosen.parameters,
             choices=choices,
         )
-        execute(starting, run=chosen.named.run)
-    return ExitCode.DONE
+        return ended(execute(starting, run=chosen.named.run))
 
 
 def choose(store: Store, pipeline: str, word: str) -> ResumableRun:

@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from rekindle.cli.boundary import ExitCode, tell
+from rekindle.cli.boundary import tell
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.run_start import SparkDied, Starting, execute
+from rekindle.cli.run_start import SparkDied, Starting, ended, execute
 from rekindle.cli.run_watch import watch_living
 from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, supervise
 from rekindle.errors import StillOwned
@@ -61,7 +61,7 @@ def command(
         if not new:
             refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)
         try:
-            execute(starting, is_new=new, run=name)
+            return ended(execute(starting, is_new=new, run=name))
         except StillOwned:
             if not watch:
                 raise
@@ -71,4 +71,3 @@ def command(
                 raise
             tell(error)
             return DIED_CODE
-    return ExitCode.DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rekindle.cli.boundary import ExitCode, Interrupted
 from rekindle.cli.load import Loaded
 from rekindle.cli.next_command import line_of, lines_of
 from rekindle.cli.options import Settings
@@ -22,6 +23,7 @@ from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
 from rekindle.observe.summary import RunSummary
+from rekindle.observe.words import count_text, is_stale
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
 
 GO_ON = StartRemedy(kind=StartKind.RESUME)
@@ -60,7 +62,14 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             raise ConnectionError("the Spark application is gone, and this process cannot start another one")
 
     with Display(to) as display:
-        options = replace(options_of(config, starting.choices), new=is_new, run=run, watcher=watch, on_plan=show_plan)
+        options = replace(
+            options_of(config, starting.choices),
+            new=is_new,
+            run=run,
+            watcher=watch,
+            on_plan=show_plan,
+            compare_done=True,
+        )
         try:
             summary = starting.loaded.pipeline.run(
                 starting.session, config.location, options=options, **starting.parameters
@@ -69,6 +78,9 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             learn(run=display.number, parameters=starting.parameters)
             looks = list(_looks(ended)) if ended is not None else []
             raise _with_trace(error, starting, looks) from error
+        except KeyboardInterrupt:
+            learn(run=display.number, parameters=starting.parameters)
+            raise Interrupted(_kept(ended), GO_ON) from None
         except RekindleError:
             learn(run=display.number, parameters=starting.parameters)
             raise
@@ -81,6 +93,20 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     for line in summary.lines(line_of):
         tell(to, line)
     return summary
+
+
+def ended(summary: RunSummary) -> ExitCode:
+    """A run that is done is no success of this start, if it was done with other code or other inputs."""
+    return ExitCode.STALE if summary.was_done and is_stale(summary.differs) else ExitCode.DONE
+
+
+def _kept(state: RunState | None) -> str:
+    """What an interrupted run leaves, in words."""
+    if state is None:
+        return "nothing was started"
+    total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
+    done = sum(len(step.committed) for step in state.steps.values())
+    return f"{done:,} of {count_text(total, 'partition')} are kept"
 
 
 def _looks(state: RunState) -> Iterator[Remedy]:

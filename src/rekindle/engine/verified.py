@@ -70,12 +70,14 @@ class RecomputedPartitions:
 @dataclass(frozen=True, slots=True)
 class PublishedFiles:
     """What a target holds of one run: its files, (name, bytes), in the order of the partitions that have rows; None if
-    it holds nothing of it. `by` is the run that published last, None if there is nothing."""
+    it holds nothing of it. `by` is the run that published last, None if there is nothing. `is_written_again`: rows lie
+    in other files than those committed."""
 
     shown: str
     folder: str
     files: tuple[tuple[str, int], ...] | None
     by: int | None
+    is_written_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from rekindle.errors import visible
 from rekindle.remedies import Say, new_run
 
+# How a sentence begins that says what of a finished run could not be compared.
+UNCOMPARED = "whether its inputs changed is not known"
 UNKNOWN = "?"
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
@@ -57,6 +59,11 @@ def span_text(low_ms: int, high_ms: int) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def is_stale(differs: tuple[str, ...]) -> bool:
+    """Something is known to differ from what a finished run published. What could not be compared is not."""
+    return any(not one.startswith(UNCOMPARED) for one in differs)
 
 
 def differing(differs: tuple[str, ...], say: Say) -> Iterator[str]:

@@ -1,11 +1,24 @@
-"""`rk.files`: versioned files, read with `rk.read_newest`."""
+"""`rk.files`: versioned files, read with `rk.read_newest`, and by anybody below `current` where the storage has links.
+
+Rules
+- `hive_partition_by` is the layout of what is published: one directory for each value, as Spark's `partitionBy` writes
+  it. How a result is kept is another thing (`partition_by` of a step).
+- `mode="partition"` replaces directories and leaves the others alone: those that `partition` names, and the rows must
+  lie in them; without `partition` those in which there are rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path, same_place, url
+from rekindle.errors import Refused
+from rekindle.publish.target import ADDS_SEEN, APPEND, OVERWRITE, PARTITION, check_mode, check_path, same_place, url
+from rekindle.storage.schemes import is_local
+
+REPLACES_SEEN = "; only the directories that this run names, or has rows for, are replaced"
+COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,25 +26,32 @@ class Files:
     """Versioned files: `versions/<version>/part-*` and numbered pointers, the highest of which names the version."""
 
     is_versioned: ClassVar[bool] = True
-    by_parameters: ClassVar[tuple[str, ...]] = ("path",)
+    by_parameters: ClassVar[tuple[str, ...]] = ("path", "partition")
     is_written_once: ClassVar[bool] = False
 
     path: str
     mode: str
+    hive_partition_by: tuple[str, ...] = ()
+    partition: tuple[tuple[str, str], ...] = ()
+    sort_by: tuple[str, ...] = ()
+    compression: str = ""
+    max_records_per_file: int = 0
 
     @property
     def shown(self) -> str:
-        return f"files {self.path}"
+        below = "".join(f", {name}={value}" for name, value in self.partition)
+        return f"files {self.path}{below}"
 
     @property
     def adds(self) -> bool:
-        """What other keys (pipeline and parameters) published stays; the same key replaces its own rows."""
-        return self.mode == APPEND
+        """Some of what is there stays: what other keys (pipeline and parameters) appended, or other directories."""
+        return self.mode in (APPEND, PARTITION)
 
     @property
     def seen(self) -> str:
-        adds = ADDS_SEEN if self.adds else ""
-        return f"the version of the newest pointer, whole; an older version stays readable{adds}"
+        what = {APPEND: ADDS_SEEN, PARTITION: REPLACES_SEEN}.get(self.mode, "")
+        current = f"; {self.path}/current is that version for every reader" if is_local(self.path) else ""
+        return f"the version of the newest pointer, whole; an older version stays readable{what}{current}"
 
     @property
     def spelling(self) -> str:
@@ -40,8 +60,65 @@ class Files:
     def __post_init__(self) -> None:
         check_path(self.path)
         check_mode(self.shown, self.mode)
+        self._check_layout()
+
+    def _check_layout(self) -> None:
+        columns = self.hive_partition_by
+        if len(set(columns)) < len(columns) or not all(columns):
+            raise Refused(f"{self.shown}: hive_partition_by names a column twice, or none", 'write ["day", "country"]')
+        if self.mode == PARTITION and not columns:
+            raise Refused(
+                f'{self.shown}: mode="partition" replaces the directories of some values, and there are none',
+                'name the columns: hive_partition_by=["day"]',
+            )
+        named = tuple(name for name, _ in self.partition)
+        if named != columns[: len(named)]:
+            raise Refused(
+                f"{self.shown}: partition names {', '.join(named)}, and the directories are by {', '.join(columns)}",
+                "name the first columns of hive_partition_by, in their order",
+            )
+        if self.partition and self.mode != PARTITION:
+            raise Refused(f'{self.shown}: partition says what mode="partition" replaces', 'add mode="partition"')
+        if not columns and (self.sort_by or self.compression or self.max_records_per_file):
+            raise Refused(
+                f"{self.shown}: without hive_partition_by the files of the result are published as they are",
+                "sort in the step; or name columns: hive_partition_by=[…]",
+            )
+        if self.compression and self.compression not in COMPRESSIONS:
+            raise Refused(
+                f"{self.shown}: compression {self.compression!r} is not known", f"use one of {', '.join(COMPRESSIONS)}"
+            )
 
 
-def files(path: str, mode: str = "overwrite") -> Files:
-    """Versioned files below `path`; read the newest with `read_newest`."""
-    return Files(path, mode)
+def files(
+    path: str,
+    mode: str = OVERWRITE,
+    *,
+    hive_partition_by: str | Sequence[str] = (),
+    partition: Mapping[str, str] | None = None,
+    sort_by: str | Sequence[str] = (),
+    compression: str = "",
+    max_records_per_file: int = 0,
+) -> Files:
+    """Versioned files below `path`; read the newest with `read_newest`.
+
+    mode                  `overwrite` replaces everything, `partition` some directories, `append` only the rows that the
+                          same parameters appended before
+    hive_partition_by     the columns whose values are directories, such as `day=2026-11-01/country=DE`
+    partition             with `mode="partition"`: which directories are replaced, such as `{"day": "{day}"}`, although
+                          there may be no row for them; a column that the result does not have is added
+    sort_by, compression, max_records_per_file    how the files in Hive's directories are written
+    """
+    return Files(
+        path,
+        mode,
+        _names(hive_partition_by),
+        tuple((partition or {}).items()),
+        _names(sort_by),
+        compression,
+        max_records_per_file,
+    )
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

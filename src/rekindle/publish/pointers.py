@@ -7,6 +7,8 @@ Rules
 - What overwrites is compared with everything that is there, so its fences grow along the chain. What appends is
   compared with the rows of its own key (pipeline and parameters) and with what overwrote last: appends of different
   keys do not fence each other, whatever order they end in. A later run of a key replaces the part of that key only.
+- What replaces directories (Hive's) is compared with the parts that have files there, whoever brought them; of those
+  parts the rest stays.
 - A part without a key was appended before parts had one. It stays; only the run that brought it can replace it.
 - Everything a pointer names is complete before the pointer is put, and never changes afterwards.
 - A number with an unknown answer is tried again with the same bytes until the answer is certain.
@@ -32,9 +34,10 @@ from rekindle.master.facts.events import Fence
 from rekindle.publish.target import PointerStore
 
 POINTERS = "pointers/"
-# Of what was overwritten, and of what was appended: whoever does not know keys would drop them.
-OVERWRITING, ADDING = 1, 2
-FORMAT = ADDING
+# Of what was overwritten, of what was appended, and of files in Hive's directories: whoever does not know keys, or
+# lists of files, would drop them.
+OVERWRITING, ADDING, LISTING = 1, 2, 3
+FORMAT = LISTING
 ADDED_TO = "-on-"
 ROUNDS_MAX = 100
 UNKNOWN_TRIES_MAX = 6
@@ -45,7 +48,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one run brought: `source` identifies the committed files, `bytes` are their lengths, in their order; `holes`
     names the partitions that its user left out, of this result and of those it was made from; `place` is where its
     pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
-    fence of the newest master of the run that published the same files."""
+    fence of the newest master of the run that published the same files. `listed` are files (path in the version
+    directory, bytes) in Hive's directories, which have names of their own; `directories` are those that it replaced."""
 
     fence: Fence
     source: str
@@ -54,6 +58,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     key: str = ""
     claimed: Fence | None = None
+    listed: tuple[tuple[str, int], ...] = ()
+    directories: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -68,12 +74,38 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def newest_fence(self) -> Fence:
         return self.fence if self.claimed is None else max(self.fence, self.claimed)
 
+    @property
+    def is_listed(self) -> bool:
+        """Its files lie in Hive's directories."""
+        return bool(self.listed or self.directories)
+
     def replaces(self, other: Part) -> bool:
-        """Both are the rows of one key, or of one run."""
-        return self.run == other.run or (self.key != "" and self.key == other.key)
+        """Rows of the other one give way to these: both are of one run; or this one replaced directories, and the other
+        has some of them; or both are of one key."""
+        if self.run == other.run:
+            return True
+        if self.directories:
+            names = (*(name for name, _ in other.listed), *other.directories)
+            return any(is_below(name, self.directories) for name in names)
+        return self.key != "" and self.key == other.key
+
+    def left_by(self, newer: Part) -> Part | None:
+        """What stays of it beside a newer one; None if nothing does. A directory that it emptied, and nobody replaced
+        since, stays: whoever is older must not fill it."""
+        if not newer.replaces(self):
+            return self
+        if self.run == newer.run or not newer.directories:
+            return None
+        listed = tuple(file for file in self.listed if not is_below(file[0], newer.directories))
+        directories = tuple(one for one in self.directories if not is_below(one, newer.directories))
+        if not listed and not directories:
+            return None
+        return msgspec.structs.replace(self, listed=listed, directories=directories)
 
     def files(self) -> list[tuple[str, int]]:
         """(name, bytes) in a version directory. No two publications use the same name."""
+        if self.is_listed:
+            return list(self.listed)
         return [(f"part-{index:05d}-{self.version}.parquet", length) for index, length in enumerate(self.bytes)]
 
     def is_same(self, other: Part) -> bool:
@@ -183,9 +215,10 @@ def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bo
     ours = next((one for one in old if one.is_same(part)), part)
     if adds and ours is not part:
         ours = msgspec.structs.replace(ours, key=part.key, claimed=part.fence)
-    kept = tuple(one for one in old if not part.replaces(one)) if adds else ()
+    kept = tuple(left for one in old if (left := one.left_by(part)) is not None) if adds else ()
     parts = (*kept, ours)
-    if top.pointer is not None and {one.version for one in parts} == {one.version for one in old}:
+    is_listed = any(one.is_listed for one in parts)
+    if top.pointer is not None and _names(parts) == _names(old):
         version = top.pointer.version
     else:
         version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
@@ -196,6 +229,7 @@ def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bo
             version=version,
             schema=schema,
             parts=parts,
+            format=LISTING if is_listed else OVERWRITING,
             floor=part.fence,
             floor_place=part.place,
         )
@@ -206,10 +240,20 @@ def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bo
         version=version,
         schema=schema,
         parts=parts,
-        format=ADDING,
+        format=LISTING if is_listed else ADDING,
         floor=floor,
         floor_place=place,
     )
+
+
+def _names(parts: Iterable[Part]) -> set[tuple[str, str]]:
+    """Of which publications a version is made, and of which of their files."""
+    return {(one.version, name) for one in parts for name, _ in (*one.listed, ("", 0))}
+
+
+def is_below(name: str, directories: Iterable[str]) -> bool:
+    """Whether a file, or a directory, is or lies in one of these directories."""
+    return any(f"{name}/".startswith(f"{one}/") for one in directories)
 
 
 def advance(

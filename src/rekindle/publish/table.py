@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rekindle.errors import Refused
-from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path
+from rekindle.publish.target import ADDS_SEEN, APPEND, OVERWRITE, check_mode, check_path
 
 SESSION_CATALOG = "spark_catalog"
 # What a template has where a run has a value.
@@ -67,7 +67,7 @@ class Table:
                 f"{self.name} is not in Spark's session catalog, and Rekindle cannot change its location",
                 "publish to a table of spark_catalog, or to files(path)",
             )
-        check_mode(self.shown, self.mode)
+        check_mode(self.shown, self.mode, known=(OVERWRITE, APPEND))
         if self.location is not None:
             check_path(self.location)
 

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from rekindle.errors import Refused
 from rekindle.storage.schemes import is_local, one_spelling, plain_path
 
-APPEND = "append"
-MODES = ("overwrite", APPEND)
+OVERWRITE, PARTITION, APPEND = "overwrite", "partition", "append"
+MODES = (OVERWRITE, PARTITION, APPEND)
 ADDS_SEEN = "; appending copies what is there, and replaces what the same parameters appended before"
 
 
@@ -94,10 +94,10 @@ def store_of(base: str) -> str:
     return "/".join(same_place(base).split("/")[:2])
 
 
-def check_mode(shown: str, mode: str) -> None:
+def check_mode(shown: str, mode: str, known: tuple[str, ...] = MODES) -> None:
     """Refuse a mode that there is not."""
-    if mode not in MODES:
-        raise Refused(f"{shown}: mode {mode!r} is not known", f"use one of {', '.join(MODES)}")
+    if mode not in known:
+        raise Refused(f"{shown}: mode {mode!r} is not known", f"use one of {', '.join(known)}")
 
 
 def check_path(path: str) -> None:

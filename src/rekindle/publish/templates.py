@@ -21,28 +21,43 @@ from rekindle.errors import Refused
 from rekindle.publish.targets import Target
 
 AnyTarget = TypeVar("AnyTarget", bound=Target)
+Held = str | tuple[tuple[str, str], ...] | None
 FORBIDDEN = re.compile(r"[/\\{}\x00-\x1f\x7f]")
 LITERAL = "for a brace in the name itself write {{ and }}"
 
 
 def names_of(target: Target) -> tuple[str, ...]:
     """The parameters that a target names, each once. Refuses braces that are no parameter."""
-    return tuple(dict.fromkeys(name for text in _texts(target).values() for _, name, _ in _pieces(text) if name))
+    return tuple(dict.fromkeys(name for text in _texts(target) for _, name, _ in _pieces(text) if name))
 
 
 def filled(target: AnyTarget, values: Mapping[str, str]) -> AnyTarget:
     """The target of a run with these parameters, which are given as the texts of its key."""
-    texts = {field: "".join(_written(text, values)) for field, text in _texts(target).items()}
-    return replace(target, **cast(Any, texts)) if texts != _texts(target) else target
+    fields = {field: _filled(getattr(target, field), values) for field in target.by_parameters}
+    return replace(target, **cast(Any, fields))
 
 
 def has_braces(target: Target) -> bool:
-    return any("{" in text or "}" in text for text in _texts(target).values())
+    return any("{" in text or "}" in text for text in _texts(target))
 
 
-def _texts(target: Target) -> dict[str, str]:
-    found = {field: getattr(target, field) for field in target.by_parameters}
-    return {field: text for field, text in found.items() if text is not None}
+def _texts(target: Target) -> Iterator[str]:
+    for field in target.by_parameters:
+        yield from _texts_in(getattr(target, field))
+
+
+def _texts_in(held: Held) -> Iterator[str]:
+    """A field is a text, or pairs of a name and a text, or nothing."""
+    if isinstance(held, str):
+        yield held
+    elif held is not None:
+        yield from (text for _, text in held)
+
+
+def _filled(held: Held, values: Mapping[str, str]) -> Held:
+    if isinstance(held, str):
+        return "".join(_written(held, values))
+    return None if held is None else tuple((name, "".join(_written(text, values))) for name, text in held)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, str]]:

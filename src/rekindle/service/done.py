@@ -17,6 +17,7 @@ from rekindle.engine.adapter import PreparedPipeline
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.master.rules.opening import changed_parts
 from rekindle.master.state.run_state import RunState
+from rekindle.observe.words import UNCOMPARED
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.identity.changes import describe_change
 from rekindle.pipeline.identity.fingerprint import parts
@@ -38,7 +39,7 @@ def differences(
         prepared = prepare()
     except Exception as error:
         why = next(iter(str(error).splitlines()), type(error).__name__)
-        return (*found, f"whether its inputs changed is not known: {why}")
+        return (*found, f"{UNCOMPARED}: {why}")
     prepared.engine.close()
     return _of_all(known, prepared)
 

@@ -104,10 +104,10 @@ def _decide(wish: RunRequest, make: MakeAdapter) -> _Start:
     if known is not None and known.phase is Phase.CLOSING:
         return _anew(wish, make, ("the run that kept it is being deleted",))
     if known is None:
-        return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, None)))
+        return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, None)))
     if known.phase is not Phase.SUCCEEDED and not options.force:
         refuse_living(run, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
-    ready = make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, known))
+    ready = make_ready(wish, make, run, seen, order_of(store, wish.pipeline, known))
     changes, hard = _changes(wish, known, ready), _must_be_new(wish, known, ready)
     is_accepted = wish.steps[0].name in options.accept_change and not hard
     is_settled = known.phase is Phase.SUCCEEDED or bool(known.possibly_published)
@@ -121,7 +121,7 @@ def _anew(wish: RunRequest, make: MakeAdapter, changes: tuple[str, ...]) -> _Sta
     store = wish.store
     run = claim(store, wish.pipeline, wish.key, fresh_name(), is_new=True).run
     seen = look(store, wish.pipeline, run)
-    return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, run, seen.state)), changes)
+    return _Start(make_ready(wish, make, run, seen, order_of(store, wish.pipeline, seen.state)), changes)
 
 
 def _changes(wish: RunRequest, known: RunState, ready: PreparedRun) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class RunOptions:
     without         failed partitions to publish without, such as "enriched[173]"
     republish       publish sinks again whose inputs changed after they were published
     take_target     sinks whose targets are taken over from runs of another location
+    compare_done    start a session to compare the inputs of a run that is done, too, where `spark` is a function
     force           take the run over although its driver may still be alive
     storage         options of the storage client, as obstore names them: endpoint, access_key_id, region …
     digest          which results get digests: `auto` (those not proved to be determinate), `always` or `never`
@@ -46,6 +47,7 @@ class RunOptions:
     without: Sequence[str] = ()
     republish: bool = False
     take_target: Sequence[str] = ()
+    compare_done: bool = False
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"

@@ -113,14 +113,15 @@ def run(wish: RunRequest, make: MakeAdapter) -> RunSummary:
         )
     if known is not None and not options.force:
         refuse_living(name, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
-    ready = make_ready(wish, make, name, seen, order_of(store, wish.pipeline, name, known))
+    ready = make_ready(wish, make, name, seen, order_of(store, wish.pipeline, known))
     return sum_up(wish, ready, *perform(wish, ready))
 
 
-def order_of(store: Store, pipeline: str, run: str, known: RunState | None) -> int:
-    """The number of a run that is about to start, in a location that is told from others."""
+def order_of(store: Store, pipeline: str, known: RunState | None) -> int:
+    """The number of a run, or the one that it would get if it began now, in a location that is told from others. A
+    start that is refused is no run, so it takes none."""
     identify(store, pipeline)
-    return known.order if known is not None else enlist(store, pipeline, run)
+    return known.order if known is not None else next_order(store, pipeline)
 
 
 def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuilder]:
@@ -131,11 +132,13 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
         paces = paces_of(store, wish.pipeline, ready.intent.run, ready.seen)
         options.on_plan(_plan_ready(store, wish, ready, paces))
     _probe_targets(wish, ready.prepared.bases)
-    tally = SummaryBuilder()
+    intent, tally = ready.intent, SummaryBuilder()
+    if ready.known is None:
+        intent = replace(intent, order=enlist(store, wish.pipeline, intent.run))
     with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep):
         state = execute(
             store,
-            ready.intent,
+            intent,
             ready.prepared.engine,
             seen=ready.seen,
             force=options.force,
@@ -228,13 +231,15 @@ def _refuse_done(wish: RunRequest, known: RunState | None) -> None:
 
 
 def _differences(wish: RunRequest, make: MakeAdapter, known: RunState) -> tuple[str, ...]:
-    """What changed since the run was done. No session is made for it, one that is there is used."""
+    """What changed since the run was done. A session that is there is used; one is made only on the user's word."""
 
     def prepare() -> PreparedPipeline:
+        session = wish.session() if callable(wish.session) else wish.session
         wanted = wanted_of(wish, known.run, known.order, RunConstants.of(known))
-        return make().prepare(wish.session, replace(wanted, published=frozenset(known.sinks)))
+        return make().prepare(session, replace(wanted, published=frozenset(known.sinks)))
 
-    return differences(wish.steps, known, None if callable(wish.session) else prepare)
+    has_session = not callable(wish.session) or wish.options.compare_done
+    return differences(wish.steps, known, prepare if has_session else None)
 
 
 def _left_out(wish: RunRequest, known: RunState | None) -> dict[str, Partitions]:

@@ -36,7 +36,7 @@ from rekindle.engine.verified import (
 from rekindle.master.state.commands import Input
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import Partitions
-from rekindle.publish.pointers import Pointer
+from rekindle.publish.pointers import Part, Pointer
 from rekindle.publish.targets import Target
 
 
@@ -115,9 +115,11 @@ def _published(
     session.attach(spark)
     held = publisher_of(target).contents(spark, stores)
     order = None if held.pointer is None else held.pointer.fence.order
-    return PublishedFiles(target.shown, held.folder, _part(held.pointer, run), order)
+    part = _part(held.pointer, run)
+    files = None if part is None else tuple(part.files())
+    return PublishedFiles(target.shown, held.folder, files, order, part is not None and part.is_listed)
 
 
-def _part(pointer: Pointer | None, run: tuple[str, int]) -> tuple[tuple[str, int], ...] | None:
+def _part(pointer: Pointer | None, run: tuple[str, int]) -> Part | None:
     parts = pointer.parts if pointer is not None else ()
-    return next((tuple(part.files()) for part in parts if part.run == run), None)
+    return next((part for part in parts if part.run == run), None)

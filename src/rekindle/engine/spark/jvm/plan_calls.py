@@ -33,6 +33,11 @@ def schema_of(spark: SparkSession, text: str) -> JavaObject:
     return ours(spark).SparkObjects.schema(text)
 
 
+def hive_directory(spark: SparkSession, column: str, value: str) -> str:
+    """The name of the directory for one value, with letters escaped as Spark escapes them."""
+    return str(ours(spark).SparkObjects.hiveDirectory(column, value))
+
+
 def ddl(spark: SparkSession, text: str) -> str:
     """A schema that was written as JSON, as the columns of a CREATE TABLE."""
     return str(schema_of(spark, text).toDDL())

@@ -53,12 +53,23 @@ class TargetOwner:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class StagedFiles:
+    """Files in Hive's directories that were written for one publication: where they are staged, empty if an earlier
+    version has them; (path below that, bytes) of each; and which directories they replace."""
+
+    folder: str
+    listed: tuple[tuple[str, int], ...]
+    directories: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
     and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
-    `key` tells the parameters of the run: an append replaces what the same key appended before."""
+    `key` tells the parameters of the run: an append replaces what the same key appended before; `staged` are its files
+    in Hive's directories, where the target has them."""
 
     sink: str
     owner: str
@@ -70,6 +81,7 @@ class Publication:
     place: str = ""
     takes: str | None = None
     key: str = ""
+    staged: StagedFiles | None = None
 
     @property
     def claimant(self) -> TargetOwner:
@@ -81,7 +93,7 @@ class Publication:
         return version_of(self.fence, self.place)
 
     def part(self) -> Part:
-        lengths = tuple(length for _, length in self.files)
+        lengths = tuple(length for _, length in self.files) if self.staged is None else ()
         return Part(
             fence=self.fence,
             source=identify(self.files),
@@ -89,10 +101,14 @@ class Publication:
             holes=self.holes,
             place=self.place,
             key=self.key,
+            listed=self.staged.listed if self.staged is not None else (),
+            directories=self.staged.directories if self.staged is not None else (),
         )
 
     def copies(self, part: Part) -> list[Copy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""
+        if self.staged is not None:
+            return [Copy(f"{self.staged.folder}/{name}", length, name) for name, length in part.files()]
         named = zip(self.files, part.files(), strict=True)
         return [Copy(path, length, name) for (path, length), (name, _) in named]
 

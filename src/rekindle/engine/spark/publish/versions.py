@@ -22,13 +22,14 @@ from rekindle.publish.overlap import reads_versions
 from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
 
+VERSIONS = "versions"
 # Refuses a result that does not fit to the version on top.
 CheckColumns = Callable[[Pointer | None], None]
 
 
 def place(base: str, pointer: Pointer) -> str:
     """The directory of a version."""
-    return f"{base}/versions/{pointer.version}"
+    return f"{base}/{VERSIONS}/{pointer.version}"
 
 
 def columns(schema: str) -> dict[str, str]:
@@ -101,7 +102,7 @@ def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None
     ours = what.part()
     copies: list[Copy] = []
     for part in new.parts:
-        if part.is_same(ours):
+        if part.is_same(ours) and (part.listed == ours.listed and not _is_in_old(what)):
             copies += what.copies(part)
         else:
             assert old is not None, "parts of other keys come from an older version"
@@ -110,6 +111,11 @@ def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None
     strange = write(spark, what, place(base, new), f"{base}/scratch/{new.version}", copies)
     if strange:
         raise OSError(f"{place(base, new)} holds files that are not of this version: {sorted(strange)[:3]}")
+
+
+def _is_in_old(what: Publication) -> bool:
+    """Its files were written for an earlier version, and are nowhere else."""
+    return what.staged is not None and not what.staged.folder
 
 
 def newer(what: Publication, top: Pointer, *, adds: bool) -> Fence | None:
