@@ -21,7 +21,7 @@ REPLACES_SEEN = "; only the directories that this run names, or has rows for, ar
 COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "none")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     """Versioned files: `versions/<version>/part-*` and numbered pointers, the highest of which names the version."""
 
@@ -110,13 +110,13 @@ def files(
     sort_by, compression, max_records_per_file    how the files in Hive's directories are written
     """
     return Files(
-        path,
-        mode,
-        _names(hive_partition_by),
-        tuple((partition or {}).items()),
-        _names(sort_by),
-        compression,
-        max_records_per_file,
+        path=path,
+        mode=mode,
+        hive_partition_by=_names(hive_partition_by),
+        partition=tuple((partition or {}).items()),
+        sort_by=_names(sort_by),
+        compression=compression,
+        max_records_per_file=max_records_per_file,
     )
 
 
