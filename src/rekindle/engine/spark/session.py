@@ -19,6 +19,8 @@ from rekindle.remedies import StartRemedy
 
 CONNECT = "pyspark.sql.connect"
 PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
+# The group of Spark jobs that are refused, in a thread that may only describe (see plan/describe.py).
+NO_JOBS = "rekindle-only-describes"
 
 # What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
 GROUP_SETTINGS: dict[str, str] = {
@@ -82,6 +84,7 @@ def attach(spark: SparkSession) -> None:
             hint=StartRemedy(to="start the session with it", conf=(("spark.jars", str(jar_path())),)),
         )
     jvm(spark).rekindle.spark.LocalFolders.mark()
+    jvm(spark).rekindle.spark.JobGuard.install(spark._jsparkSession, NO_JOBS)
 
 
 def _has_classes(spark: SparkSession) -> bool:

@@ -7,7 +7,7 @@ rows, whatever the session's settings say about missing or corrupt files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,31 +43,76 @@ def read(
 ) -> DataFrame:
     """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
     `outline` is what readers observe of the step beside its rows (see cuts.py); without it they are rows and no more.
-    `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
-    what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
-    java = jvm(session)
+    `is_by_file`: each file is one partition. `is_source`: for what is made of it they are files like any others, and
+    pinned."""
+    found = relation(session, root, files, schema, layout, outline=outline, is_by_file=is_by_file, is_source=is_source)
+    return _frame(session, found, outline)
+
+
+def relation(
+    session: SparkSession,
+    root: str,
+    files: Iterable[tuple[str, int]],
+    schema: Any,
+    layout: Layout,
+    *,
+    outline: Any = None,
+    is_by_file: bool = False,
+    is_source: bool = False,
+) -> Any:
+    """The committed files as Spark's relation, whose session decides how they are cut. Blocks are planned as files
+    are."""
+    ours = jvm(session).rekindle.spark
     listed = list(files)
-    is_one = outline is not None and not layout.keys and bool(outline.isSingle())
+    is_one = _is_one(layout, outline)
     is_blocks = bool(listed) and manifest.is_block(listed[0][0])
-    ours = java.rekindle.spark
     kind = ours.KeptBlocks.index if is_blocks else ours.KeptFiles if is_source else ours.CommittedFiles
     index = kind(root, "\n".join(f"{path}\t{length}" for path, length in listed))
-    relation = java.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
-        index,
-        index.partitionSchema(),
-        schema,
-        scala_option(session, _buckets(session, layout) if layout.keys else None),
-        ours.BlockRows() if is_blocks else _parquet(session),
-        scala_map(session, STRICT),
-        (clone(session, ONE_FILE_EACH) if is_by_file or is_one else session)._jsparkSession,
-    )
+    home = clone(session, ONE_FILE_EACH) if is_by_file or is_one else session
+    return _relation(home, index, ours.BlockRows() if is_blocks else _parquet(session), schema, layout)
+
+
+def over_files(frame: DataFrame, session: SparkSession, read: Mapping[str, Any]) -> DataFrame | None:
+    """A frame that was built over stand-ins, with the relations of these steps in their place. None where it is not
+    proved to be what building it again would give (see java/StandIn)."""
+    places = {place(step): relation for step, relation in read.items()}
+    replaced = jvm(session).rekindle.spark.StandIn.replaced
+    made = replaced(session._jsparkSession, frame._jdf.queryExecution(), places)
+    return None if made is None else DataFrame(made, session)
+
+
+def place(step: str) -> str:
+    """Where the stand-in of a step says that its files are."""
+    return f"{cuts.NOWHERE}{step}"
+
+
+def _is_one(layout: Layout, outline: Any) -> bool:
+    """Whether all rows are in one file, which is read in its order."""
+    return outline is not None and not layout.keys and bool(outline.isSingle())
+
+
+def _frame(session: SparkSession, relation: Any, outline: Any) -> DataFrame:
     rows = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
     return rows if outline is None else cuts.restored(rows, outline)
 
 
+def _relation(session: SparkSession, index: Any, kind: Any, schema: Any, layout: Layout) -> Any:
+    return jvm(session).org.apache.spark.sql.execution.datasources.HadoopFsRelation(
+        index,
+        index.partitionSchema(),
+        schema,
+        scala_option(session, _buckets(session, layout) if layout.keys else None),
+        kind,
+        scala_map(session, STRICT),
+        session._jsparkSession,
+    )
+
+
 def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
     """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
-    return read(session, f"{cuts.NOWHERE}{step}", (), schema, layout, outline=outline)
+    index = jvm(session).rekindle.spark.StandIn(place(step))
+    home = clone(session, ONE_FILE_EACH) if _is_one(layout, outline) else session
+    return _frame(session, _relation(home, index, _parquet(session), schema, layout), outline)
 
 
 def _buckets(spark: SparkSession, layout: Layout) -> Any:
