@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.spark;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicLong;
 
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.catalog.GlobalTempViewManager;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
@@ -16,12 +19,14 @@ import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -36,7 +41,7 @@ import scala.runtime.AbstractPartialFunction;
  *   <li>Spark has no cached rows for any part of the plan: what was cached over a stand-in is not cached over files.
  * </ol>
  *
- * <p>Whether a function asked a stand-in for its files or its size while it was built is counted here, and judged by the caller.
+ * <p>Whether a function asked a stand-in for its files or its size, or left a view of the whole application, is told by `traces`, and judged by the caller.
  */
 public final class StandIn extends CommittedFiles {
   private static final AtomicLong QUESTIONS = new AtomicLong();
@@ -48,6 +53,24 @@ public final class StandIn extends CommittedFiles {
   /** How often any stand-in was asked for its files or its size. */
   public static long questions() {
     return QUESTIONS.get();
+  }
+
+  /**
+   * What a function changes while it is called over stand-ins, if it must be called over real files too: the number of questions, and the views of the
+   * whole application, which others read after it.
+   */
+  public static String traces(SparkSession session) {
+    GlobalTempViewManager views = session.sharedState().globalTempViewManager();
+    List<String> lines = new ArrayList<>(List.of(String.valueOf(questions())));
+    for (String name : CollectionConverters.asJava(views.listViewNames("*"))) {
+      views.get(name).foreach(view -> lines.add(name + "\t" + System.identityHashCode(view)));
+    }
+    return String.join("\n", lines);
+  }
+
+  /** Whether a physical plan reads a stand-in, however deep: Spark's own words name the class of each scan's files. */
+  public static boolean isRead(SparkPlan plan) {
+    return plan.toString().contains("Location: " + StandIn.class.getSimpleName() + "(");
   }
 
   @Override

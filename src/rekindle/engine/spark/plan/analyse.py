@@ -17,7 +17,7 @@ from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
 from rekindle.engine.spark.plan.layout import PlannedQuery, chosen, hold, verdict_of
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.session import attach, group_session, in_session, jvm
+from rekindle.engine.spark.session import attach, group_session, in_session
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
@@ -100,11 +100,10 @@ def _built(
         assert below.layout is not None, f"{one} comes before its readers"
         schema = below.stored._jdf.schema()
         inputs[one] = kept_frames.stand_in(session, one, schema, below.layout, below.outline)
-    questions = jvm(session).rekindle.spark.StandIn.questions
-    before = int(questions())
+    before = kept_frames.traces(session)
     with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
         frame = group.build(session, inputs)
-    asked_data = int(questions()) != before
+    needs_files = kept_frames.traces(session) != before
     stored = cuts.storable(frame, is_published=group.is_published)
     return BuiltGroup(
         frame=frame,
@@ -112,7 +111,7 @@ def _built(
         outline=cuts.outline_of(frame),
         verdict=verdict_of(stored),
         reads=frozenset(group.inputs),
-        asked_data=asked_data,
+        needs_files=needs_files,
         is_published=group.is_published,
     )
 

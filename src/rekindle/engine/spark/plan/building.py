@@ -7,8 +7,9 @@ Rules
   that is pipelined into it. A view of any other step is refused, also where the session has an older one of that name.
 - A function is called with the settings that its group is planned with, those of the user among them: Spark drops
   some of what is described (a `rebalance` hint) where a setting says so. Settings to look at plans come after the call.
-- A function that asks an input for its files or its size while it is built would get another answer over real files. It
-  is noticed (java/StandIn), and such a step is built again when it runs.
+- A function that asks an input for its files or its size while it is built would get another answer over real files,
+  and a view that it leaves for the whole application would have no rows. It is noticed (java/StandIn), and such a step
+  is built again when it runs.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ VIEW_NOT_FOUND = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\D+?[`'](\w+)[`']")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltStep:
-    """A step as its function built it. `is_input_itself`: it handed on its only input. `asked_data`: it asked an input
-    for its files or its size. `made` are the temporary views and functions of its session that were not there before
-    the run, as `Sources.temporaries` tells them."""
+    """A step as its function built it. `is_input_itself`: it handed on its only input. `needs_files`: it must be built
+    again over real files (see `kept_frames.traces`). `made` are the temporary views and functions of its session that
+    were not there before the run, as `Sources.temporaries` tells them."""
 
     frame: DataFrame
     is_input_itself: bool = False
-    asked_data: bool = False
+    needs_files: bool = False
     made: frozenset[str] = frozenset()
 
 
@@ -101,17 +102,16 @@ class StepBuilder:
         for frame in given.values():
             # Spark remembers the size of a node: what an earlier reader asked is asked again.
             frame._jdf.logicalPlan().invalidateStatsCache()
-        questions = jvm(own).rekindle.spark.StandIn.questions
-        before = int(questions())
+        before = kept_frames.traces(own)
         frame = self._called(one, own, given)
-        asked_data = int(questions()) != before
+        needs_files = kept_frames.traces(own) != before
         made = _temporaries(own) - self._before
         self._makers |= dict.fromkeys(_views(made - inherited), one.name)
         if self._makers:
             for view in sorted(_read(frame).difference(*map(_read, given.values()))):
                 self._refuse_view(one, view)
         is_input_itself = len(given) == 1 and frame is next(iter(given.values()))
-        return BuiltStep(frame=frame, is_input_itself=is_input_itself, asked_data=asked_data, made=made)
+        return BuiltStep(frame=frame, is_input_itself=is_input_itself, needs_files=needs_files, made=made)
 
     def _called(self, one: Declared, session: SparkSession, frames: Mapping[str, DataFrame]) -> DataFrame:
         hint = "correct it and run again; nothing was started"

@@ -208,7 +208,7 @@ class _Described:
             outline=cuts.outline_of(made.frame),
             verdict=verdict,
             reads=frozenset(kept).union(*(group.reads for group in below)),
-            asked_data=made.asked_data or any(group.asked_data for group in below),
+            needs_files=made.needs_files or any(group.needs_files for group in below),
             is_published=one.role is Role.SINK,
         )
 

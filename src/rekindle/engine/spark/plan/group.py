@@ -19,8 +19,7 @@ class BuiltGroup:
     """A group as it was built over stand-ins. `frame` is what its readers see, and `outline` what they observe of it
     beside its rows (see cuts.py); `stored` is what is computed and stored, in a session with the settings of the run.
     `reads` are the kept steps that it reads. `layout` is how its stand-in lies, None if nothing was built over one.
-    `asked_data`: a function asked a stand-in for its files or its size, so that it may build something else over real
-    files."""
+    `needs_files`: a function must be called again over real files (see `kept_frames.traces`)."""
 
     frame: DataFrame
     stored: DataFrame
@@ -28,7 +27,7 @@ class BuiltGroup:
     verdict: DeterminismVerdict
     reads: frozenset[str]
     layout: Layout | None = None
-    asked_data: bool = False
+    needs_files: bool = False
     is_published: bool = False
 
 

@@ -81,6 +81,17 @@ def over_files(frame: DataFrame, session: SparkSession, read: Mapping[str, Any])
     return None if made is None else DataFrame(made, session)
 
 
+def traces(session: SparkSession) -> str:
+    """Differs after a function was called over stand-ins that must be called over real files too: it asked one for its
+    files or its size, or left a view for the whole application."""
+    return str(jvm(session).rekindle.spark.StandIn.traces(session._jsparkSession))
+
+
+def reads_stand_in(plan: Any, session: SparkSession) -> bool:
+    """Whether a physical plan reads the stand-in of a kept step: it would find no rows."""
+    return bool(jvm(session).rekindle.spark.StandIn.isRead(plan))
+
+
 def place(step: str) -> str:
     """Where the stand-in of a step says that its files are."""
     return f"{cuts.NOWHERE}{step}"

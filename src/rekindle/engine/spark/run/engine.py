@@ -80,7 +80,8 @@ def read_committed(
     read was left out, and has the schema that the code gives it now."""
     if not segments:
         assert group.planned is not None, f"{group.step} was never planned"
-        return kept_frames.stand_in(session, group.step, group.planned.schema, group.lies, group.outline)
+        nowhere = kept_frames.place(group.step)
+        return kept_frames.read(session, nowhere, (), group.planned.schema, group.lies, outline=group.outline)
     files, schema = _files_and_schema(session, segments)
     return kept_frames.read(
         session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
@@ -303,12 +304,16 @@ class SparkEngine:
                 session, {one.step: self.read(one, session, is_by_file=by_file) for one in command.inputs}
             )
         refuse_change(group, frame)
-        return hold(frame, session, group.lies, like=group.planned)
+        held = hold(frame, session, group.lies, like=group.planned)
+        if kept_frames.reads_stand_in(held.plan, session):
+            raise AssertionError(f"the plan of {group.step} reads the stand-in of a kept step, which has no rows")
+        return held
 
     def _over_files(self, group: GroupSpec, session: SparkSession, inputs: Iterable[Input]) -> DataFrame | None:
         """What was built over stand-ins, over these files. None where the group must be built again: an eager step acts
-        on the rows themselves, and one that asked for files or sizes while it was built may build something else."""
-        if group.is_eager or group.built is None or group.built.asked_data:
+        on the rows themselves, and one that asked for files or sizes while it was built may build something else, as
+        may one that leaves a view for the whole application."""
+        if group.is_eager or group.built is None or group.built.needs_files:
             return None
         read: dict[str, Any] = {}
         for one in inputs:
