@@ -43,6 +43,18 @@ def test_pyspark_stays_in_its_room() -> None:
     assert imported(others, {"pyspark", "py4j"}) == []
 
 
+def test_one_room_calls_into_the_jvm() -> None:
+    """What another Spark has otherwise is looked for in one place. Constructors of Spark are called in Java."""
+    port = SRC / "engine" / "spark" / "jvm"
+    members = r"\._(jvm|jdf|jsparkSession|jsc|gateway|jrdd|jc|jschema)\b"
+    private = re.compile(members + r"|\.(java|scala|org\.apache)\.|PythonUtils")
+    lines = [(path, line) for path in files() for line in path.read_text().splitlines() if private.search(line)]
+    outside = [line for path, line in lines if port not in path.parents and '"' not in line]
+    assert outside == [] and imported([path for path in files() if port not in path.parents], {"py4j"}) == []
+    assert sum(port in path.parents for path, _ in lines) > 5, "the pattern finds such calls"
+    assert [line for path, line in lines if port in path.parents and "org.apache" in line] == []
+
+
 def test_only_the_engine_names_its_modules() -> None:
     """As an import or as text. What fingerprints were recorded with is no way to a module."""
     others = [path for path in files() if room_of(path) != "engine" and path.name != "recorded_names.py"]

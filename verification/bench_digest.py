@@ -32,11 +32,12 @@ from pyspark.sql import functions as F
 
 from bench_batch.figures import Estimate, estimate
 from local_spark import local_spark
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run import digests, results
-from rekindle.engine.spark.session import attach, group_session, jvm
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.kinds import DigestPolicy
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest

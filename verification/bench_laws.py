@@ -27,9 +27,10 @@ from pyspark.sql import SparkSession
 from bench_batch import data
 from build_jar import JAR, TEST_JAR
 from local_spark import local_spark
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
-from rekindle.engine.spark.session import attach, group_session, jvm
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.partitions import Partitions
 
 LIMIT = 0.005

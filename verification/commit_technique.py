@@ -26,9 +26,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from local_spark import local_spark
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
-from rekindle.engine.spark.session import attach, group_session, jvm
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.model.partitions import Partitions
 from support.s3 import S3Server
 

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 
 from build_jar import TEST_JAR
 from local_spark import local_spark
-from rekindle.engine.spark.session import attach, clone, jvm
+from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.session import attach, clone
 
 ROWS, FILES = 100, 8
 ONE_FILE_EACH = {"spark.sql.files.maxPartitionBytes": str(2**40), "spark.sql.files.openCostInBytes": str(2**40)}

@@ -56,6 +56,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "master": ("facts", "state", "dispatch", "rules", "decide", "machine"),
     "engine/spark": (
+        "jvm",
         "failures user_session",
         "session",
         "plan publish",

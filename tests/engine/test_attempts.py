@@ -14,6 +14,8 @@ from msgspec import structs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rekindle.engine.spark.jvm import file_calls
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Layout
@@ -21,7 +23,7 @@ from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run import attempts, exchanges
 from rekindle.engine.spark.run.attempts import Attempt
 from rekindle.engine.spark.run.engine import SparkEngine
-from rekindle.engine.spark.session import clone, jvm
+from rekindle.engine.spark.session import clone
 from rekindle.errors import RunFailed
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, Stimulus
@@ -521,10 +523,10 @@ def test_what_the_storage_refuses_ends_the_wait_for_it(
 ) -> None:
     made = engine(spark, tmp_path)
 
-    def refuse() -> None:
+    def refuse(spark: SparkSession, path: str) -> bytes:
         raise OSError("no answer")
 
-    monkeypatch.setattr(made, "_bridge", refuse)
+    monkeypatch.setattr(file_calls, "get_file", refuse)
     made.send(SealAttempt(ATTEMPT))
     deadline = time.monotonic() + 60
     with pytest.raises(RunFailed, match="could not list what totals/g0/e1-a1 committed: OSError: no answer"):

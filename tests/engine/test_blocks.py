@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run.blocks import Blocks, gone_in
 from rekindle.engine.spark.run.engine import SparkEngine
-from rekindle.engine.spark.session import jvm
 from rekindle.failover.backoff import FixedDelay
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.master.facts.digests import Digests

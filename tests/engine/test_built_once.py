@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import analyse, kept_frames
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.plan.layout import Layout, hold
 from rekindle.engine.spark.run import engine
-from rekindle.engine.spark.session import clone, group_session, jvm
+from rekindle.engine.spark.session import clone, group_session
 from rekindle.failover.backoff import NoRestart
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 
@@ -404,10 +405,10 @@ class Stored:
     def stand_in(self) -> DataFrame:
         return kept_frames.stand_in(self.session, self.step, self.frame._jdf.schema(), self.lies)
 
-    def files(self, schema: Any = None, lies: Layout | None = None) -> dict[str, Any]:
+    def files(self, schema: Any = None, lies: Layout | None = None) -> dict[str, DataFrame]:
         found = [(path.name, path.stat().st_size) for path in self.folder.glob("*.parquet")]
         schema = schema if schema is not None else self.frame._jdf.schema()
-        return {self.step: kept_frames.relation(self.session, str(self.folder), found, schema, lies or self.lies)}
+        return {self.step: kept_frames.scan(self.session, str(self.folder), found, schema, lies or self.lies)}
 
 
 @pytest.fixture

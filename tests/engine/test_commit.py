@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
-from rekindle.engine.spark.session import GROUP_SETTINGS, clone, jvm
+from rekindle.engine.spark.session import GROUP_SETTINGS, clone
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
 from support.signals import when

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.run import digests
 from rekindle.engine.spark.run.engine import SparkEngine
-from rekindle.engine.spark.session import TIMESTAMPS, jvm
+from rekindle.engine.spark.session import TIMESTAMPS
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen
 from rekindle.master.state.commands import SealAttempt, StartAttempt
@@ -78,7 +79,7 @@ def test_every_partition_has_one_also_without_rows(spark: SparkSession, tmp_path
     assert all(digest is not None and len(digest) == WIDTH for digest in found.values())
     rows = {number: int.from_bytes((digest or b"")[:8]) for number, digest in found.items()}
     assert sum(rows.values()) == 400 and 2 <= list(rows.values()).count(0) < N
-    nothing = bytes.fromhex(digests.of_nothing(spark, totals(spark, {})._jdf.schema()))
+    nothing = bytes.fromhex(result_calls.digest_of_nothing(spark, totals(spark, {})._jdf.schema()))
     assert {found[number] for number, count in rows.items() if not count} == {nothing}
 
 
@@ -145,9 +146,9 @@ def test_without_a_digest_nothing_is_different(spark: SparkSession, tmp_path: Pa
 def test_a_type_without_a_canonical_form_has_none(spark: SparkSession) -> None:
     java = jvm(spark)
     point = java.org.apache.spark.sql.types.DataType.fromJson('{"type":"struct","fields":[]}')
-    assert digests.of_nothing(spark, point)
+    assert result_calls.digest_of_nothing(spark, point)
     unknown = java.org.apache.spark.sql.types.ObjectType(java.java.lang.Class.forName("java.lang.Object"))
-    assert digests.of_nothing(spark, point.add("v", unknown)) == ""
+    assert result_calls.digest_of_nothing(spark, point.add("v", unknown)) == ""
 
 
 @F.udf(LongType())  # type: ignore[untyped-decorator]

@@ -12,8 +12,9 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.run import digests
-from rekindle.engine.spark.session import clone, jvm
+from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.session import clone
 
 ROWS = "explode(sequence(1, 40)) i"
 
@@ -160,7 +161,7 @@ def test_order_does_not_count_and_everything_else_does(spark: SparkSession) -> N
 def test_sums_add_up(spark: SparkSession) -> None:
     """The digest of a whole is the sum of its parts': sub-digests can be combined."""
     rows = wide(spark)
-    nothing = digests.of_nothing(spark, rows._jdf.schema())
+    nothing = result_calls.digest_of_nothing(spark, rows._jdf.schema())
     parts = [digest(rows.where(f"coalesce(n, 0) % 3 = {-left}")) for left in range(3)]
 
     def numbers(text: str) -> list[int]:
@@ -173,7 +174,7 @@ def test_sums_add_up(spark: SparkSession) -> None:
 
 def test_no_rows_have_the_digest_of_their_schema(spark: SparkSession) -> None:
     one, other = spark.sql("select 1 as a"), spark.sql("select 1 as b")
-    empty: list[Any] = [digests.of_nothing(spark, frame._jdf.schema()) for frame in (one, other)]
+    empty: list[Any] = [result_calls.digest_of_nothing(spark, frame._jdf.schema()) for frame in (one, other)]
     assert empty[0] == digest(one.where("a > 1")) != empty[1]
 
 

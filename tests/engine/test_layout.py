@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
-from rekindle.engine.spark.session import clone, group_session, jvm
+from rekindle.engine.spark.session import clone, group_session
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
 

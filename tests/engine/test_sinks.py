@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.publish import replaced, sinks, tables, versions
 from rekindle.engine.spark.publish.files import read_newest
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
@@ -223,7 +224,10 @@ def test_a_polling_reader_sees_whole_versions_in_order(spark: SparkSession, resu
     seen: list[tuple[int, int]] = []
     is_over = threading.Event()
 
+    loader = driver_calls.class_loader(spark)
+
     def poll() -> None:
+        driver_calls.enter_thread(spark, loader)
         while not is_over.is_set():
             found = tables._find(spark, gold)
             assert found is not None
@@ -407,7 +411,8 @@ ON_S3 = """
     from pyspark.sql import SparkSession
     from rekindle.engine.spark.publish import tables
     from rekindle.engine.spark.publish.publication import Publication
-    from rekindle.engine.spark.session import attach, jvm
+    from rekindle.engine.spark.jvm.access import root as jvm
+    from rekindle.engine.spark.session import attach
     from rekindle.engine.spark.publish.files import read_newest
     from rekindle.engine.spark.publish.sinks import publish
     from rekindle.publish.targets import directory, files, replace, table

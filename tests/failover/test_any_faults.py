@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import pytest
@@ -28,13 +28,18 @@ from rekindle.testing.drawing import drawn
 pytestmark = pytest.mark.slow
 
 Term = tuple[int, int, tuple[Any, ...]]
-SHAPES: list[Shape] = [shape for steps in (2, 3) for shape in shapes(steps) if 4 <= size_of(shape) <= 11]
-SHAPES += [shape for at, shape in enumerate(shapes(4)) if at % 97 == 0 and size_of(shape) <= 11]
+
+
+@cache
+def drawn_shapes() -> list[Shape]:
+    """Made when a test needs them: who only collects tests does not wait for them."""
+    small = [shape for steps in (2, 3) for shape in shapes(steps) if 4 <= size_of(shape) <= 11]
+    return small + [shape for at, shape in enumerate(shapes(4)) if at % 97 == 0 and size_of(shape) <= 11]
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    shape = draw(st.sampled_from(SHAPES))
+    shape = draw(st.sampled_from(drawn_shapes()))
     steps, edges = graph_at(shape, draw(st.integers(0, choices_of(shape) - 1)), draw(st.integers(0, 5)))
     if is_torn(steps, edges):
         steps, edges = graph_at(shape, 2 ** len(steps) - 1, 0)

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from kinds import shop
 from kinds.shop import PARTITIONS, is_one_version, pipeline, random_price
-from rekindle.engine.spark.session import attach, jvm
+from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.session import attach
 from rekindle.failover.backoff import FixedDelay
 from rekindle.local_cluster.processes import Process
 from rekindle.master.facts.config import BackoffSpec, MasterConfig

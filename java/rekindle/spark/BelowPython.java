@@ -20,7 +20,6 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.TimestampType;
 
 import scala.Option;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -34,7 +33,7 @@ public final class BelowPython {
   private BelowPython() {}
 
   /** The plan with its exchange below the lowest Python, or null where there is none, or the keys are made above it, or more bytes would move. */
-  public static LogicalPlan repartitioned(LogicalPlan plan, Seq<String> keys, int partitions) {
+  public static LogicalPlan repartitioned(LogicalPlan plan, List<String> keys, int partitions) {
     List<Attribute> wanted = columns(plan, keys);
     if (wanted == null) {
       return null;
@@ -59,7 +58,7 @@ public final class BelowPython {
    * The plan with an exchange as low as every row above it stays in its partition, where Spark leaves it out if the rows lie that way without it. Null if
    * there is not one column for each key.
    */
-  public static LogicalPlan required(LogicalPlan plan, Seq<String> keys, int partitions) {
+  public static LogicalPlan required(LogicalPlan plan, List<String> keys, int partitions) {
     List<Attribute> wanted = columns(plan, keys);
     if (wanted == null) {
       return null;
@@ -84,10 +83,10 @@ public final class BelowPython {
   }
 
   /** The one column of each name, as it is written or else in other cases; null if there is none, or several. */
-  private static List<Attribute> columns(LogicalPlan plan, Seq<String> names) {
+  private static List<Attribute> columns(LogicalPlan plan, List<String> names) {
     List<Attribute> found = new ArrayList<>();
     List<Attribute> all = CollectionConverters.asJava(plan.output());
-    for (String name : CollectionConverters.asJava(names)) {
+    for (String name : names) {
       List<Attribute> called = all.stream().filter(one -> one.name().equals(name)).toList();
       if (called.isEmpty()) {
         called = all.stream().filter(one -> one.name().equalsIgnoreCase(name)).toList();

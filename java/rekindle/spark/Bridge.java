@@ -7,6 +7,8 @@ import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
 
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -22,15 +24,16 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.PartitionPruningRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ApplyColumnarRulesAndInsertTransitions;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.apache.spark.sql.execution.command.DataWritingCommand;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
 import scala.Function1;
@@ -45,15 +48,31 @@ public final class Bridge {
   private Bridge() {}
 
   /**
-   * Write the plan of a held query execution, with an execution of its own in Spark's UI and event log. Its rows are watched; a node takes its session from
-   * the thread. Returns the rows that Spark says were written.
+   * Spark's plain file write of the plan of a held query execution, with an execution of its own in Spark's UI and event log. Its rows are watched; a node
+   * takes its session from the thread. Returns the rows that Spark says were written.
    */
-  public static long write(
-      DataWritingCommand command, SparkSession session, QueryExecution shown, SparkPlan held, Laws laws, String name) {
-    SparkPlan watched = session.withActive(() -> new WatchedRows(held, laws));
-    SQLExecution.withNewExecutionId(shown, Option.apply(name), () -> command.run(session, watched));
+  public static long write(SparkSession session, QueryExecution held, Laws laws, String name, Files to) {
+    InsertIntoHadoopFsRelationCommand command =
+        new InsertIntoHadoopFsRelationCommand(
+            new Path(to.directory()),
+            SparkObjects.immutable(Map.of()),
+            false,
+            SparkObjects.seq(List.of()),
+            Option.empty(),
+            new KeptParquet(to.isDigested()),
+            SparkObjects.immutable(to.options()),
+            held.optimizedPlan(),
+            SaveMode.Append,
+            Option.empty(),
+            Option.empty(),
+            SparkObjects.seq(to.columns()));
+    SparkPlan watched = session.withActive(() -> new WatchedRows(held.executedPlan(), laws));
+    SQLExecution.withNewExecutionId(held, Option.apply(name), () -> command.run(session, watched));
     return command.metrics().apply("numOutputRows").value();
   }
+
+  /** Where rows are written and how: their columns, options of the write, and whether each partition gets a digest. */
+  public record Files(String directory, List<String> columns, Map<String, String> options, boolean isDigested) {}
 
   /** Little-endian ints, as Python packs them. */
   static int[] numbers(byte[] packed) {

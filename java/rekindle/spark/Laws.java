@@ -13,7 +13,6 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -54,15 +53,15 @@ public final class Laws implements Serializable {
    * said of places. `held` are the laws that are looked after: all of them, but in tests.
    */
   public static Laws of(
-      StructType schema, Seq<String> keys, int partitions, int tasks, boolean mayBeFewer, byte[] numbers, Seq<String> held) {
-    List<String> looked = new ArrayList<>(CollectionConverters.asJava(held));
+      StructType schema, List<String> keys, int partitions, int tasks, boolean mayBeFewer, byte[] numbers, List<String> held) {
+    List<String> looked = new ArrayList<>(held);
     Expression place = keys.isEmpty() || !looked.contains(PLACES) ? null : place(schema, keys, partitions);
     return new Laws(tasks, mayBeFewer, Bridge.numbers(numbers), looked, place);
   }
 
-  private static Expression place(StructType schema, Seq<String> keys, int partitions) {
+  private static Expression place(StructType schema, List<String> keys, int partitions) {
     List<Expression> columns = new ArrayList<>();
-    for (String key : CollectionConverters.asJava(keys)) {
+    for (String key : keys) {
       columns.add(column(schema, key));
     }
     return new HashPartitioning(CollectionConverters.asScala(columns).toSeq(), partitions).partitionIdExpression();

@@ -6,6 +6,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.lang.reflect.Constructor;
+import java.net.URI;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.util.ArrayList;
@@ -192,6 +193,32 @@ public final class Publishing {
     }
   }
 
+  public static boolean hasDatabase(SparkSession session, String database) {
+    return session.sessionState().catalog().databaseExists(database);
+  }
+
+  /** Location and schema of a table, then each of its properties, name before value. Null if there is no such table. */
+  public static String[] table(SparkSession session, String database, String name) throws AnalysisException {
+    SessionCatalog catalog = session.sessionState().catalog();
+    TableIdentifier identifier = new TableIdentifier(name, Option.apply(database));
+    if (!catalog.tableExists(identifier)) {
+      return null;
+    }
+    CatalogTable table = catalog.getTableMetadata(identifier);
+    Option<URI> location = table.storage().locationUri();
+    List<String> told = new ArrayList<>();
+    told.add(location.isDefined() ? CatalogUtils.URIToString(location.get()) : "");
+    told.add(table.schema().json());
+    CollectionConverters.asJava(table.properties()).forEach((key, value) -> told.addAll(List.of(key, value)));
+    return told.toArray(String[]::new);
+  }
+
+  /** Where the catalog would put a table that does not say where. */
+  public static String defaultPlace(SparkSession session, String database, String name) {
+    URI place = session.sessionState().catalog().defaultTablePath(new TableIdentifier(name, Option.apply(database)));
+    return CatalogUtils.URIToString(place);
+  }
+
   /** Location and properties of a table, changed by one call to the catalog; statistics of the old files are dropped. */
   public static void point(
       SparkSession session, String database, String name, String location, Map<String, String> properties)
@@ -201,7 +228,7 @@ public final class Publishing {
     CatalogTable table = catalog.getTableMetadata(identifier);
     Map<String, String> merged = new HashMap<>(CollectionConverters.asJava(table.properties()));
     merged.putAll(properties);
-    Object all = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(merged));
+    Object all = SparkObjects.immutable(merged);
     Object uri = Option.apply(CatalogUtils.stringToURI(location));
     Object storage = with(table.storage(), Map.of("locationUri", uri));
     catalog.alterTable((CatalogTable) with(table, Map.of("storage", storage, "properties", all)));

@@ -2,6 +2,7 @@
 package rekindle.spark;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -91,8 +92,10 @@ public final class StandIn extends CommittedFiles {
     return super.sizeInBytes();
   }
 
-  /** The plan with files in place of its stand-ins; null where that is not proved to be the step's plan over these files. `read` is by place. */
-  public static Dataset<Row> replaced(SparkSession session, QueryExecution execution, Map<String, HadoopFsRelation> read) {
+  /** The plan with files in place of its stand-ins; null where that is not proved to be the step's plan over these files. `scans` of them are by place. */
+  public static Dataset<Row> replaced(SparkSession session, QueryExecution execution, Map<String, QueryExecution> scans) {
+    Map<String, HadoopFsRelation> read = new HashMap<>();
+    scans.forEach((place, scan) -> read.put(place, (HadoopFsRelation) ((LogicalRelation) scan.analyzed()).relation()));
     LogicalPlan plan = execution.analyzed();
     Set<String> found = new TreeSet<>();
     for (LogicalPlan node : Sources.nodes(plan)) {

@@ -14,6 +14,7 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.port import Engine
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts
 from rekindle.engine.spark.plan.given import FrameCode
 from rekindle.engine.spark.plan.packed import PythonFunction, told
@@ -27,7 +28,7 @@ from rekindle.pipeline.identity.pickle_reader import Unreadable
 
 def given(frame: Any, name: str, place: str) -> FrameCode:
     """A frame as the function of a step. Raises `GraphRefused` where it cannot be kept."""
-    if not hasattr(frame, "_jdf") or not isinstance(frame.sparkSession, SparkSession):
+    if not plan_calls.is_classic(frame):
         raise GraphRefused(
             f"{place}: {name} is a {type(frame).__name__}, and only a DataFrame of a classic Spark session can be kept",
             hint="give the DataFrame itself; a session of Spark Connect has no plan that could be looked at",
@@ -47,7 +48,7 @@ def given(frame: Any, name: str, place: str) -> FrameCode:
 
 def refuse_hidden_order(frame: DataFrame, name: str, place: str, *, is_keyed: bool) -> None:
     """For a frame that the script gets back: nobody knows what reads it, so that its order counts."""
-    outline = cuts.outline_of(frame)
+    outline = result_calls.outline_of(frame)
     if outline.hidesOrder(is_keyed):
         raise GraphRefused(
             f"{place}: the order of {name} cannot be kept: {outline.lost(is_keyed)}",

@@ -7,12 +7,12 @@ group needs never reaches another group or the user's session.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.user_session import UserSession
 from rekindle.errors import Refused
 from rekindle.remedies import StartRemedy
@@ -75,39 +75,20 @@ def refuse_connect(spark: object) -> None:
 def attach(spark: SparkSession) -> None:
     """Make our classes known to the driver and, with the next Spark task, to every executor."""
     refuse_connect(spark)
-    if not _has_classes(spark):
-        # What ADD JAR does, without the first SQL text of a driver: its parser alone takes a second to load.
-        spark._jsparkSession.sessionState().resourceLoader().addJar(jar_path())
-    if not _has_classes(spark):
+    if not driver_calls.has_our_classes(spark):
+        driver_calls.add_jar(spark, jar_path())
+    if not driver_calls.has_our_classes(spark):
         raise Refused(
             "the Spark session could not load Rekindle's jar",
             hint=StartRemedy(to="start the session with it", conf=(("spark.jars", str(jar_path())),)),
         )
-    jvm(spark).rekindle.spark.LocalFolders.mark()
-    jvm(spark).rekindle.spark.JobGuard.install(spark._jsparkSession, NO_JOBS)
-
-
-def _has_classes(spark: SparkSession) -> bool:
-    return str(jvm(spark).rekindle.spark.Bridge).startswith("<py4j.java_gateway.JavaClass")
-
-
-def class_loader(spark: SparkSession) -> Any:
-    """What this thread finds classes with; a jar attached while the session runs is known to this one only."""
-    return jvm(spark).java.lang.Thread.currentThread().getContextClassLoader()
-
-
-def enter_thread(spark: SparkSession, loader: Any) -> None:
-    """Make our classes known to the JVM thread that serves this Python thread."""
-    jvm(spark).java.lang.Thread.currentThread().setContextClassLoader(loader)
-
-
-def jvm(spark: SparkSession) -> Any:
-    return spark.sparkContext._jvm
+    driver_calls.mark_local_folders(spark)
+    driver_calls.guard_stages(spark, NO_JOBS)
 
 
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session that shares catalog and context with `spark` and nothing that decides a plan."""
-    copy = UserSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    copy = UserSession(spark.sparkContext, driver_calls.cloned_session(spark))
     for key, value in settings.items():
         copy.conf.set(key, value)
     return copy
@@ -135,31 +116,9 @@ def pinned_settings(spark: SparkSession) -> dict[str, str]:
 def same_active_session(spark: SparkSession) -> Iterator[None]:
     """Whatever user code makes active meanwhile (`createDataFrame` does that), what was active is active again: a
     session of ours plans and writes in its own way, and is not for the user's other code."""
-    sessions: Any = jvm(spark).org.apache.spark.sql.classic.SparkSession
-    in_python, in_thread = SparkSession._activeSession, sessions.getActiveSession()
+    in_python, in_thread = SparkSession._activeSession, driver_calls.active_session(spark)
     try:
         yield
     finally:
         SparkSession._activeSession = in_python
-        if in_thread.isDefined():
-            sessions.setActiveSession(in_thread.get())
-        else:
-            sessions.clearActiveSession()
-
-
-def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same logical plan, to be planned with the settings of another session."""
-    dataset = jvm(session).org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan()), session)
-
-
-def scala_seq(spark: SparkSession, items: Iterable[Any]) -> Any:
-    return jvm(spark).PythonUtils.toSeq(list(items))
-
-
-def scala_option(spark: SparkSession, value: Any) -> Any:
-    return jvm(spark).scala.Option.apply(value)
-
-
-def scala_map(spark: SparkSession, values: Mapping[str, str]) -> Any:
-    return jvm(spark).PythonUtils.toScalaMap(dict(values))
+        driver_calls.set_active_session(spark, in_thread)

@@ -19,12 +19,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.jvm import driver_calls
+from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark_log import TO_FILE
 from rekindle.errors import Refused, visible
 from rekindle.remedies import StartRemedy, TextRemedy
@@ -62,7 +63,7 @@ def start(
 
 def _launch(settings: Mapping[str, str], log: str) -> None:
     """The JVM that `getOrCreate` would start, unless there is one. Why it did not come up, it tells on stderr alone."""
-    if SparkContext._gateway is not None:
+    if driver_calls.has_gateway():
         return
     with Path(log).open("ab") as file:
         try:
@@ -95,14 +96,14 @@ def _create(path: Path, text: str) -> None:
 def is_alive(spark: SparkSession) -> bool:
     """Whether the application still answers."""
     try:
-        return not bool(spark.sparkContext._jsc.sc().isStopped())
-    except (Py4JError, ConnectionError, AttributeError):
+        return not driver_calls.is_stopped(spark)
+    except (CallFailed, ConnectionError, AttributeError):
         return False
 
 
 def stop(spark: SparkSession) -> None:
     """End the application. One whose driver process died is ended already."""
-    with contextlib.suppress(Py4JError, ConnectionError):
+    with contextlib.suppress(CallFailed, ConnectionError):
         spark.stop()
 
 

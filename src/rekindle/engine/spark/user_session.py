@@ -17,6 +17,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls
+
 # Spark takes a job's group, and so whether it is cancelled, from this property of the thread.
 JOB_GROUP_ID = "spark.jobGroup.id"
 SLICES = "spark.sql.leafNodeDefaultParallelism"
@@ -70,14 +72,5 @@ class UserSession(SparkSession):  # type: ignore[misc]
 
     def sql(self, sqlQuery: str, *given: Any, **named: Any) -> DataFrame:
         """A query over files by their path may have to learn a schema. A command acts, as any action does."""
-        with may_start_jobs(self) if self._reads_paths(sqlQuery) else contextlib.nullcontext():
+        with may_start_jobs(self) if plan_calls.reads_paths(self, sqlQuery) else contextlib.nullcontext():
             return super().sql(sqlQuery, *given, **named)
-
-    def _reads_paths(self, text: str) -> bool:
-        """No, if it cannot be told: text with `{frames}` is no SQL before PySpark has filled it in."""
-        try:
-            plan = self._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        except Exception:
-            return False
-        jvm: Any = self.sparkContext._jvm
-        return bool(jvm.rekindle.spark.Sources.readsPaths(plan))

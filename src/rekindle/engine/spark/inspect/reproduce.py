@@ -22,6 +22,7 @@ from rekindle.engine.adapter import PrepareRequest
 from rekindle.engine.reproduced import ReproducedVertex, ReproductionRequest, ReproductionResult, ReproductionSetup
 from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.group import GroupSpec
@@ -190,7 +191,7 @@ def _map_side(held: PlannedQuery, files: tuple[str, ...]) -> tuple[DataFrame, st
 
 def _pruned(apart: SparkSession, rdd: Any, schema: Any, chosen: list[int]) -> DataFrame:
     pruned = results.pruned(apart, rdd, chosen)
-    return DataFrame(apart._jsparkSession.internalCreateDataFrame(pruned, schema, False), apart)
+    return plan_calls.frame_of_rdd(apart, pruned, schema)
 
 
 def _attempt(rows: DataFrame, rows_max: int) -> ReproductionResult:
@@ -208,4 +209,4 @@ def _attempt(rows: DataFrame, rows_max: int) -> ReproductionResult:
 
 
 def _table(frame: DataFrame, rows_max: int) -> str:
-    return str(frame._jdf.showString(rows_max, CELL_CHARACTERS_MAX, False)).rstrip()
+    return plan_calls.shown(frame, rows_max, CELL_CHARACTERS_MAX)

@@ -19,6 +19,7 @@ from rekindle.engine.adapter import PrepareRequest, Stores
 from rekindle.engine.spark import session
 from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.inspect.reproduce import Vertices, vertices_of
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan.analyse import level_of
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.publish.sinks import publisher_of
@@ -51,8 +52,8 @@ def look(spark: SparkSession, stored: StoredFiles) -> FileCheck:
         if listed.get(path) != length
     }
     read = [one for one in stored.files if one[0] not in faults]
-    schema = session.jvm(spark).org.apache.spark.sql.types.DataType.fromJson(stored.schema)
-    if not digests.of_nothing(spark, schema):
+    schema = plan_calls.schema_of(spark, stored.schema)
+    if not result_calls.digest_of_nothing(spark, schema):
         return FileCheck({}, faults, is_read=False)
     found = _read(spark, stored.folder, read, schema)
     unread = [one for one in read if found[one[0]].startswith(digests.UNREADABLE)]
@@ -91,14 +92,14 @@ def _level(group: GroupSpec) -> Determinism:
 
 def _again(vertices: Vertices, step: str, wanted: Partitions, inputs: tuple[Input, ...]) -> RecomputedPartitions:
     held, _ = vertices.planned(step, inputs)
-    nothing = digests.of_nothing(held.session, held.schema)
+    nothing = result_calls.digest_of_nothing(held.session, held.schema)
     if not nothing:
         return RecomputedPartitions({}, b"")
     try:
         rdd = held.rdd(is_first=True)
         tasks = results.tasks_of(held, rdd, wanted)
         made = rdd if _is_whole(vertices, step) else results.pruned(held.session, rdd, (index for index, _ in tasks))
-        lines = digests.of_partitions(held.session, made, held.schema) if tasks else []
+        lines = result_calls.digests(held.session, made, held.schema) if tasks else []
     except Exception as error:
         return RecomputedPartitions({}, bytes.fromhex(nothing), failure=cause_of(text_of(error)).text)
     found = {number: bytes.fromhex(line) for (_, number), line in zip(tasks, lines, strict=True)}
@@ -111,6 +112,7 @@ def _published(
     """What the chain of the target, or its label, says that this run brought."""
     if target is None:
         return None
+    session.attach(spark)
     held = publisher_of(target).contents(spark, stores)
     order = None if held.pointer is None else held.pointer.fence.order
     return PublishedFiles(target.shown, held.folder, _part(held.pointer, run), order)

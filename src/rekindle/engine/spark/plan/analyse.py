@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.building import UNSEEN
 from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
 from rekindle.engine.spark.plan.layout import PlannedQuery, chosen, hold, verdict_of
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.session import attach, group_session, in_session
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
@@ -98,17 +99,17 @@ def _built(
     for one in group.inputs:
         below = read[one]
         assert below.layout is not None, f"{one} comes before its readers"
-        schema = below.stored._jdf.schema()
+        schema = plan_calls.schema(below.stored)
         inputs[one] = kept_frames.stand_in(session, one, schema, below.layout, below.outline)
-    before = kept_frames.traces(session)
+    before = result_calls.traces(session)
     with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
         frame = group.build(session, inputs)
-    needs_files = kept_frames.traces(session) != before
-    stored = cuts.storable(frame, is_published=group.is_published)
+    needs_files = result_calls.traces(session) != before
+    stored = result_calls.storable(frame, is_published=group.is_published)
     return BuiltGroup(
         frame=frame,
         stored=stored,
-        outline=cuts.outline_of(frame),
+        outline=result_calls.outline_of(frame),
         verdict=verdict_of(stored),
         reads=frozenset(group.inputs),
         needs_files=needs_files,
@@ -124,7 +125,7 @@ def _is_same(then: BuiltGroup | None, now: BuiltGroup) -> bool:
 def _published(built: BuiltGroup) -> BuiltGroup:
     """The same, with the order that a target's files have."""
     session = built.stored.sparkSession
-    stored = in_session(cuts.storable(built.frame, is_published=True), session)
+    stored = plan_calls.in_session(result_calls.storable(built.frame, is_published=True), session)
     return replace(built, stored=stored, verdict=verdict_of(stored), layout=None, is_published=True)
 
 

@@ -21,11 +21,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, kept_frames
 from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup
 from rekindle.engine.spark.plan.layout import Layout
-from rekindle.engine.spark.session import clone, in_session, jvm
+from rekindle.engine.spark.session import clone
 from rekindle.errors import GraphRefused
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
@@ -41,7 +42,7 @@ VIEW_NOT_FOUND = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\D+?[`'](\w+)[`']")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltStep:
     """A step as its function built it. `is_input_itself`: it handed on its only input. `needs_files`: it must be built
-    again over real files (see `kept_frames.traces`). `made` are the temporary views and functions of its session that
+    again over real files (see `result_calls.traces`). `made` are the temporary views and functions of its session that
     were not there before the run, as `Sources.temporaries` tells them."""
 
     frame: DataFrame
@@ -85,7 +86,7 @@ class StepBuilder:
         assert built.layout is not None, f"{step} is not kept"
         key = step, id(built.frame), built.layout
         if key not in self._stands:
-            schema = built.stored._jdf.schema()
+            schema = plan_calls.schema(built.stored)
             self._stands[key] = kept_frames.stand_in(session, step, schema, built.layout, built.outline)
         return self._stands[key]
 
@@ -93,22 +94,21 @@ class StepBuilder:
         self, one: Declared, session: SparkSession, inputs: Mapping[str, DataFrame], inside: Sequence[BuiltStep]
     ) -> BuiltStep:
         if self._before is None:
-            self._before = _temporaries(session)
+            self._before = plan_calls.temporaries(session)
         leaving = [below for below in inside if below.made]
         inherited = leaving[-1].made if leaving else frozenset[str]()
         home = leaving[-1].frame.sparkSession if leaving else session
         own = clone(home, {})
-        given = {name: in_session(frame, own) for name, frame in inputs.items()}
+        given = {name: plan_calls.in_session(frame, own) for name, frame in inputs.items()}
         for frame in given.values():
-            # Spark remembers the size of a node: what an earlier reader asked is asked again.
-            frame._jdf.logicalPlan().invalidateStatsCache()
-        before = kept_frames.traces(own)
+            plan_calls.forget_sizes(frame)
+        before = result_calls.traces(own)
         frame = self._called(one, own, given)
-        needs_files = kept_frames.traces(own) != before
-        made = _temporaries(own) - self._before
+        needs_files = result_calls.traces(own) != before
+        made = plan_calls.temporaries(own) - self._before
         self._makers |= dict.fromkeys(_views(made - inherited), one.name)
         if self._makers:
-            for view in sorted(_read(frame).difference(*map(_read, given.values()))):
+            for view in sorted(plan_calls.views_read(frame).difference(*map(plan_calls.views_read, given.values()))):
                 self._refuse_view(one, view)
         is_input_itself = len(given) == 1 and frame is next(iter(given.values()))
         return BuiltStep(frame=frame, is_input_itself=is_input_itself, needs_files=needs_files, made=made)
@@ -140,19 +140,9 @@ class StepBuilder:
             )
 
 
-def _temporaries(session: SparkSession) -> frozenset[str]:
-    return frozenset(str(jvm(session).rekindle.spark.Sources.temporaries(session._jsparkSession)).splitlines())
-
-
 def _views(made: frozenset[str]) -> list[str]:
     words = (line.split("\t") for line in made)
     return [name for kind, name, _ in words if kind == "view"]
-
-
-def _read(frame: DataFrame) -> set[str]:
-    """The temporary views that a frame reads."""
-    java = jvm(frame.sparkSession).rekindle.spark.Sources
-    return set(str(java.views(frame._jdf.queryExecution().analyzed())).splitlines())
 
 
 def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, plans
 from rekindle.engine.spark.plan.building import BuiltStep, StepBuilder
 from rekindle.engine.spark.plan.describe import describe
@@ -28,7 +29,7 @@ from rekindle.engine.spark.plan.determinism import DeterminismVerdict
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
 from rekindle.engine.spark.plan.layout import POINTWISE, Layout, chosen, verdict_of
 from rekindle.engine.spark.plan.sources import SourcePin, pin
-from rekindle.engine.spark.session import clone, group_session, in_session
+from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import GraphRefused
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
@@ -164,12 +165,12 @@ class _Described:
             made = self.builder.step(one, self.session, inputs, [self._steps[name] for name in inside])
         self._steps[one.name] = made
         readers = [other.name for other in self.declared if one.name in other.inputs]
-        stored = cuts.storable(made.frame, is_published=one.role is Role.SINK)
+        stored = result_calls.storable(made.frame, is_published=one.role is Role.SINK)
         verdict = verdict_of(stored)
         self.looks[one.name] = look = replace(
             _look(
                 one,
-                in_session(stored, self.looking),
+                plan_calls.in_session(stored, self.looking),
                 verdict,
                 [self.looks[name] for name in inside],
                 self.pins.get(one.name),
@@ -204,8 +205,8 @@ class _Described:
         kept = [name for name in one.inputs if name not in inside]
         return BuiltGroup(
             frame=made.frame,
-            stored=in_session(stored, self.session),
-            outline=cuts.outline_of(made.frame),
+            stored=plan_calls.in_session(stored, self.session),
+            outline=result_calls.outline_of(made.frame),
             verdict=verdict,
             reads=frozenset(kept).union(*(group.reads for group in below)),
             needs_files=made.needs_files or any(group.needs_files for group in below),
@@ -226,7 +227,7 @@ def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given
             hint="store a number or a day-time interval in its place"
             + (", or leave out what asks for it to be kept, so that it is pipelined" if readers else ""),
         )
-    if one.role is Role.SINK and (names := cuts.doubled_names(frame)):
+    if one.role is Role.SINK and (names := result_calls.doubled_names(frame)):
         raise GraphRefused(
             f"{one.place}: {one.name} has duplicate column names ({', '.join(names)}), which cannot be stored in files",
             hint="rename or leave out columns in the sink: select(…), withColumnRenamed(…)",
@@ -248,7 +249,7 @@ def has_to_be_kept(one: Declared) -> bool:
 def _look(
     one: Declared, frame: DataFrame, verdict: DeterminismVerdict, below: Sequence[StepPlanFacts], read: SourcePin | None
 ) -> StepPlanFacts:
-    execution = frame._jdf.queryExecution()
+    execution = plan_calls.execution(frame)
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
     return StepPlanFacts(
@@ -322,9 +323,9 @@ class _Built:
                 frames[member.name] = (
                     describe(member, session, frames, self.parameters, self.constants)
                     if read is None
-                    else in_session(read, session)
+                    else plan_calls.in_session(read, session)
                 )
             made = frames[members[-1].name]
-            return made if made.sparkSession is session else in_session(made, session)
+            return made if made.sparkSession is session else plan_calls.in_session(made, session)
 
         return build

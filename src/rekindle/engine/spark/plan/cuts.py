@@ -18,12 +18,11 @@ known observes all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StringType, StructType
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import result_calls
 
 # Where a stand-in says that its files are: the step's name follows.
 NOWHERE = "file:/nowhere/"
@@ -39,56 +38,22 @@ class Observation:
     has_file_names: bool
 
 
-def outline_of(frame: DataFrame) -> Any:
-    """What a reader can observe of a step's frame, as java/KeptFrame."""
-    return jvm(frame.sparkSession).rekindle.spark.KeptFrame.of(frame._jdf.queryExecution())
-
-
-def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
-    """The frame as it is computed for storing: without operators that restore what nothing observes, and with column
-    names that differ."""
-    session = frame.sparkSession
-    stored = jvm(session).rekindle.spark.KeptFrame.stored
-    return _or_itself(frame, stored(session._jsparkSession, frame._jdf.queryExecution(), is_published))
-
-
-def restored(frame: DataFrame, outline: Any) -> DataFrame:
-    """A scan of stored rows as readers of the step see it."""
-    session = frame.sparkSession
-    return _or_itself(frame, outline.over(session._jsparkSession, frame._jdf.queryExecution()))
-
-
 def observations(frame: DataFrame, *, is_published: bool) -> list[Observation]:
     """What a step's plan over stand-ins observes of the kept steps that it reads, through whatever way it got them."""
     return [
         Observation(place.removeprefix(NOWHERE), *(word == "true" for word in words))
-        for place, *words in _reads(frame, is_published=is_published)
+        for place, *words in result_calls.observed(frame, is_published=is_published)
         if place.startswith(NOWHERE)
     ]
 
 
 def names_files_of_kept(frame: DataFrame) -> bool:
     """Whether a frame of a script reads the names of files that Rekindle wrote."""
-    return any(words[-1] == "true" for words in _reads(frame, is_published=False))
-
-
-def _reads(frame: DataFrame, *, is_published: bool) -> list[list[str]]:
-    told = jvm(frame.sparkSession).rekindle.spark.Observed.of(frame._jdf.queryExecution(), is_published)
-    return [line.split("\t") for line in str(told).splitlines()]
-
-
-def _or_itself(frame: DataFrame, made: Any) -> DataFrame:
-    return frame if made is None else DataFrame(made, frame.sparkSession)
+    return any(words[-1] == "true" for words in result_calls.observed(frame, is_published=False))
 
 
 def is_case_sensitive(session: SparkSession) -> bool:
     return str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
-
-
-def doubled_names(frame: DataFrame) -> list[str]:
-    """Column names that a file cannot hold beside each other."""
-    session = frame.sparkSession
-    return list(jvm(session).rekindle.spark.KeptFrame.doubledNames(session._jsparkSession, frame._jdf.queryExecution()))
 
 
 def unstorable(schema: StructType) -> str:

@@ -4,8 +4,8 @@ A step is built in every driver, and before it is known whether anything of it m
 while it is built is stopped before the job does anything: every job of this thread belongs to a group that Spark was
 told to cancel in advance, and java/JobGuard stops what adaptive execution would start before there is a job. So the
 error comes up through the user's own code and has its line. A job whose error the user's code swallowed is found by
-counting. Spark may read schemas with jobs of its own (user_session.py), a source may
-look at its input, and an eager step may do what it likes.
+counting. Spark may read schemas with jobs of its own (user_session.py), a source may look at its input, and an eager
+step may do what it likes.
 
 A step that changes a setting of its session is refused: the session ends with the step's group, so that steps after it
 would not see the setting, as they do in a plain program.
@@ -18,12 +18,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.failures import first_line, text_of
-from rekindle.engine.spark.session import NO_JOBS, is_connect, jvm, same_active_session
+from rekindle.engine.spark.jvm import driver_calls, plan_calls
+from rekindle.engine.spark.jvm.access import CallFailed
+from rekindle.engine.spark.session import NO_JOBS, is_connect, same_active_session
 from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
 from rekindle.pipeline.constants import TimeAndSeed, known
 from rekindle.pipeline.declared import Declared, Role
@@ -43,11 +44,11 @@ def describe(
 ) -> DataFrame:
     """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE
-    before = _settings(session)
+    before = plan_calls.all_settings(session)
     jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session)
     with known(constants), same_active_session(session), jobs:
         made = one.call(frames, session, given)
-    _refuse_settings(one, before, _settings(session))
+    _refuse_settings(one, before, plan_calls.all_settings(session))
     if made is None and one.role is Role.SINK and len(one.inputs) == 1:
         return frames[one.inputs[0]]
     if not isinstance(made, DataFrame) or is_connect(made):
@@ -71,10 +72,6 @@ def or_refused(step: str, function: Any, hint: str) -> Iterator[None]:
     except Exception as error:
         line = line_of(error, function) if function else step
         raise GraphRefused(f"{line}: {step} could not be built: {first_line(error)}", hint) from error
-
-
-def _settings(session: SparkSession) -> set[str]:
-    return set(str(jvm(session).rekindle.spark.Sources.allSettings(session._jsparkSession)).splitlines())
 
 
 def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
@@ -108,7 +105,7 @@ def _not_a_frame(one: Declared, made: object) -> GraphRefused:
 @contextlib.contextmanager
 def _no_jobs(one: Declared, session: SparkSession) -> Iterator[None]:
     context = session.sparkContext
-    before = _jobs_so_far(context)
+    before = driver_calls.jobs_so_far(context)
     tag = f"{NO_JOBS}-{uuid.uuid4().hex[:12]}"
     try:
         with _in_cancelled_group(context, tag):
@@ -120,7 +117,7 @@ def _no_jobs(one: Declared, session: SparkSession) -> Iterator[None]:
             raise _starts_a_job(one, line_of(error, one.function)) from error
         raise
     finally:
-        is_stopped = bool(jvm(session).rekindle.spark.JobGuard.hasStopped(tag))
+        is_stopped = driver_calls.has_stopped_stages(session, tag)
     if is_stopped or _has_started_jobs(context, tag, before):
         raise _starts_a_job(one, one.place)
 
@@ -136,7 +133,7 @@ def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
 @contextlib.contextmanager
 def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
     saved = {name: context.getLocalProperty(name) for name in JOB_GROUP}
-    context._jsc.sc().cancelJobGroupAndFutureJobs(NO_JOBS)
+    driver_calls.cancel_group_for_good(context, NO_JOBS)
     context.setLocalProperty(JOB_GROUP[0], NO_JOBS)
     context.addJobTag(tag)
     try:
@@ -147,21 +144,15 @@ def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
             context.setLocalProperty(name, value)
 
 
-def _jobs_so_far(context: SparkContext) -> int:
-    return int(context._jsc.sc().dagScheduler().numTotalJobs())
-
-
 def _has_started_jobs(context: SparkContext, tag: str, before: int) -> bool:
     """Jobs of other threads are known to Spark's status store under other tags. One of ours is known by its tag, or not
     known at all, because it was cancelled before it began."""
-    after = _jobs_so_far(context)
+    after = driver_calls.jobs_so_far(context)
     if after == before:
         return False
-    scala: Any = context._jsc.sc()
-    tracker = scala.statusTracker()
     try:
-        scala.listenerBus().waitUntilEmpty(EVENTS_MS_MAX)
-    except Py4JError:
-        return len(tracker.getJobIdsForTag(tag)) > 0
-    is_unknown = any(not tracker.getJobInfo(job).isDefined() for job in range(before, after))
-    return is_unknown or len(tracker.getJobIdsForTag(tag)) > 0
+        driver_calls.wait_for_events(context, EVENTS_MS_MAX)
+    except CallFailed:
+        return driver_calls.has_jobs_of(context, tag)
+    is_unknown = any(not driver_calls.is_known_job(context, job) for job in range(before, after))
+    return is_unknown or driver_calls.has_jobs_of(context, tag)

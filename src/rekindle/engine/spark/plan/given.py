@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm.plan_calls import in_session
 from rekindle.engine.spark.plan.packed import home_of
-from rekindle.engine.spark.session import in_session
 
 
 @dataclass(eq=False)

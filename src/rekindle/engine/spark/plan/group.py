@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.plan import cuts
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict
 from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
@@ -19,7 +19,7 @@ class BuiltGroup:
     """A group as it was built over stand-ins. `frame` is what its readers see, and `outline` what they observe of it
     beside its rows (see cuts.py); `stored` is what is computed and stored, in a session with the settings of the run.
     `reads` are the kept steps that it reads. `layout` is how its stand-in lies, None if nothing was built over one.
-    `needs_files`: a function must be called again over real files (see `kept_frames.traces`)."""
+    `needs_files`: a function must be called again over real files (see `result_calls.traces`)."""
 
     frame: DataFrame
     stored: DataFrame
@@ -63,7 +63,7 @@ class GroupSpec:
 
     def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """What is computed and stored."""
-        return cuts.storable(self.build(session, inputs), is_published=self.is_published)
+        return result_calls.storable(self.build(session, inputs), is_published=self.is_published)
 
     @property
     def lies(self) -> Layout:

@@ -35,10 +35,10 @@ from typing import Any
 from pyspark import __version__ as pyspark_version
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.plan.given import FrameCode
 from rekindle.engine.spark.plan.packed import PlanCode, functions_told, told
 from rekindle.engine.spark.plan.sources import pin, settings
-from rekindle.engine.spark.session import jvm
 from rekindle.master.rules.opening import IDENTITY
 from rekindle.pipeline.identity.fingerprint import hashed, parts
 from rekindle.pipeline.identity.values import IncomparableValue, Text
@@ -175,9 +175,8 @@ def versions(spark: SparkSession) -> dict[str, str]:
     language: how a double is written, and what an upper case letter is, belongs to these."""
     there = str(spark.version)
     both = pyspark_version if there == pyspark_version else f"{pyspark_version} on Spark {there}"
-    system = jvm(spark).java.lang.System.getProperty
-    java = f"{system('java.specification.version')} {system('user.language')}"
-    return {"python": platform.python_version(), "pyspark": both, "java": java}
+    told = (driver_calls.system_property(spark, name) for name in ("java.specification.version", "user.language"))
+    return {"python": platform.python_version(), "pyspark": both, "java": " ".join(told)}
 
 
 def _layout(group: KeptStep) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan import cuts
 from rekindle.engine.spark.plan.layout import Layout
-from rekindle.engine.spark.session import clone, jvm, scala_map, scala_option, scala_seq
+from rekindle.engine.spark.session import clone
 from rekindle.results import manifest
 
 ONE_FILE_EACH = {
@@ -45,11 +46,11 @@ def read(
     `outline` is what readers observe of the step beside its rows (see cuts.py); without it they are rows and no more.
     `is_by_file`: each file is one partition. `is_source`: for what is made of it they are files like any others, and
     pinned."""
-    found = relation(session, root, files, schema, layout, outline=outline, is_by_file=is_by_file, is_source=is_source)
-    return _frame(session, found, outline)
+    rows = scan(session, root, files, schema, layout, outline=outline, is_by_file=is_by_file, is_source=is_source)
+    return rows if outline is None else result_calls.restored(rows, outline)
 
 
-def relation(
+def scan(
     session: SparkSession,
     root: str,
     files: Iterable[tuple[str, int]],
@@ -59,37 +60,42 @@ def relation(
     outline: Any = None,
     is_by_file: bool = False,
     is_source: bool = False,
-) -> Any:
-    """The committed files as Spark's relation, whose session decides how they are cut. Blocks are planned as files
-    are."""
-    ours = jvm(session).rekindle.spark
+) -> DataFrame:
+    """The same, as rows and no more: what the outline restores is not above them. The session of a relation decides how
+    its files are cut. Blocks are planned as files are."""
     listed = list(files)
-    is_one = _is_one(layout, outline)
-    is_blocks = bool(listed) and manifest.is_block(listed[0][0])
-    kind = ours.KeptBlocks.index if is_blocks else ours.KeptFiles if is_source else ours.CommittedFiles
-    index = kind(root, "\n".join(f"{path}\t{length}" for path, length in listed))
-    home = clone(session, ONE_FILE_EACH) if is_by_file or is_one else session
-    return _relation(home, index, ours.BlockRows() if is_blocks else _parquet(session), schema, layout)
+    return result_calls.scan(
+        session,
+        root,
+        "\n".join(f"{path}\t{length}" for path, length in listed),
+        its_schema=schema,
+        keys=layout.keys,
+        partitions=layout.partitions,
+        options=STRICT,
+        cut_by=clone(session, ONE_FILE_EACH) if is_by_file or _is_one(layout, outline) else session,
+        is_blocks=bool(listed) and manifest.is_block(listed[0][0]),
+        is_source=is_source,
+    )
 
 
-def over_files(frame: DataFrame, session: SparkSession, read: Mapping[str, Any]) -> DataFrame | None:
-    """A frame that was built over stand-ins, with the relations of these steps in their place. None where it is not
-    proved to be what building it again would give (see java/StandIn)."""
-    places = {place(step): relation for step, relation in read.items()}
-    replaced = jvm(session).rekindle.spark.StandIn.replaced
-    made = replaced(session._jsparkSession, frame._jdf.queryExecution(), places)
-    return None if made is None else DataFrame(made, session)
+def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
+    """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
+    rows = result_calls.stand_in(
+        session,
+        place(step),
+        its_schema=schema,
+        keys=layout.keys,
+        partitions=layout.partitions,
+        options=STRICT,
+        cut_by=clone(session, ONE_FILE_EACH) if _is_one(layout, outline) else session,
+    )
+    return rows if outline is None else result_calls.restored(rows, outline)
 
 
-def traces(session: SparkSession) -> str:
-    """Differs after a function was called over stand-ins that must be called over real files too: it asked one for its
-    files or its size, or left a view for the whole application."""
-    return str(jvm(session).rekindle.spark.StandIn.traces(session._jsparkSession))
-
-
-def reads_stand_in(plan: Any, session: SparkSession) -> bool:
-    """Whether a physical plan reads the stand-in of a kept step: it would find no rows."""
-    return bool(jvm(session).rekindle.spark.StandIn.isRead(plan))
+def over_files(frame: DataFrame, session: SparkSession, scans: Mapping[str, DataFrame]) -> DataFrame | None:
+    """A frame that was built over stand-ins, with the files of these steps in their place. None where it is not proved
+    to be what building it again would give (see java/StandIn)."""
+    return result_calls.over_files(frame, session, {place(step): rows for step, rows in scans.items()})
 
 
 def place(step: str) -> str:
@@ -99,45 +105,12 @@ def place(step: str) -> str:
 
 def _is_one(layout: Layout, outline: Any) -> bool:
     """Whether all rows are in one file, which is read in its order."""
-    return outline is not None and not layout.keys and bool(outline.isSingle())
-
-
-def _frame(session: SparkSession, relation: Any, outline: Any) -> DataFrame:
-    rows = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
-    return rows if outline is None else cuts.restored(rows, outline)
-
-
-def _relation(session: SparkSession, index: Any, kind: Any, schema: Any, layout: Layout) -> Any:
-    return jvm(session).org.apache.spark.sql.execution.datasources.HadoopFsRelation(
-        index,
-        index.partitionSchema(),
-        schema,
-        scala_option(session, _buckets(session, layout) if layout.keys else None),
-        kind,
-        scala_map(session, STRICT),
-        session._jsparkSession,
-    )
-
-
-def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
-    """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
-    index = jvm(session).rekindle.spark.StandIn(place(step))
-    home = clone(session, ONE_FILE_EACH) if _is_one(layout, outline) else session
-    return _frame(session, _relation(home, index, _parquet(session), schema, layout), outline)
-
-
-def _buckets(spark: SparkSession, layout: Layout) -> Any:
-    spec = jvm(spark).org.apache.spark.sql.catalyst.catalog.BucketSpec
-    return spec(layout.partitions, scala_seq(spark, layout.keys), scala_seq(spark, []))
-
-
-def _parquet(spark: SparkSession) -> Any:
-    return jvm(spark).org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    return outline is not None and not layout.keys and result_calls.is_single(outline)
 
 
 def files_of(session: SparkSession, rdd: Any) -> list[str]:
     """The file that each Spark partition of a scan reads, in one call."""
-    return str(jvm(session).rekindle.spark.Bridge.splits(rdd)).splitlines()
+    return result_calls.splits(session, rdd)
 
 
 def splits(session: SparkSession, rdd: Any) -> str:

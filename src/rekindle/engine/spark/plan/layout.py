@@ -31,9 +31,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import plans
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
-from rekindle.engine.spark.session import clone, in_session, jvm, scala_seq
+from rekindle.engine.spark.session import clone
 
 NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
@@ -98,7 +99,7 @@ class PlannedQuery:
 
     @property
     def schema(self) -> Any:
-        return self.frame._jdf.schema()
+        return plan_calls.schema(self.frame)
 
     @property
     def is_function_of_inputs(self) -> bool:
@@ -107,12 +108,11 @@ class PlannedQuery:
 
     def is_planned_to_the_end(self) -> bool:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
-        return plans.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
+        return plan_calls.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
 
     def is_stuck(self) -> bool:
         """Whether a broadcast or a subquery failed, so that all attempts on this plan would fail the same."""
-        stuck = jvm(self.session).rekindle.spark.Exchanges.isStuck
-        return not self.is_planned_to_the_end() and bool(stuck(self.plan))
+        return not self.is_planned_to_the_end() and result_calls.is_stuck(self.session, self.plan)
 
     def rdd(self, *, is_first: bool = False) -> Any:
         """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
@@ -121,8 +121,7 @@ class PlannedQuery:
         if is_first or self.is_planned_to_the_end():
             return self.execution.toRdd()
         if not self._reached:
-            reached = jvm(self.session).rekindle.spark.Bridge.reached
-            self._reached.append(reached(self.session._jsparkSession, self.plan.executedPlan()))
+            self._reached.append(result_calls.reached(self.session, self.plan))
         return self._reached[0]
 
 
@@ -135,7 +134,7 @@ def choose(
     sources, which are pinned; a stand-in has no size, so that a join over one counts by its keys."""
     if keys:
         return Layout(keys, partitions)
-    top = plans.top_of(in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
+    top = plans.top_of(plan_calls.in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
     is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
     match top.by:
         case plans.PartitioningSource.KEYS:
@@ -193,7 +192,7 @@ def hold(
 def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, verdict: DeterminismVerdict) -> PlannedQuery:
     if not layout.is_bound:
         return _held(frame, layout, ShufflePlacement.AS_IT_IS, verdict)
-    bound = in_session(frame, clone(session, _own(layout)))
+    bound = plan_calls.in_session(frame, clone(session, _own(layout)))
     is_known = plans.top_of(bound).by in {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
     return _held(
         bound if is_known else bound.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, verdict
@@ -204,19 +203,19 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
     """The frame planned one way, if its rows then lie as they must."""
     match way:
         case ShufflePlacement.POINTWISE:
-            made = in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
+            made = plan_calls.in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
             return made if _lies(made, layout) and _shape(made).is_narrow else None
         case ShufflePlacement.AS_IT_IS:
-            made = in_session(frame, clone(session, _own(layout)))
+            made = plan_calls.in_session(frame, clone(session, _own(layout)))
             return _held_to(made, layout) if _lies(made, layout) else None
         case ShufflePlacement.JOINED:
-            made = in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
+            made = plan_calls.in_session(frame, clone(session, {**_own(layout), **STAYS_JOINED}))
             return _held_to(made, layout, joins_stay=True) if _lies(made, layout, joins_stay=True) else None
         case ShufflePlacement.BELOW_PYTHON:
-            return _below_python(in_session(frame, clone(session, UNCHANGED)), layout)
+            return _below_python(plan_calls.in_session(frame, clone(session, UNCHANGED)), layout)
         case ShufflePlacement.EXCHANGE:
             named = (quoted(key) for key in layout.keys)
-            return in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
+            return plan_calls.in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
 
 
 def _own(layout: Layout) -> dict[str, str]:
@@ -250,25 +249,17 @@ def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
 
 
 def _with_exchange(where: str, frame: DataFrame, layout: Layout) -> DataFrame | None:
-    session = frame.sparkSession
-    java = jvm(session)
-    place = getattr(java.rekindle.spark.BelowPython, where)
-    made = place(frame._jdf.logicalPlan(), scala_seq(session, layout.keys), layout.partitions)
-    if made is None:
-        return None
-    return DataFrame(java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, made), session)
+    return plan_calls.with_exchange(frame, where, layout.keys, layout.partitions)
 
 
 def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     """How determinate a frame is, by its analysed plan."""
-    analysed = frame._jdf.queryExecution().analyzed()
-    sources = jvm(frame.sparkSession).rekindle.spark.Sources
-    reads_kept = bool(sources.readsKept(analysed))
-    return judge(analysed.toJSON(), analysed.toString(), str(sources.untold(analysed)), reads_kept=reads_kept)
+    told, text, untold, reads_kept = plan_calls.determinism_facts(frame)
+    return judge(told, text, untold, reads_kept=reads_kept)
 
 
 def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, verdict: DeterminismVerdict) -> PlannedQuery:
-    execution = frame._jdf.queryExecution()
+    execution = plan_calls.execution(frame)
     return PlannedQuery(
         session=frame.sparkSession,
         frame=frame,
@@ -281,4 +272,4 @@ def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, verdict: Dete
 
 
 def _shape(frame: DataFrame) -> plans.Shape:
-    return plans.shape(plans.read(frame.sparkSession, frame._jdf.queryExecution().executedPlan()))
+    return plans.shape(plans.read(frame.sparkSession, plan_calls.executed_plan(frame)))

@@ -21,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.errors import InputChanged
 from rekindle.remedies import StartRemedy
 
@@ -38,7 +38,7 @@ class SourceFiles:
 
     def changed(self) -> list[str]:
         """What is not as it was, a line each: the path and what is different. One listing."""
-        return [" ".join(line.split("\t")) for line in str(self._files.changed()).splitlines()]
+        return [" ".join(line.split("\t")) for line in plan_calls.changed_files(self._files)]
 
     def refuse_change(self) -> None:
         if found := self.changed():
@@ -47,7 +47,7 @@ class SourceFiles:
 
 def source_files(step: str, frame: DataFrame, enter: Callable[[], None]) -> SourceFiles | None:
     """What a plan reads from files that are not ours; None if nothing."""
-    files = jvm(frame.sparkSession).rekindle.spark.SourceFiles.of(frame._jdf.queryExecution())
+    files = plan_calls.source_files(frame)
     return None if files is None else SourceFiles(step, files, enter)
 
 

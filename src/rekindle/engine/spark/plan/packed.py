@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.pipeline.identity.fingerprint import THIS_PROCESS, hashed, parts
 from rekindle.pipeline.identity.pickle_reader import Unreadable, first_function, read
 
@@ -73,8 +73,7 @@ def home_of(found: Any) -> tuple[str, str]:
 
 def told(frame: DataFrame) -> PlanCode:
     """What the analysed plan of a frame holds, in one call to the JVM."""
-    java = jvm(frame.sparkSession).rekindle.spark
-    lists = list(_lists(bytes(java.PlanTold.of(frame._jdf.queryExecution().analyzed()))))
+    lists = list(_lists(plan_calls.plan_code(frame)))
     (shape,), *others, commands = lists
     seeds, unsure, names, metadata, compiled = (tuple(one.decode() for one in many) for many in others)
     triples = zip(commands[::3], commands[1::3], commands[2::3], strict=True)

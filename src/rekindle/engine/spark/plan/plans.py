@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import plan_calls
+from rekindle.engine.spark.jvm.plan_calls import class_name, items
 
 # Operators that leave every row in its partition. Their own outputPartitioning may not say so (Python evaluation).
 STAYS = frozenset(
@@ -56,16 +57,6 @@ class Shape:
     @property
     def is_narrow(self) -> bool:
         return not (self.exchanges or self.broadcasts or self.subqueries)
-
-
-def class_name(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
-def items(seq: Any) -> Iterator[Any]:
-    iterator = seq.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 class HashPartitioning(msgspec.Struct, frozen=True):
@@ -131,7 +122,7 @@ class PhysicalNode:
 
 def read(spark: SparkSession, plan: Any) -> PhysicalNode:
     """A physical plan, in one call."""
-    told = msgspec.json.decode(str(jvm(spark).rekindle.spark.PlanNodes.of(plan)), type=list[_Node])
+    told = msgspec.json.decode(plan_calls.plan_nodes(spark, plan), type=list[_Node])
     built: list[PhysicalNode] = []
     for number in range(len(told) - 1, -1, -1):
         own = told[number]
@@ -196,8 +187,7 @@ def map_tasks(frame: DataFrame) -> int | None:
     if any(node.is_broadcast or node.own.subqueries for node in nodes) or shape_of(nodes).exchanges > len(shuffles):
         return None
     sides = [node.children[0].number for node in shuffles]
-    at = jvm(spark).rekindle.spark.PlanNodes.at
-    return sum(int(at(plan, number).execute().getNumPartitions()) for number in sides)
+    return sum(int(plan_calls.node_at(spark, plan, number).execute().getNumPartitions()) for number in sides)
 
 
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, joins_stay: bool = False) -> bool:
@@ -319,7 +309,7 @@ def _only_leaf(node: PhysicalNode) -> str | None:
 
 def node_at(spark: SparkSession, plan: Any, node: PhysicalNode) -> Any:
     """A node of a plan that was read, as the JVM has it."""
-    return jvm(spark).rekindle.spark.PlanNodes.at(plan, node.number)
+    return plan_calls.node_at(spark, plan, node.number)
 
 
 def _top(plan: PhysicalNode) -> PhysicalNode:
@@ -334,7 +324,7 @@ def _initial(frame: DataFrame) -> PhysicalNode:
 
 
 def _initial_plan(frame: DataFrame) -> Any:
-    plan = frame._jdf.queryExecution().executedPlan()
+    plan = plan_calls.executed_plan(frame)
     return plan.initialPlan() if class_name(plan) == "AdaptiveSparkPlanExec" else plan
 
 

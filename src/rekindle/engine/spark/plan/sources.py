@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import plan_calls
 
 UNPINNED_NAMES = {
     "InMemoryRelation": "a cached frame",
@@ -51,8 +51,7 @@ class SourcePin:
 
 def pin(frame: DataFrame) -> SourcePin:
     """The sources of a frame, those of the frames it is made from included. Kept results of ours are no sources."""
-    spark = frame.sparkSession
-    lines = [line.split("\t") for line in _sources(spark, frame).splitlines()]
+    lines = [line.split("\t") for line in plan_calls.source_pins(frame).splitlines()]
     loose = sorted({UNPINNED_NAMES.get(line[1], line[1]) for line in lines if line[0] == "unpinned"})
     pinned = [line for line in lines if line[0] != "unpinned"]
     files = [line for line in pinned if line[0] == "files"]
@@ -68,15 +67,10 @@ def pin(frame: DataFrame) -> SourcePin:
 
 def places(frame: DataFrame) -> list[str]:
     """The files and directories that a frame was told to read. Kept results of ours are none."""
-    return str(jvm(frame.sparkSession).rekindle.spark.Sources.places(frame._jdf.queryExecution())).splitlines()
+    return plan_calls.source_places(frame)
 
 
 def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()) -> list[tuple[str, str, str]]:
     """Name, value and default of these settings, and of all below the prefixes that somebody set. One JVM call."""
-    told = jvm(spark).rekindle.spark.Sources.settings(spark._jsparkSession, "\n".join(names), "\n".join(prefixes))
-    rows = [line.split("\t") for line in str(told).splitlines()]
+    rows = [line.split("\t") for line in plan_calls.settings(spark, names, prefixes)]
     return [(name, value, usual) for name, value, usual in rows]
-
-
-def _sources(spark: SparkSession, frame: DataFrame) -> str:
-    return str(jvm(spark).rekindle.spark.Sources.pins(frame._jdf.queryExecution()))

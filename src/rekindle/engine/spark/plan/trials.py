@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from rekindle.engine.spark.failures import first_line
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.describe import describe
 from rekindle.engine.spark.plan.layout import Layout, verdict_of
-from rekindle.engine.spark.session import attach, clone, jvm, same_active_session
+from rekindle.engine.spark.session import attach, clone, same_active_session
 from rekindle.errors import RekindleError
 from rekindle.model.kinds import Determinism
 from rekindle.pipeline.constants import TimeAndSeed
@@ -130,8 +131,7 @@ def _shuffled(session: SparkSession, sample: Sample) -> DataFrame:
 
 
 def _stand_in(session: SparkSession, step: str, schema: StructType) -> DataFrame:
-    java = jvm(session).org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    return kept_frames.stand_in(session, step, java, Layout((), 1))
+    return kept_frames.stand_in(session, step, plan_calls.schema_of(session, schema.json()), Layout((), 1))
 
 
 def text_of_value(value: Any) -> str:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import file_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,11 @@ def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Cop
         return set(there)
     lines = "\n".join(f"{one.source}\t{one.bytes}\t{one.name}" for one in missing)
     try:
-        lost = _java(spark).Publishing.copy(spark._jsparkSession, lines, directory, scratch)
+        lost = file_calls.copy_files(spark, lines, directory, scratch)
     finally:
-        _java(spark).Bridge.delete(spark._jsparkSession, scratch, 1)
+        file_calls.delete_directory(spark, scratch, 1)
     if lost:
-        raise SourceFilesLost(dict(line.split("\t", 1) for line in lost.splitlines()))
+        raise SourceFilesLost(dict(line.split("\t", 1) for line in lost))
     there = visible(spark, directory)
     absent = [one.name for one in wanted if there.get(one.name) != one.bytes]
     if absent:
@@ -61,13 +60,13 @@ def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Cop
 
 def write_empty(spark: SparkSession, directory: str, name: str, schema: str) -> None:
     """A file without rows, so that a directory without rows has a schema."""
-    _java(spark).Publishing.empty(spark._jsparkSession, f"{directory}/{name}", schema)
+    file_calls.write_empty_file(spark, f"{directory}/{name}", schema)
 
 
 def visible(spark: SparkSession, directory: str) -> dict[str, int]:
     """Names and lengths of the files that a reader of the directory sees, also below it."""
     found = {}
-    for line in _java(spark).Bridge.list(spark._jsparkSession, directory).splitlines():
+    for line in file_calls.list_files(spark, directory).splitlines():
         name, length = line.rsplit("\t", 1)
         if not any(part.startswith((".", "_")) for part in name.split("/")):
             found[name] = int(length)
@@ -76,13 +75,9 @@ def visible(spark: SparkSession, directory: str) -> dict[str, int]:
 
 def remove(spark: SparkSession, directory: str, names: Iterable[str]) -> None:
     """Remove files by name."""
-    _java(spark).Publishing.remove(spark._jsparkSession, directory, "\n".join(names))
+    file_calls.remove_files(spark, directory, names)
 
 
 def put(spark: SparkSession, path: str, body: bytes) -> None:
     """Write a small file, replacing it."""
-    _java(spark).Bridge.put(spark._jsparkSession, path, body)
-
-
-def _java(spark: SparkSession) -> Any:
-    return jvm(spark).rekindle.spark
+    file_calls.put_file(spark, path, body)

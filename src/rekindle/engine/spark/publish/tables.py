@@ -19,16 +19,15 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.jvm import file_calls, plan_calls
 from rekindle.engine.spark.publish import versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
 from rekindle.engine.spark.publish.versions import columns, place
-from rekindle.engine.spark.session import jvm, scala_option
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import Pointer, top_of
@@ -142,29 +141,20 @@ def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> N
         assert found is not None, "a table that was created exists"
     if not found.is_at(base, pointer):
         database, name = _names(spark, target)
-        publishing = jvm(spark).rekindle.spark.Publishing
-        publishing.point(spark._jsparkSession, database, name, place(base, pointer), _properties(base, pointer))
+        file_calls.point_table(spark, database, name, place(base, pointer), _properties(base, pointer))
     _add_columns(spark, target, found, pointer.schema)
     spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
 
 
 def _find(spark: SparkSession, target: Table) -> CatalogTable | None:
-    catalog = _catalog(spark)
     database, name = _names(spark, target)
-    if not catalog.databaseExists(database):
+    if not file_calls.has_database(spark, database):
         raise Refused(f"there is no database {database}", f"CREATE DATABASE {database}")
-    identifier = _identifier(spark, database, name)
-    if not catalog.tableExists(identifier):
+    table = file_calls.table_facts(spark, database, name)
+    if table is None:
         return None
-    table = catalog.getTableMetadata(identifier)
-    properties = table.properties()
-    location = table.storage().locationUri()
-    return CatalogTable(
-        properties.get(BASE).get() if properties.contains(BASE) else None,
-        _text(spark, location.get()) if location.isDefined() else "",
-        properties.get(FENCE).get() if properties.contains(FENCE) else "",
-        columns(table.schema().json()),
-    )
+    location, schema, properties = table
+    return CatalogTable(properties.get(BASE), location, properties.get(FENCE, ""), columns(schema))
 
 
 def _create(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> None:
@@ -201,27 +191,15 @@ def _ddl(spark: SparkSession, schema: str, without: dict[str, str] | None = None
         if field["name"] not in (without or {})
     ]
     text = json.dumps({"type": "struct", "fields": fields})
-    return str(jvm(spark).org.apache.spark.sql.types.DataType.fromJson(text).toDDL())
+    return plan_calls.ddl(spark, text)
 
 
 def _default_place(spark: SparkSession, target: Table) -> str:
-    return _text(spark, _catalog(spark).defaultTablePath(_identifier(spark, *_names(spark, target))))
+    return file_calls.default_table_place(spark, *_names(spark, target))
 
 
 def _names(spark: SparkSession, target: Table) -> tuple[str, str]:
     return target.identifier(spark.catalog.currentDatabase())
-
-
-def _identifier(spark: SparkSession, database: str, name: str) -> Any:
-    return jvm(spark).org.apache.spark.sql.catalyst.TableIdentifier(name, scala_option(spark, database))
-
-
-def _catalog(spark: SparkSession) -> Any:
-    return spark._jsparkSession.sessionState().catalog()
-
-
-def _text(spark: SparkSession, uri: Any) -> str:
-    return str(jvm(spark).org.apache.spark.sql.catalyst.catalog.CatalogUtils.URIToString(uri))
 
 
 def _quoted(text: str) -> str:

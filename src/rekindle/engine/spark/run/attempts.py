@@ -14,25 +14,26 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.failures import cause_in_run, cause_of_ours, signature, text_of
+from rekindle.engine.spark.jvm import driver_calls, file_calls, result_calls
+from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.plan.looking import SourceCheck, SourceFiles
-from rekindle.engine.spark.run import digests, results, tasks
+from rekindle.engine.spark.run import results, tasks
 from rekindle.engine.spark.run.blocks import InputBlocksLost, Storing
 from rekindle.engine.spark.run.exchanges import ExchangeMonitor
 from rekindle.engine.spark.run.losses import lost_in
-from rekindle.engine.spark.session import jvm
 from rekindle.errors import InputChanged
 from rekindle.master.facts.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.master.state.commands import StartAttempt
@@ -107,12 +108,11 @@ class HeldPlan:
         that nobody refers to them. Whoever needs them again makes a new plan."""
         session, rdd = self.held.session, self.rdd() if self._watch is not None else None
         known = plans.own_exchanges(rdd) if rdd is not None else []
-        release = jvm(session).rekindle.spark.Exchanges.release
-        release(session._jsparkSession.sparkContext(), self.held.plan, results.packed(known))
+        result_calls.release_exchanges(session, self.held.plan, results.packed(known))
 
     def rdd(self) -> Any | None:
         """The rows by partition, if the plan got that far."""
-        with contextlib.suppress(Py4JError, PySparkException):
+        with contextlib.suppress(CallFailed, PySparkException):
             return self.held.rdd()
         return None
 
@@ -224,8 +224,10 @@ class Attempt:
             session.sparkContext.addJobTag(self._tag)
             with self._lock:
                 self._schema = str(generation.held.schema.json())
-                self._nothing = digests.of_nothing(session, generation.held.schema) if self._is_digested else ""
-                self._drained = jvm(session).rekindle.spark.AttemptCommitProtocol.drain
+                self._nothing = (
+                    result_calls.digest_of_nothing(session, generation.held.schema) if self._is_digested else ""
+                )
+                self._drained = functools.partial(result_calls.take_commits, session)
                 self._generation = generation
             if self._storing is None:
                 self._label(generation.held)
@@ -260,8 +262,7 @@ class Attempt:
 
     def _label(self, held: PlannedQuery) -> None:
         label = manifest.Label(str(self._command.partitions), self._schema)
-        put = jvm(held.session).rekindle.spark.Bridge.put
-        put(held.session._jsparkSession, f"{self._directory}/{manifest.LABEL}", msgspec.json.encode(label))
+        file_calls.put_file(held.session, f"{self._directory}/{manifest.LABEL}", msgspec.json.encode(label))
 
     def _end(self, error: BaseException | None) -> None:
         with self._lock:
@@ -276,12 +277,12 @@ class Attempt:
                 self._generation.is_stuck = not self._generation.has_committed and self._generation.held.is_stuck()
             self._take()
             if error is not None:
-                listing = jvm(session).rekindle.spark.Bridge.list(session._jsparkSession, self._directory)
+                listing = file_calls.list_files(session, self._directory)
                 self._add(manifest.from_listing(listing))
             else:
                 self._add_empty()
-                tasks.forget(session, self._tag)
-            jvm(session).rekindle.spark.AttemptCommitProtocol.forget(self._directory)
+                driver_calls.take_failed_tasks(session, self._tag)
+            result_calls.forget_commits(session, self._directory)
         changed = self._changed_input()
         with self._lock:
             failures, lost = self._failures(error) if error is not None else ((), NOTHING)
@@ -336,8 +337,7 @@ class Attempt:
         assert self._generation is not None
         if self._storing is None:
             return EMPTY
-        taken = jvm(self._generation.held.session).rekindle.spark.KeptBlocks.takeNoRoom(self._directory)
-        return Partitions(int(line) for line in str(taken).splitlines())
+        return Partitions(result_calls.blocks_without_room(self._generation.held.session, self._directory))
 
     def _take(self) -> None:
         self._add(manifest.from_driver(self._drained(self._directory)))

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import driver_calls, result_calls
 from rekindle.master.facts.stimuli import AttemptEnded, CommitsSeen, Stimulus
 from rekindle.master.state.commands import Input, StartAttempt
 from rekindle.master.state.run_state import Segment
@@ -54,7 +54,7 @@ def gone(spark: SparkSession, paths: Sequence[str]) -> frozenset[str]:
     """Those of these blocks, named as errors name them, that nobody has. One call."""
     if not paths:
         return frozenset()
-    return frozenset(str(jvm(spark).rekindle.spark.KeptBlocks.gone("\n".join(paths))).splitlines())
+    return frozenset(result_calls.blocks_gone(spark, paths))
 
 
 def gone_in(spark: SparkSession, root: str, counted: Mapping[str, Iterable[Segment]]) -> dict[str, Partitions]:
@@ -97,20 +97,18 @@ class Blocks:
         self._made: dict[str, Partitions] = dict.fromkeys(self._kinds, EMPTY)
         self._asked: dict[AttemptId, Partitions] = {}
         self._newest: dict[str, int] = {}
-        self._java: Any = jvm(spark).rekindle.spark.KeptBlocks if self._kinds else None
         self._listener: Any = None
         self._removed = 0
 
     def listen(self) -> None:
         """Begin to note executors that go."""
         if self._kinds:
-            self._listener = self._java()
-            self._spark.sparkContext._jsc.sc().addSparkListener(self._listener)
-            self._removed = int(self._java.removed())
+            self._listener = driver_calls.listen_to_blocks(self._spark)
+            self._removed = result_calls.removed_executors(self._spark)
 
     def close(self) -> None:
         if self._listener is not None:
-            self._spark.sparkContext._jsc.sc().removeSparkListener(self._listener)
+            driver_calls.unlisten(self._spark, self._listener)
             self._listener = None
 
     def storing(self, command: StartAttempt, replicas: int) -> Storing | None:
@@ -142,7 +140,7 @@ class Blocks:
         """What went with executors since this was last asked."""
         if not any(self._counts.values()):
             return NOTHING
-        removed = int(self._java.removed())
+        removed = result_calls.removed_executors(self._spark)
         if removed == self._removed:
             return NOTHING
         self._removed = removed
@@ -163,7 +161,7 @@ class Blocks:
         """Remove all blocks of an attempt, by name."""
         if attempt.step in self._kinds:
             directory = f"{self._root}/{directory_of(attempt)}"
-            self._java.release(self._spark._jsparkSession, directory)
+            result_calls.release_blocks(self._spark, directory)
             paths = self._counts[attempt.step]
             for number in [number for number, path in paths.items() if path.startswith(f"{directory}/")]:
                 del paths[number]

@@ -13,17 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.layout import Layout
-from rekindle.engine.spark.session import jvm
 from rekindle.results import manifest
 
 UNREADABLE = "!"
-
-
-def of_nothing(session: SparkSession, schema: Any) -> str:
-    """What a partition without rows has; empty if nothing of this schema can have a digest."""
-    return str(jvm(session).rekindle.spark.RowDigest.ofNothing(schema))
 
 
 def read_back(
@@ -43,12 +38,7 @@ def of_files(session: SparkSession, folder: str, files: Sequence[tuple[str, int]
     if not files:
         return {}
     rows = kept_frames.read(session, folder, files, schema, Layout((), len(files)), is_by_file=True)
-    rdd = rows._jdf.queryExecution().toRdd()
+    rdd = plan_calls.execution(rows).toRdd()
     names = [line.rstrip().rsplit(" ", 1)[0].rsplit("/", 1)[-1] for line in kept_frames.files_of(session, rdd)]
-    lines = str(jvm(session).rekindle.spark.RowDigest.ofReadable(rdd, schema)).split("\n")
+    lines = result_calls.digests_readable(session, rdd, schema)
     return dict(zip(names, lines, strict=True))
-
-
-def of_partitions(session: SparkSession, rdd: Any, schema: Any) -> list[str]:
-    """The digest of each Spark partition, in order: one Spark job, which fails where a row cannot be made."""
-    return str(jvm(session).rekindle.spark.RowDigest.ofPartitions(rdd, schema)).split("\n")

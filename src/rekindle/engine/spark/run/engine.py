@@ -16,20 +16,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.failures import first_line
+from rekindle.engine.spark.jvm import driver_calls, file_calls, plan_calls, result_calls
+from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import PlannedQuery, hold
 from rekindle.engine.spark.plan.looking import changed_input, source_files
 from rekindle.engine.spark.plan.sources import pin
-from rekindle.engine.spark.run import digests, results, tasks
+from rekindle.engine.spark.run import digests, results
 from rekindle.engine.spark.run.attempts import Attempt, HeldPlan
 from rekindle.engine.spark.run.blocks import Blocks, InputBlocksLost
-from rekindle.engine.spark.session import attach, class_loader, enter_thread, group_session, jvm
+from rekindle.engine.spark.session import attach, group_session
 from rekindle.errors import RunFailed
 from rekindle.master.facts.stimuli import AttemptSealed, DeletionDone, DeletionFailed, PartsLost, Stimulus
 from rekindle.master.state.commands import (
@@ -90,8 +91,7 @@ def read_committed(
 
 def _files_and_schema(session: SparkSession, segments: Sequence[Segment]) -> tuple[list[tuple[str, int]], Any]:
     files = [(path, length) for _, path, length in committed_files(segments)]
-    read = jvm(session).org.apache.spark.sql.types.DataType.fromJson
-    return files, read(manifest.schema_of(segments[0].manifest))
+    return files, plan_calls.schema_of(session, manifest.schema_of(segments[0].manifest))
 
 
 TRY_STORAGE = (
@@ -116,7 +116,7 @@ class SparkEngine:
         self._publish = publish
         self._publishing: list[threading.Thread] = []
         self._spark = spark
-        self._loader = class_loader(spark)
+        self._loader = driver_calls.class_loader(spark)
         self._root = root.rstrip("/")
         self._groups = dict(groups)
         self._planned = {name: group.planned for name, group in groups.items() if group.planned and not group.inputs}
@@ -185,7 +185,7 @@ class SparkEngine:
         """Nothing this process started may go on, and nothing that was held for it is held any more. A publication is
         waited for: one that was overtaken takes its files away at its end."""
         if self._listener is not None:
-            tasks.unlisten(self._spark, self._listener)
+            driver_calls.unlisten(self._spark, self._listener)
             self._listener = None
         self._blocks.close()
         for running in list(self._running.values()):
@@ -238,7 +238,7 @@ class SparkEngine:
     def _listen(self) -> None:
         """Not before there is something to hear: a run that is refused leaves nothing behind."""
         if self._listener is None:
-            self._listener = tasks.listen(self._spark)
+            self._listener = driver_calls.listen_to_tasks(self._spark)
             self._blocks.listen()
 
     def _let_go(self, is_meant: Callable[[tuple[str, int]], bool]) -> None:
@@ -271,7 +271,7 @@ class SparkEngine:
 
     def _generation(self, command: StartAttempt) -> HeldPlan:
         """Called in the attempt's own thread, first of all."""
-        enter_thread(self._spark, self._loader)
+        driver_calls.enter_thread(self._spark, self._loader)
         if missing := self._blocks.missing(command.inputs):
             raise InputBlocksLost(missing)
         key = command.attempt.step, command.attempt.generation
@@ -305,7 +305,7 @@ class SparkEngine:
             )
         refuse_change(group, frame)
         held = hold(frame, session, group.lies, like=group.planned)
-        if kept_frames.reads_stand_in(held.plan, session):
+        if result_calls.reads_stand_in(session, held.plan):
             raise AssertionError(f"the plan of {group.step} reads the stand-in of a kept step, which has no rows")
         return held
 
@@ -315,13 +315,13 @@ class SparkEngine:
         may one that leaves a view for the whole application."""
         if group.is_eager or group.built is None or group.built.needs_files:
             return None
-        read: dict[str, Any] = {}
+        scans: dict[str, DataFrame] = {}
         for one in inputs:
             if not one.segments:
                 return None
             below = self._groups[one.step]
             files, schema = _files_and_schema(session, one.segments)
-            read[one.step] = kept_frames.relation(
+            scans[one.step] = kept_frames.scan(
                 session,
                 self._root,
                 files,
@@ -330,12 +330,12 @@ class SparkEngine:
                 outline=below.outline,
                 is_by_file=group.lies.is_by_file,
             )
-        return kept_frames.over_files(group.built.stored, session, read)
+        return kept_frames.over_files(group.built.stored, session, scans)
 
     def _seal(self, attempt: AttemptId) -> None:
         """Names are unique per attempt and only what is listed here will be journaled: that is the seal."""
         directory = f"{self._root}/{directory_of(attempt)}"
-        packed = bytes(self._bridge().get(self._spark._jsparkSession, f"{directory}/{manifest.LABEL}"))
+        packed = file_calls.get_file(self._spark, f"{directory}/{manifest.LABEL}")
         if not packed:
             self._tell(AttemptSealed(attempt=attempt))
             return
@@ -344,7 +344,7 @@ class SparkEngine:
         except msgspec.DecodeError:  # The disk was full, and the attempt wrote nothing behind its label.
             self._tell(AttemptSealed(attempt=attempt))
             return
-        listing = self._bridge().list(self._spark._jsparkSession, directory)
+        listing = file_calls.list_files(self._spark, directory)
         commits = manifest.from_listing(listing)
         if commits and self._reads_changed_sources(attempt):
             self._tell(AttemptSealed(attempt=attempt))
@@ -372,15 +372,15 @@ class SparkEngine:
         is_wanted = group is not None and group.is_digested
         if not is_wanted and not any(commit.digest for commit in commits):
             return None
-        read = jvm(self._spark).org.apache.spark.sql.types.DataType.fromJson(schema)
-        nothing = digests.of_nothing(self._spark, read)
+        read = plan_calls.schema_of(self._spark, schema)
+        nothing = result_calls.digest_of_nothing(self._spark, read)
         if is_wanted and nothing:
-            with contextlib.suppress(Py4JError, PySparkException):
+            with contextlib.suppress(CallFailed, PySparkException):
                 commits = digests.read_back(self._spark, f"{self._root}/{directory_of(attempt)}", commits, read)
         return manifest.digests(commits, nothing)
 
     def _delete(self, attempt: AttemptId) -> None:
-        self._bridge().delete(self._spark._jsparkSession, f"{self._root}/{directory_of(attempt)}", LEVELS)
+        file_calls.delete_directory(self._spark, f"{self._root}/{directory_of(attempt)}", LEVELS)
         with self._telling:
             self._blocks.release(attempt)
         self._tell(DeletionDone(attempt))
@@ -388,7 +388,7 @@ class SparkEngine:
     def _apart(self, what: str, action: Callable[[], None]) -> threading.Thread:
         def act() -> None:
             try:
-                enter_thread(self._spark, self._loader)
+                driver_calls.enter_thread(self._spark, self._loader)
                 action()
             except Exception as error:
                 self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", TRY_STORAGE))
@@ -403,7 +403,7 @@ class SparkEngine:
         def act() -> None:
             for seconds in CLEANING_PAUSES_SECONDS:
                 try:
-                    enter_thread(self._spark, self._loader)
+                    driver_calls.enter_thread(self._spark, self._loader)
                     action()
                     return
                 except Exception as error:
@@ -414,10 +414,7 @@ class SparkEngine:
         threading.Thread(target=act, name=what, daemon=True).start()
 
     def _enter(self) -> None:
-        enter_thread(self._spark, self._loader)
-
-    def _bridge(self) -> Any:
-        return jvm(self._spark).rekindle.spark.Bridge
+        driver_calls.enter_thread(self._spark, self._loader)
 
     def _tag(self, attempt: AttemptId) -> str:
         """Names the Spark jobs of one attempt of one run: another run in the same application has its own."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.session import jvm
+from rekindle.engine.spark.jvm import result_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class MapOutputs:
 
 
 def look(spark: SparkSession, shuffle_id: int, reducers: int) -> MapOutputs:
-    packed = bytes(jvm(spark).rekindle.spark.Bridge.exchange(shuffle_id, reducers))
+    packed = result_calls.map_outputs(spark, shuffle_id, reducers)
     longs = struct.unpack(f">{len(packed) // 8}q", packed)
     count = longs[0] if longs else 0
     pairs = longs[1 : 1 + 2 * count]

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.jvm import file_calls
 from rekindle.engine.spark.run import blocks
-from rekindle.engine.spark.session import jvm
 from rekindle.master.state.run_state import Segment
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import Partitions
@@ -43,6 +43,6 @@ def missing(spark: SparkSession, root: str, counted: Mapping[str, Sequence[Segme
 
 def files_in(spark: SparkSession, directory: str) -> dict[str, int]:
     """The length of each file below a directory, by its path below it."""
-    lines = str(jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, directory)).splitlines()
+    lines = file_calls.list_files(spark, directory).splitlines()
     rows = (line.rsplit("\t", 1) for line in lines)
     return {path: int(length) for path, length in rows}

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.failures import cause_of
+from rekindle.engine.spark.jvm import file_calls
 from rekindle.engine.spark.run import blocks
-from rekindle.engine.spark.session import jvm
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import Parts
@@ -40,4 +40,4 @@ def lost_in(session: SparkSession, root: str, errors: Iterable[str]) -> Parts:
 def _is_there(session: SparkSession, path: str) -> bool:
     if manifest.is_block(path):
         return not blocks.gone(session, [path])
-    return int(jvm(session).rekindle.spark.Bridge.length(session._jsparkSession, path)) >= 0
+    return file_calls.file_length(session, path) >= 0

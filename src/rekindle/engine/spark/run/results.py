@@ -10,10 +10,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan.kept_frames import files_of
 from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.run.blocks import Storing
-from rekindle.engine.spark.session import jvm, scala_map, scala_option, scala_seq
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
 
@@ -53,18 +53,16 @@ def write(
     rdd, session = held.rdd(is_first=is_first), held.session
     count = int(rdd.getNumPartitions())
     if count and not _has_its_tasks(held, count):
-        rows = session._jsparkSession.internalCreateDataFrame(rdd, held.schema, False)
-        return _run(held, job, rows.queryExecution(), b"")
+        rows = plan_calls.frame_of_rdd(session, rdd, held.schema)
+        return _run(held, job, plan_calls.execution(rows), b"")
     tasks = tasks_of(held, rdd, wanted)
     if not tasks:
         return 0
     chosen = packed(number for _, number in tasks)
     if is_all and len(tasks) == count:
         return _run(held, job, held.execution, chosen)
-    rows = session._jsparkSession.internalCreateDataFrame(
-        pruned(session, rdd, (index for index, _ in tasks)), held.schema, False
-    )
-    return _run(held, job, rows.queryExecution(), chosen)
+    rows = plan_calls.frame_of_rdd(session, pruned(session, rdd, (index for index, _ in tasks)), held.schema)
+    return _run(held, job, plan_calls.execution(rows), chosen)
 
 
 def _has_its_tasks(held: PlannedQuery, count: int) -> bool:
@@ -76,7 +74,7 @@ def _has_its_tasks(held: PlannedQuery, count: int) -> bool:
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
     """The same RDD with these of its partitions only, in ascending order."""
-    return jvm(session).rekindle.spark.Bridge.prune(rdd, packed(chosen))
+    return result_calls.pruned(session, rdd, packed(chosen))
 
 
 def tasks_of(held: PlannedQuery, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
@@ -100,42 +98,46 @@ def _run(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes) -> int:
     laws = _laws(held, chosen)
     if job.storing is None:
         return _write_files(held, job, execution, chosen, laws)
-    session = held.session
-    blocks = jvm(session).rekindle.spark.KeptBlocks
-    how = blocks.storing(job.storing.uses_disk, job.storing.replicas, job.is_digested)
-    return int(blocks.write(session._jsparkSession, execution, held.schema, how, laws, job.name, job.directory, chosen))
+    return result_calls.write_blocks(
+        held.session,
+        execution,
+        laws,
+        name=job.name,
+        directory=job.directory,
+        its_schema=held.schema,
+        chosen=chosen,
+        uses_disk=job.storing.uses_disk,
+        replicas=job.storing.replicas,
+        is_digested=job.is_digested,
+    )
 
 
 def _laws(held: PlannedQuery, chosen: bytes) -> Any:
-    session, layout = held.session, held.layout
-    tasks = len(chosen) // 4 or layout.partitions
-    may_be_fewer = layout.is_bound and not chosen
-    keys, held_to = scala_seq(session, layout.keys), scala_seq(session, LAWS)
-    of = jvm(session).rekindle.spark.Laws.of
-    return of(held.schema, keys, layout.partitions, tasks, may_be_fewer, chosen, held_to)
+    layout = held.layout
+    return result_calls.laws(
+        held.session,
+        held.schema,
+        keys=layout.keys,
+        partitions=layout.partitions,
+        tasks=len(chosen) // 4 or layout.partitions,
+        chosen=chosen,
+        held=LAWS,
+        may_be_fewer=layout.is_bound and not chosen,
+    )
 
 
 def _write_files(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes, laws: Any) -> int:
     """Spark's plain file write: every task has the rows of one partition, so the bucket needs no look at a row."""
-    spark = held.session
-    java = jvm(spark)
     options = {"rekindle.watched": "true"}
     if chosen:
         options["rekindle.partitions"] = base64.b64encode(chosen).decode()
-    nothing = scala_seq(spark, [])
-    command = java.org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand(
-        java.org.apache.hadoop.fs.Path(job.directory),
-        scala_map(spark, {}),
-        False,
-        nothing,
-        scala_option(spark, None),
-        java.rekindle.spark.KeptParquet(job.is_digested),
-        scala_map(spark, options),
-        execution.optimizedPlan(),
-        java.org.apache.spark.sql.SaveMode.Append,
-        scala_option(spark, None),
-        scala_option(spark, None),
-        scala_seq(spark, held.frame.columns),
+    return result_calls.write_files(
+        held.session,
+        execution,
+        laws,
+        name=job.name,
+        directory=job.directory,
+        columns=held.frame.columns,
+        options=options,
+        is_digested=job.is_digested,
     )
-    write = java.rekindle.spark.Bridge.write
-    return int(write(command, spark._jsparkSession, execution, execution.executedPlan(), laws, job.name))
