@@ -25,10 +25,11 @@ from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import RunVerification
-from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target
+from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target, refuse_bare_sinks
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import Trial
 from rekindle.publish.targets import Target
@@ -91,6 +92,7 @@ class Pipeline:
         check_pipeline_name(name, "a pipeline", 'rk.Pipeline("daily_orders")')
         self.name = name
         self._declared: list[Declared] = []
+        self._bare_sinks: list[TargetFunction] = []
 
     @overload
     def source(self, function: Function, /) -> Function: ...
@@ -108,10 +110,21 @@ class Pipeline:
         """Declare a function from DataFrames to a DataFrame. It must not start a Spark job."""
         return self._decorator(Role.STEP, options, function)
 
-    def sink(self, target: Target, /, **options: Unpack[StepOptions]) -> Callable[[Function], Function]:
-        """Declare a function whose result is published to `target`. Without a body, it publishes its input."""
+    def sink(
+        self, target: Target | TargetFunction, /, **options: Unpack[StepOptions]
+    ) -> Callable[[Function], Function]:
+        """Declare a function whose result is published to `target`. Without a body, it publishes its input. A target
+        may name parameters of the run in braces, `rk.files("s3a://lake/gold/day={day}")`, or be a function of them."""
         check_target(target)
-        return cast(Callable[[Function], Function], self._decorator(Role.SINK, options, None, target))
+        if not is_target(target):
+            self._bare_sinks.append(cast(TargetFunction, target))
+
+        def declare(function: Function) -> Function:
+            self._add(Role.SINK, function, None, target, options)
+            self._bare_sinks = [one for one in self._bare_sinks if one is not target]
+            return function
+
+        return declare
 
     def add_source(self, function: Callable[..., Any], **options: Unpack[StepOptions]) -> None:
         """Declare a source without a decorator, for loops and generated graphs."""
@@ -126,7 +139,7 @@ class Pipeline:
     def add_sink(
         self,
         function: Callable[..., Any],
-        target: Target,
+        target: Target | TargetFunction,
         inputs: Inputs | None = None,
         **options: Unpack[StepOptions],
     ) -> None:
@@ -136,7 +149,7 @@ class Pipeline:
 
     def check(self, **parameters: Parameter) -> tuple[str, ...]:
         """Return the names of all steps, producers first. Raises what `run` would refuse before it uses Spark."""
-        return tuple(one.name for one in check(self._declared, texts_of(parameters)))
+        return tuple(one.name for one in self._checked(parameters))
 
     def run(
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
@@ -192,7 +205,7 @@ class Pipeline:
         texts = texts_of(parameters)
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
-        steps = tuple(replace(one, digest=one.digest or usual) for one in check(self._declared, texts))
+        steps = tuple(replace(one, digest=one.digest or usual) for one in self._checked(parameters))
         return RunRequest(
             pipeline=self.name,
             steps=steps,
@@ -203,9 +216,13 @@ class Pipeline:
             key=texts,
         )
 
-    def _decorator(self, role: Role, options: StepOptions, function: Any, target: Target | None = None) -> Any:
+    def _checked(self, parameters: Mapping[str, Parameter]) -> tuple[Declared, ...]:
+        refuse_bare_sinks(self._bare_sinks)
+        return completed(check(self._declared, texts_of(parameters)), parameters, texts_of)
+
+    def _decorator(self, role: Role, options: StepOptions, function: Any) -> Any:
         def declare(function: Function) -> Function:
-            self._add(role, function, None, target, options)
+            self._add(role, function, None, None, options)
             return function
 
         return declare if function is None else declare(function)
@@ -215,7 +232,7 @@ class Pipeline:
         role: Role,
         function: Callable[..., Any],
         inputs: Inputs | None,
-        target: Target | None,
+        target: Target | TargetFunction | None,
         options: StepOptions,
     ) -> None:
         place = place_of(function) if callable(function) else "?"
@@ -236,7 +253,8 @@ class Pipeline:
             declared_deterministic=options.get("deterministic"),
             is_eager=options.get("eager", False),
             keep=_until(place, options.get("keep_until", KeepUntil.RUN_END.value)),
-            target=target,
+            target=cast(Target, target) if is_target(target) else None,
+            choose_target=None if target is None or is_target(target) else cast(TargetFunction, target),
             digest=_policy(place, options["digest"]) if "digest" in options else None,
         )
         check_name(one, self._declared)

@@ -18,14 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from rekindle.config import load_config
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
-from rekindle.pipeline.check import BLOCKING, NAME, check, check_pipeline_name, check_target
+from rekindle.pipeline.check import BLOCKING, NAME, check, check_pipeline_name, check_target, refuse, target_faults
 from rekindle.pipeline.declared import SESSION, Argument, Binding, Declared, Role
+from rekindle.pipeline.run_targets import TargetFunction, asked_by, completed, is_target
 from rekindle.publish.targets import Target
 from rekindle.service import keeping
 from rekindle.service.options import RunOptions, as_settings_say
@@ -78,6 +79,7 @@ class ScriptRun:
         self._location = location
         self._options = options
         self._tell_user = tell
+        self._parameters = parameters
         self._key = texts_of(parameters)
         self._results: list[KeptResult] = []
         self._places: dict[str, str] = {}
@@ -98,28 +100,38 @@ class ScriptRun:
         place = _place()
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         spark_adapter().refuse_hidden_order(frame, name, place, is_keyed=step.has_layout)
-        return self._kept(frame, (step,), self._key)
+        return self._kept(frame, check((step,)), self._key)
 
     def publish(
         self,
         frame: Any,
-        target: Target,
+        target: Target | TargetFunction,
         *,
         name: str,
         partition_by: Columns = (),
         partitions: int | None = None,
         deterministic: bool | None = None,
     ) -> None:
-        """Publish the rows to a target: `rk.table`, `rk.files` or `rk.directory`. They are published once, and again if
-        they changed. Intermediate files are deleted after the publication."""
+        """Publish the rows to a target: `rk.table`, `rk.files` or `rk.directory`. A target may name parameters of the
+        run in braces, or be a function of them. Rows are published once, and again if they changed. Intermediate files
+        are deleted after the publication."""
         place = _place()
         check_target(target)
         step = self._declared(frame, name, place, partition_by, partitions, deterministic)
         read = Argument("rows", Binding.INPUT, name)
         sink = Declared(
-            name=f"{name}_published", role=Role.SINK, function=_as_it_is, arguments=(read,), place=place, target=target
+            name=f"{name}_published",
+            role=Role.SINK,
+            function=_as_it_is,
+            arguments=(read,),
+            place=place,
+            target=cast(Target, target) if is_target(target) else None,
+            choose_target=None if is_target(target) else cast(TargetFunction, target),
         )
-        self._kept(frame, (step, sink), self._key | {PUBLISHED_TO: target.shown})
+        refuse([*target_faults(sink, (step, sink), self._parameters)])
+        asked = {one: value for one, value in self._parameters.items() if one in asked_by(sink)}
+        kept, published = completed(check((step, sink), asked), asked, texts_of)
+        self._kept(frame, (kept, published), self._key | {PUBLISHED_TO: published.shown_target})
 
     def plan(self) -> ScriptPlan:
         """Return what earlier starts with the same name and parameters kept, read from their journals without a Spark
@@ -152,7 +164,7 @@ class ScriptRun:
         options = replace(self._options, accept_change=mine, replace=(name,))
         wish = RunRequest(
             pipeline=f"{self.name}.{name}",
-            steps=check(steps),
+            steps=steps,
             session=frame.sparkSession,
             location=self._location,
             options=options,

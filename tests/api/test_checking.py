@@ -166,7 +166,7 @@ def keywords(pipeline: rk.Pipeline) -> None:
 
 
 def no_target(pipeline: rk.Pipeline) -> None:
-    pipeline.sink(clean)  # type: ignore[arg-type]
+    pipeline.sink(clean)
 
 
 @pytest.mark.parametrize(

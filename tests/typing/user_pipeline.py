@@ -67,7 +67,7 @@ assert_type(pipeline.check(day="2026-07-30"), tuple[str, ...])
 def refused(spark: SparkSession) -> None:
     pipeline.step(partition="id")  # type: ignore[call-overload]
     pipeline.step(result="bloking")  # type: ignore[call-overload]
-    pipeline.sink(clean)  # type: ignore[arg-type]
+    pipeline.sink("gold")  # type: ignore[arg-type]
     pipeline.run(spark, "/lake", day=[1])  # type: ignore[arg-type]
     rk.run("daily", spark, day=[1])  # type: ignore[arg-type]
     rk.run("daily", spark).publish(clean, "gold", name="gold")  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def _lines(view: RunView, wide: int | None) -> Iterator[str]:
     if view.sinks:
         yield ""
         for sink in view.sinks:
-            yield f"sink {sink.name}: {sink}"
+            yield from wrapped(f"sink {sink.shown}: {sink}", wide)
     yield from _next(view, wide)
 
 

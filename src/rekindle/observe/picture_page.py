@@ -149,7 +149,7 @@ def _failures(failures: Sequence[FailureView]) -> str:
 
 def _drivers(view: RunView) -> str:
     rows = ([clock(one.at_ms), str(one.epoch), one.owner, one.application] for one in view.drivers[-LISTED_MAX:])
-    sinks = [f"{sink.name} {sink}" for sink in view.sinks]
+    sinks = [f"{sink.shown}: {sink}" for sink in view.sinks]
     published = f"<p>{escape('sinks: ' + ', '.join(sinks))}</p>" if sinks else ""
     return published + _table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
 

@@ -226,15 +226,16 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` says how the run
-    ended so far; `ends` is why it cannot finish, if it cannot; `living` is the owner if it is alive; `released` are the
-    steps whose results are deleted before the run ends, because they are consumed; `differs` is what changed since a
-    finished run was published."""
+    ended so far; `targets` say which sink is published where; `ends` is why it cannot finish, if it cannot; `living` is
+    the owner if it is alive; `released` are the steps whose results are deleted before the run ends, because they are
+    consumed; `differs` is what changed since a finished run was published."""
 
     pipeline: str
     run: str
     start: Start
     stages: tuple[Stage, ...]
     publishes: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     deletions: tuple[Deletion, ...] = ()
     uncertain: tuple[str, ...] = ()
     loss: Loss | None = None
@@ -300,6 +301,7 @@ class Plan:
             f"{what}: {self.vertices:,} of {count_text(self.total, 'partition')}, {tasks}, estimated time {time}. "
             f"{self._deleted()}"
         )
+        yield from (f"Publishes {one}." for one in self.targets)
         if self.budget is not None:
             yield str(self.budget)
         if self.loss is not None:
@@ -351,6 +353,7 @@ class Plan:
             "tasks": self.tasks,
             "ms": _pair(self.span),
             "publishes": list(self.publishes),
+            "targets": list(self.targets),
             "differs": list(self.differs),
             "deletions": [
                 {

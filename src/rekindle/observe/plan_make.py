@@ -76,6 +76,7 @@ def plan_of(
         start=Start.NEW if before is None else Start.RESUME,
         stages=stages,
         publishes=tuple(event.sink for event in ahead.events if isinstance(event, SinkPublished)),
+        targets=tuple(ahead.end.spec.targets.values()),
         deletions=tuple(_deletions(before, ahead)),
         uncertain=tuple(_uncertain(ahead, drafts, living)),
         loss=replace(loss, ms=_cost_ms(loss, told)) if loss is not None else None,
@@ -102,7 +103,10 @@ def done_plan(state: RunState, told: PlanInputs, differs: tuple[str, ...] = ()) 
         )
         for name, step in state.steps.items()
     )
-    return Plan(pipeline=state.pipeline, run=state.run, start=Start.DONE, stages=stages, differs=differs)
+    targets = tuple(state.spec.targets.values())
+    return Plan(
+        pipeline=state.pipeline, run=state.run, start=Start.DONE, stages=stages, differs=differs, targets=targets
+    )
 
 
 def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInputs) -> Stage:

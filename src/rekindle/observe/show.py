@@ -139,11 +139,17 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkView(msgspec.Struct, frozen=True):
-    """What the run publishes. `may_be`: a publication began, and nobody heard how it ended."""
+    """What the run publishes: `name` is the kept step, `target` says which sink publishes it where. `may_be`: a
+    publication began, and nobody heard how it ended."""
 
     name: str
     is_published: bool
     may_be: bool = False
+    target: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.target or self.name
 
     def __str__(self) -> str:
         if self.is_published:
@@ -248,7 +254,13 @@ def view_of(
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
         sinks=tuple(
-            SinkView(sink, sink in state.published, sink in state.publications_unconfirmed) for sink in state.sinks
+            SinkView(
+                sink,
+                sink in state.published,
+                sink in state.publications_unconfirmed,
+                state.spec.targets.get(sink, ""),
+            )
+            for sink in state.sinks
         ),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),

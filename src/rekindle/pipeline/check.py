@@ -10,14 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import get_args
 
-from rekindle.errors import GraphRefused, ParameterRefused
+from rekindle.errors import GraphRefused, ParameterRefused, Refused
 from rekindle.model.kinds import KeepUntil
 from rekindle.pipeline.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.run_targets import SAY_SO, TargetFunction, asked_by, defaults, is_target
 from rekindle.pipeline.signature import name_of, place_of
-from rekindle.publish.targets import Target
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AUTO, PIPELINED, BLOCKING = "auto", "pipelined", "blocking"
@@ -56,13 +55,15 @@ def check(declared: Sequence[Declared], given: Collection[str] = ()) -> tuple[De
 
 
 def check_target(target: object) -> None:
-    """Said at once: a bare `@pipeline.sink` would take the function for its target, and publish nothing."""
-    if not isinstance(target, get_args(Target)):
-        where, what = (place_of(target), name_of(target)) if callable(target) else ("?", repr(target))
-        raise GraphRefused(
-            f"{where}: a sink needs a target, and {what} is not one",
-            hint='@pipeline.sink(rk.table("gold.daily")), or rk.files(path), rk.directory(path)',
-        )
+    """Said at once, where it can be."""
+    if not is_target(target) and not callable(target):
+        raise GraphRefused(f"a sink needs a target, and {target!r} is not one", SAY_SO)
+
+
+def refuse_bare_sinks(chosen_by: Collection[TargetFunction]) -> None:
+    """A bare `@pipeline.sink` takes the function below it for one that chooses a target, and would publish nothing."""
+    for one in chosen_by:
+        raise GraphRefused(f"{place_of(one)}: a sink needs a target, and {name_of(one) or 'this'} is not one", SAY_SO)
 
 
 def check_pipeline_name(name: str, what: str, hint: str, *, place: str = "") -> None:
@@ -108,6 +109,7 @@ def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str])
     yield from _layout(one)
     yield from _inputs(one, {other.name: other for other in declared})
     yield from _parameters(one, declared, given)
+    yield from target_faults(one, declared, given)
 
 
 def _name(one: Declared) -> Iterator[DeclarationFault]:
@@ -232,6 +234,27 @@ def _parameters(one: Declared, declared: Sequence[Declared], given: Collection[s
             )
 
 
+def target_faults(one: Declared, declared: Sequence[Declared], given: Collection[str]) -> Iterator[DeclarationFault]:
+    """A brace in a target, or a parameter of its function, that the run gives no value."""
+    try:
+        asked = asked_by(one)
+    except Refused as error:
+        yield DeclarationFault(one.place, f"{one.name}: {error.message}", str(error.hint))
+        return
+    for name, default in asked.items():
+        usual = defaults(declared, name)
+        if name in given or (default is not REQUIRED and not usual) or len(usual) == 1:
+            continue
+        if len(usual) > 1:
+            text = f"the target of {one.name} names {name}, for which steps have different defaults"
+            yield DeclarationFault(one.place, text, f"give it: pipeline.run(spark, location, {name}=…)")
+        else:
+            known = {*given, *(parameter for other in declared for parameter in other.parameters)}
+            text = f"the target of {one.name} names {name}, which is not a parameter of this run"
+            near = did_you_mean(name, known - {name})
+            yield DeclarationFault(one.place, text, near or f"pipeline.run(spark, location, {name}=…)")
+
+
 def _rename(one: Declared, steps: Steps) -> str:
     others = [name for name in steps if name != one.name]
     near = (did_you_mean(argument.name, others) for argument in one.arguments)
@@ -245,7 +268,7 @@ def _known(steps: Steps) -> str:
 
 def _refuse_parameters(declared: Sequence[Declared], given: Collection[str]) -> None:
     """A parameter that nobody asks for is part of the run's key all the same: most likely it is misspelt."""
-    asked = {name for one in declared for name in one.parameters}
+    asked = {name for one in declared for name in (*one.parameters, *asked_by(one))}
     for name in given:
         if name not in asked:
             raise ParameterRefused(

@@ -49,7 +49,8 @@ class Argument:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
-    `digest`, where the run's own counts, and `replicas`; `place` is the line of their file, as `file.py:12`."""
+    `digest`, where the run's own counts, and `replicas`; `place` is the line of their file, as `file.py:12`. Until the
+    parameters of a run are known, `target` may name them in braces, or `choose_target` makes it (run_targets.py)."""
 
     name: str
     role: Role
@@ -63,6 +64,7 @@ class Declared:
     is_eager: bool = False
     keep: KeepUntil = KeepUntil.RUN_END
     target: Target | None = None
+    choose_target: Callable[..., Target] | None = None
     digest: DigestPolicy | None = None
     replicas: int | None = None
 
@@ -83,7 +85,12 @@ class Declared:
     @property
     def destination(self) -> str:
         """Of a sink: what is published where, in words."""
-        return f"{self.name} to {self.target.shown}" if self.target is not None else ""
+        return f"{self.name} to {self.shown_target}" if self.target is not None else ""
+
+    @property
+    def shown_target(self) -> str:
+        """Of a sink: where it is published, in words."""
+        return self.target.shown if self.target is not None else "its target"
 
     def parameter_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of the run as this function sees them: what was given, else its own defaults."""

@@ -118,7 +118,7 @@ def _reason_to_keep(one: Declared, look: StepPlanFacts, readers: Sequence[str]) 
     if one.role is Role.SOURCE and not readers:
         return ""
     if one.role is Role.SINK:
-        return f"it is published to {one.target.shown}" if one.target else "it is a sink"
+        return f"it is published to {one.shown_target}"
     if one.is_eager:
         return "it starts Spark jobs while it is built"
     if one.has_layout:
@@ -148,7 +148,7 @@ def _publish_in_place(sink: Declared, steps: Mapping[str, Declared], look: StepP
         return
     if decisions[name].fate is not StepPlacement.KEPT:
         decisions[name] = GroupingDecision(StepPlacement.KEPT, f"sink {sink.name} publishes it")
-    shown = sink.target.shown if sink.target else "its target"
+    shown = sink.shown_target
     decisions[sink.name] = GroupingDecision(StepPlacement.PUBLISHES, f"publishes {name} to {shown}", name)
 
 

@@ -14,6 +14,7 @@ class Directory:
     """A new directory: written once, by one run."""
 
     is_versioned: ClassVar[bool] = False
+    by_parameters: ClassVar[tuple[str, ...]] = ("path",)
     is_written_once: ClassVar[bool] = True
 
     path: str

@@ -13,6 +13,7 @@ class Files:
     """Versioned files: `versions/<version>/part-*` and numbered pointers, the highest of which names the version."""
 
     is_versioned: ClassVar[bool] = True
+    by_parameters: ClassVar[tuple[str, ...]] = ("path",)
     is_written_once: ClassVar[bool] = False
 
     path: str

@@ -14,6 +14,7 @@ class Replace:
     """A bare directory whose files are exchanged one by one."""
 
     is_versioned: ClassVar[bool] = False
+    by_parameters: ClassVar[tuple[str, ...]] = ("path",)
     is_written_once: ClassVar[bool] = False
 
     path: str

@@ -13,6 +13,8 @@ from rekindle.errors import Refused
 from rekindle.publish.target import ADDS_SEEN, APPEND, check_mode, check_path
 
 SESSION_CATALOG = "spark_catalog"
+# What a template has where a run has a value.
+BRACES = re.compile(r"{[^{}]*}")
 IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -21,6 +23,7 @@ class Table:
     """A table of Spark's session catalog. Each publication is a version directory and one change of the location."""
 
     is_versioned: ClassVar[bool] = True
+    by_parameters: ClassVar[tuple[str, ...]] = ("name", "location")
     is_written_once: ClassVar[bool] = False
 
     name: str
@@ -56,7 +59,7 @@ class Table:
         return self.shown
 
     def __post_init__(self) -> None:
-        parts = self.name.split(".")
+        parts = BRACES.sub("x", self.name).split(".")
         if not all(IDENTIFIER.fullmatch(part) for part in parts) or len(parts) > 3:
             raise Refused(f"{self.name!r} is not a table name", "write table, database.table or spark_catalog.…")
         if len(parts) == 3 and parts[0] != SESSION_CATALOG:

@@ -31,6 +31,7 @@ class PublishTarget(Protocol):
     is_versioned      a publication is a directory that never changes and one pointer to it: until the pointer is put,
                       nothing of it can be seen, and the pipeline itself may read older versions
     is_written_once   one run publishes into it, and no other ever
+    by_parameters     its fields that may name parameters of the run in braces (templates.py)
     """
 
     @property
@@ -47,6 +48,9 @@ class PublishTarget(Protocol):
 
     @property
     def is_written_once(self) -> bool: ...
+
+    @property
+    def by_parameters(self) -> tuple[str, ...]: ...
 
 
 class StoreAnswer(Protocol):
@@ -98,6 +102,8 @@ def check_mode(shown: str, mode: str) -> None:
 
 def check_path(path: str) -> None:
     """Refuse a path that two processes could understand differently, or that holds everything."""
+    if path.startswith("{"):
+        return  # A template: it is checked again when the run has given it its value.
     parts = urlsplit(path)
     if not parts.path.startswith("/") and not parts.netloc:
         raise Refused(f"{path!r} is not an absolute path", "write the whole path or URL of the target")
