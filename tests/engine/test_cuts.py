@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.plan import cuts
 from rekindle.errors import GraphRefused
 
 ROWS = 20_000
