@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.engine.spark import prepare
 from rekindle.engine.spark.plan import kept_frames
+from rekindle.engine.spark.plan.building import StepBuilder
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, partitions_for
 from rekindle.engine.spark.plan.layout import Layout, hold
 from rekindle.engine.spark.plan.sources import SourcePin
@@ -44,7 +45,7 @@ def pipeline(lake: str) -> rk.Pipeline:
 
 
 def compiled(spark: SparkSession, pipeline: rk.Pipeline, **parameters: Any) -> Compiled:
-    return compile_pipeline(spark, check(pipeline._declared, parameters), parameters, KNOWN)
+    return compile_pipeline(spark, check(pipeline._declared, parameters), StepBuilder(parameters, KNOWN))
 
 
 def line_of(function: Callable[..., Any], text: str) -> str:
@@ -234,13 +235,27 @@ def test_a_step_that_starts_a_spark_job_is_refused_with_its_line(
     assert spark.range(4).count() == 4
 
 
-def test_the_job_of_a_refused_step_reads_nothing(spark: SparkSession, pipeline: rk.Pipeline) -> None:
-    """The stand-ins of compiling have no files, but the plan of a fused source is real."""
+def joins(orders: DataFrame) -> DataFrame:
+    return orders.limit(len(orders.join(F.broadcast(orders.selectExpr("id as i")), F.col("i") == F.col("id")).take(1)))
+
+
+def compares(orders: DataFrame) -> DataFrame:
+    above = orders.sparkSession.sql("select * from {orders} where id > (select avg(id) from {orders})", orders=orders)
+    return orders.limit(len(above.take(1)))
+
+
+@pytest.mark.parametrize("function", [counts, swallows, joins, compares])
+@pytest.mark.parametrize("is_adaptive", ["true", "false"])
+def test_the_job_of_a_refused_step_reads_nothing(
+    spark: SparkSession, pipeline: rk.Pipeline, function: Callable[..., Any], is_adaptive: str
+) -> None:
+    """The stand-ins of compiling have no files, but the plan of a fused source is real. Adaptive execution has stages
+    before there is a job."""
     tracker: Any = spark.sparkContext._jsc.sc().statusTracker()
-    pipeline.add_step(counts)
+    pipeline.add_step(function)
     before = jobs(spark)
     with pytest.raises(StepStartsJob):
-        compiled(spark, pipeline)
+        compiled(clone(spark, {"spark.sql.adaptive.enabled": is_adaptive}), pipeline)
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     ran = [job for job in range(before, jobs(spark)) if tracker.getJobInfo(job).isDefined()]
     assert len(ran) <= 1, "only the source may have looked at its schema"
@@ -369,8 +384,10 @@ def test_the_number_of_partitions_is_pinned_with_the_run(
 
     session = clone(spark, {"spark.sql.shuffle.partitions": asked})
     steps = check(pipeline._declared, {})
-    first = compile_pipeline(session, steps, {}, KNOWN, prepare.pinned_settings(session))
+    first = compile_pipeline(session, steps, StepBuilder({}, KNOWN), prepare.pinned_settings(session))
     assert first.groups["counted"].partitions == partitions
     assert first.settings["spark.sql.shuffle.partitions"] == str(partitions)
-    again = compile_pipeline(clone(spark, {"spark.sql.shuffle.partitions": "7"}), steps, {}, KNOWN, first.settings)
+    again = compile_pipeline(
+        clone(spark, {"spark.sql.shuffle.partitions": "7"}), steps, StepBuilder({}, KNOWN), first.settings
+    )
     assert again.groups["counted"].partitions == partitions

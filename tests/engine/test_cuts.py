@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan import cuts
 from rekindle.errors import GraphRefused
 
@@ -274,7 +275,7 @@ def test_the_control_without_what_is_restored_other_rows_come(
 
     steps = [heavy_last, top]
     assert sorted(ours(spark, lake, tmp_path, steps)) == sorted(bare(spark, lake, steps))
-    monkeypatch.setattr(cuts, "restored", lambda frame, outline: frame)
+    monkeypatch.setattr(result_calls, "restored", lambda frame, outline: frame)
     assert sorted(ours(spark, lake, tmp_path / "without", steps)) != sorted(bare(spark, lake, steps))
 
 

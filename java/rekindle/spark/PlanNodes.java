@@ -17,6 +17,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.BroadcastQueryStageExec;
 import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
@@ -62,7 +63,8 @@ public final class PlanNodes {
       }
       if (node instanceof FileSourceScanExec scan) {
         one.put("is_bucketed", scan.relation().bucketSpec().isDefined());
-        one.put("index", scan.relation().location().getClass().getSimpleName());
+        FileIndex index = scan.relation().location();
+        one.put("index", index instanceof StandIn ? CommittedFiles.class.getSimpleName() : index.getClass().getSimpleName());
       }
     }
     return JSON.writeValueAsString(out);

@@ -17,6 +17,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.internal.config.ConfigEntry;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -167,12 +169,20 @@ public final class Sources {
     return reads;
   }
 
-  /** The temporary views of a session, one per line: name, tab, a number that is another one when the view is replaced. */
-  public static String temporaryViews(SparkSession session) {
+  /** The temporary views and functions of a session, one per line: kind, name, a number that is another one when it is replaced; by tabs. */
+  public static String temporaries(SparkSession session) {
     SessionCatalog catalog = session.sessionState().catalog();
     List<String> lines = new ArrayList<>();
     for (String name : CollectionConverters.asJava(catalog.getTempViewNames())) {
-      catalog.getRawTempView(name).foreach(view -> lines.add(name + "\t" + System.identityHashCode(view)));
+      catalog.getRawTempView(name).foreach(view -> lines.add("view\t" + name + "\t" + System.identityHashCode(view)));
+    }
+    Set<String> made = new TreeSet<>();
+    CollectionConverters.asJava(catalog.listTemporaryFunctions()).forEach(name -> made.add(name.funcName()));
+    FunctionRegistry registry = session.sessionState().functionRegistry();
+    for (FunctionIdentifier name : CollectionConverters.asJava(registry.listFunction())) {
+      if (made.contains(name.funcName())) {
+        registry.lookupFunctionBuilder(name).foreach(builder -> lines.add("function\t" + name.funcName() + "\t" + System.identityHashCode(builder)));
+      }
     }
     return String.join("\n", lines);
   }

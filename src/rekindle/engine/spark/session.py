@@ -19,6 +19,8 @@ from rekindle.remedies import StartRemedy
 
 CONNECT = "pyspark.sql.connect"
 PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
+# The group of Spark jobs that are refused, in a thread that may only describe (see plan/describe.py).
+NO_JOBS = "rekindle-only-describes"
 
 # What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
 GROUP_SETTINGS: dict[str, str] = {
@@ -81,6 +83,7 @@ def attach(spark: SparkSession) -> None:
             hint=StartRemedy(to="start the session with it", conf=(("spark.jars", str(jar_path())),)),
         )
     driver_calls.mark_local_folders(spark)
+    driver_calls.guard_stages(spark, NO_JOBS)
 
 
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -86,6 +86,17 @@ def cancel_group_for_good(context: SparkContext, group: str) -> None:
     context_of(context).cancelJobGroupAndFutureJobs(group)
 
 
+def guard_stages(spark: SparkSession, group: str) -> None:
+    """From now on adaptive execution starts no stage in threads whose Spark jobs belong to this group (java/JobGuard),
+    in sessions that are cloned from this one."""
+    ours(spark).JobGuard.install(session_of(spark), group)
+
+
+def has_stopped_stages(spark: SparkSession, tag: str) -> bool:
+    """Whether that happened in a thread with this job tag."""
+    return bool(ours(spark).JobGuard.hasStopped(tag))
+
+
 def jobs_so_far(context: SparkContext) -> int:
     return int(context_of(context).dagScheduler().numTotalJobs())
 

@@ -128,8 +128,14 @@ def views_read(frame: DataFrame) -> set[str]:
     return set(str(ours(frame.sparkSession).Sources.views(execution(frame).analyzed())).splitlines())
 
 
-def temporary_views(spark: SparkSession) -> set[str]:
-    return set(str(ours(spark).Sources.temporaryViews(session_of(spark))).splitlines())
+def temporaries(spark: SparkSession) -> frozenset[str]:
+    """The temporary views and functions of a session: kind, name and which one it is; tabs between."""
+    return frozenset(str(ours(spark).Sources.temporaries(session_of(spark))).splitlines())
+
+
+def forget_sizes(frame: DataFrame) -> None:
+    """Spark remembers the size of a node: what was asked before is asked again."""
+    frame._jdf.logicalPlan().invalidateStatsCache()
 
 
 def settings(spark: SparkSession, names: Iterable[str], prefixes: Iterable[str]) -> list[str]:

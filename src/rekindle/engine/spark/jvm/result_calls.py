@@ -66,11 +66,49 @@ def scan(
     java = ours(session)
     index = (java.KeptBlocks.index if is_blocks else java.KeptFiles if is_source else java.CommittedFiles)(root, files)
     buckets = java.SparkObjects.Buckets(list(keys), partitions)
-    read = java.SparkObjects.scan
-    return frame_of(
-        session,
-        read(session_of(session), session_of(cut_by), index, is_blocks, its_schema, buckets, dict(options)),
+    made = java.SparkObjects.scan(
+        session_of(session), session_of(cut_by), index, is_blocks, its_schema, buckets, dict(options)
     )
+    return frame_of(session, made)
+
+
+def stand_in(
+    session: SparkSession,
+    place: str,
+    *,
+    its_schema: JavaObject,
+    keys: Iterable[str],
+    partitions: int,
+    options: Mapping[str, str],
+    cut_by: SparkSession,
+) -> DataFrame:
+    """A kept result that is not there yet, as `scan` would give it, without files (java/StandIn)."""
+    java = ours(session)
+    buckets = java.SparkObjects.Buckets(list(keys), partitions)
+    home = session_of(cut_by)
+    made = java.SparkObjects.scan(
+        session_of(session), home, java.StandIn(place), False, its_schema, buckets, dict(options)
+    )
+    return frame_of(session, made)
+
+
+def over_files(frame: DataFrame, session: SparkSession, scans: Mapping[str, DataFrame]) -> DataFrame | None:
+    """The plan of a frame with these scans in place of its stand-ins, by their places; None where that is not proved to
+    be the same (java/StandIn)."""
+    read = {place: execution(rows) for place, rows in scans.items()}
+    made = ours(session).StandIn.replaced(session_of(session), execution(frame), read)
+    return None if made is None else frame_of(session, made)
+
+
+def traces(spark: SparkSession) -> str:
+    """Differs after a function was called over stand-ins that must be called over real files too: it asked one for its
+    files or its size, or left a view for the whole application."""
+    return str(ours(spark).StandIn.traces(session_of(spark)))
+
+
+def reads_stand_in(spark: SparkSession, plan: JavaObject) -> bool:
+    """Whether a physical plan reads the stand-in of a kept step: it would find no rows."""
+    return bool(ours(spark).StandIn.isRead(plan))
 
 
 def splits(spark: SparkSession, rdd: JavaObject) -> list[str]:

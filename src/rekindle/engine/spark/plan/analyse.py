@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, kept_frames, plans
+from rekindle.engine.spark.plan.building import UNSEEN
 from rekindle.engine.spark.plan.describe import or_refused
-from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.plan.layout import PlannedQuery, choose, hold
+from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
+from rekindle.engine.spark.plan.layout import PlannedQuery, chosen, hold, verdict_of
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.master.facts.graph_spec import GraphSpec
@@ -24,11 +24,6 @@ from rekindle.model.edges import ALL, IDENTITY
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 from rekindle.pipeline.identity.fingerprint import is_task_bound
-
-UNSEEN = (
-    "a step sees no views, functions or settings that another step made: make them in the step that uses "
-    "them, or before the run starts"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +50,27 @@ def analyse(
     """Kept steps, in the order given (producers first), and how they read each other."""
     attach(spark)
     held: dict[str, PlannedQuery] = {}
-    outlines: dict[str, Any] = {}
+    found: dict[str, BuiltGroup] = {}
     observed: dict[str, list[cuts.Observation]] = {}
     for name, group in groups.items():
-        session = group_session(spark, settings or {})
-        inputs = {
-            one: kept_frames.stand_in(session, one, held[one].schema, held[one].layout, outlines[one])
-            for one in group.inputs
-        }
-        built = _built(group, session, inputs)
-        outlines[name] = result_calls.outline_of(built)
-        observed[name] = cuts.observations(built, is_published=group.is_published)
-        frame = result_calls.storable(built, is_published=group.is_published)
-        numbered = [held[one].partitions for one in group.inputs if not held[one].layout.keys]
-        count = numbered[0] if len(numbered) == 1 else 0
-        layout = choose(frame, group.keys, group.partitions, reads_numbered=count, reads_kept=bool(group.inputs))
-        held[name] = hold(frame, session, layout)
+        is_same = all(_is_same(groups[one].built, found[one]) for one in group.inputs)
+        built = group.built if is_same else None
+        if built is None:
+            built = _built(spark, group, settings or {}, found)
+        elif built.is_published != group.is_published:
+            built = _published(built)
+        found[name] = built = built if built.layout is not None else _with_layout(group, built, found)
+        assert built.layout is not None
+        observed[name] = cuts.observations(built.frame, is_published=group.is_published)
+        held[name] = hold(built.stored, built.stored.sparkSession, built.layout, verdict=built.verdict)
     resolved = {
         name: replace(
             group,
             keys=held[name].layout.keys,
             partitions=held[name].partitions,
             layout=held[name].layout,
-            outline=outlines[name],
+            outline=found[name].outline,
+            built=found[name],
         )
         for name, group in groups.items()
     }
@@ -97,10 +90,49 @@ def analyse(
     return Analysis(GraphSpec.of(graph), digested, held, observed)
 
 
-def _built(group: GroupSpec, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+def _built(
+    spark: SparkSession, group: GroupSpec, settings: Mapping[str, str], read: Mapping[str, BuiltGroup]
+) -> BuiltGroup:
     """In a session of its own: what other steps left in theirs is not there."""
+    session = group_session(spark, settings)
+    inputs: dict[str, DataFrame] = {}
+    for one in group.inputs:
+        below = read[one]
+        assert below.layout is not None, f"{one} comes before its readers"
+        schema = plan_calls.schema(below.stored)
+        inputs[one] = kept_frames.stand_in(session, one, schema, below.layout, below.outline)
+    before = result_calls.traces(session)
     with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
-        return group.build(session, inputs)
+        frame = group.build(session, inputs)
+    needs_files = result_calls.traces(session) != before
+    stored = result_calls.storable(frame, is_published=group.is_published)
+    return BuiltGroup(
+        frame=frame,
+        stored=stored,
+        outline=result_calls.outline_of(frame),
+        verdict=verdict_of(stored),
+        reads=frozenset(group.inputs),
+        needs_files=needs_files,
+        is_published=group.is_published,
+    )
+
+
+def _is_same(then: BuiltGroup | None, now: BuiltGroup) -> bool:
+    """Whether what was built over a stand-in of a group then is what would be built over it now."""
+    return then is not None and then.frame is now.frame and then.layout == now.layout
+
+
+def _published(built: BuiltGroup) -> BuiltGroup:
+    """The same, with the order that a target's files have."""
+    session = built.stored.sparkSession
+    stored = plan_calls.in_session(result_calls.storable(built.frame, is_published=True), session)
+    return replace(built, stored=stored, verdict=verdict_of(stored), layout=None, is_published=True)
+
+
+def _with_layout(group: GroupSpec, built: BuiltGroup, read: Mapping[str, BuiltGroup]) -> BuiltGroup:
+    """The same, with the layout of its result."""
+    layouts = [layout for one in group.inputs if (layout := read[one].layout) is not None]
+    return replace(built, layout=chosen(built.stored, group.keys, group.partitions, layouts))
 
 
 def _is_digested(group: GroupSpec, held: PlannedQuery, step: Step) -> bool:

@@ -1,8 +1,11 @@
 """From declared steps to groups: each step is built once over stand-ins, Spark's plan of it is read, the rules decide.
 
 What is learned may not depend on sizes: stand-ins have no files, so a join counts as one that moves rows unless both
-sides lie together or the user asked for a broadcast. Adaptive execution is off here: nothing is executed, and an action
-in a step is one Spark job that can be stopped before it does anything.
+sides lie together or the user asked for a broadcast. Plans are looked at with adaptive execution off: it hides them.
+
+What was built is carried on (`BuiltGroup`): the graph is made of it, and attempts run it with files in place of the
+stand-ins. A group is built again where what was found later changed what it reads: a step that was pipelined when its
+readers were built turned out to be kept.
 
 A kept step for which nobody asked for a number of partitions has that of `spark.sql.shuffle.partitions` where the user
 set it. Where not, the number follows the bytes of the pinned sources, never the cores: adaptive execution, which would
@@ -13,16 +16,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
-from rekindle.engine.spark.plan import cuts, kept_frames, plans
-from rekindle.engine.spark.plan.describe import describe, or_refused
-from rekindle.engine.spark.plan.group import GroupSpec
-from rekindle.engine.spark.plan.layout import POINTWISE, choose, verdict_of
+from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan.building import BuiltStep, StepBuilder
+from rekindle.engine.spark.plan.describe import describe
+from rekindle.engine.spark.plan.determinism import DeterminismVerdict
+from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
+from rekindle.engine.spark.plan.layout import POINTWISE, Layout, chosen, verdict_of
 from rekindle.engine.spark.plan.sources import SourcePin, pin
 from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import GraphRefused
@@ -30,7 +35,6 @@ from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKin
 from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELINED
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
-from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.grouping import NO_COPIES, Copies, StepPlacement, StepPlanFacts, alone, decide, members_of
 from rekindle.publish.targets import Target
 
@@ -64,8 +68,7 @@ class Compiled:
 def compile_pipeline(
     spark: SparkSession,
     declared: Sequence[Declared],
-    parameters: Mapping[str, Any],
-    constants: TimeAndSeed,
+    builder: StepBuilder,
     settings: Mapping[str, str] | None = None,
     *,
     given_up: Mapping[str, str] | None = None,
@@ -74,25 +77,38 @@ def compile_pipeline(
     """`declared` is checked, producers first. Starts no Spark job, except what is needed to read schemas. `given_up`
     are steps that may not be kept, with the reason: a reader would see something else. `copies` tells which readers
     compute a kept step once more."""
-    session = clone(group_session(spark, settings or {}), DESCRIBING)
-    sources = {one.name: _built(one, session, {}, parameters, constants) for one in declared if one.role is Role.SOURCE}
+    session = group_session(spark, settings or {})
+    sources = {one.name: builder.source(one, session) for one in declared if one.role is Role.SOURCE}
     pins = {name: pin(frame) for name, frame in sources.items()}
     usual = int(session.conf.get(SHUFFLE_PARTITIONS) or 200)
     is_set = SHUFFLE_PARTITIONS in (settings or {})
     partitions = usual if is_set else partitions_for(list(pins.values()), usual)
     session.conf.set(SHUFFLE_PARTITIONS, str(partitions))
-    read = _Read(sources, pins, given_up or {}, copies)
-    looks = _look_at_all(session, declared, parameters, constants, read, partitions)
+    described = _Described(
+        session=session,
+        looking=clone(session, DESCRIBING),
+        builder=builder,
+        declared=declared,
+        sources=sources,
+        pins=pins,
+        given_up=given_up or {},
+        copies=copies,
+        partitions=partitions,
+    )
+    for one in declared:
+        described.add(one)
+    looks = described.looks
     decisions = decide(declared, looks, copies)
     steps = {one.name: one for one in declared}
     kept = [one for one in declared if decisions[one.name].fate is StepPlacement.KEPT]
     members = {one.name: members_of(one.name, declared, decisions, copies) for one in kept}
-    build = _Built(sources, parameters, constants)
+    build = _Built(sources, builder.parameters, builder.constants)
     published = {decisions[one.name].of or one.name: one for one in declared if one.target is not None}
     groups = {
         one.name: replace(
             _group(one, [steps[name] for name in members[one.name]], looks, build, partitions),
             is_published=one.name in published,
+            built=described.group(one.name, members[one.name]),
         )
         for one in kept
     }
@@ -120,70 +136,86 @@ def partitions_for(pins: Sequence[SourcePin], usual: int) -> int:
     return min(usual, max(PARTITIONS_MIN, -(-sum(one.bytes for one in pins) // BYTES_PER_PARTITION)))
 
 
-def _look_at_all(
-    session: SparkSession,
-    declared: Sequence[Declared],
-    parameters: Mapping[str, Any],
-    constants: TimeAndSeed,
-    read: _Read,
-    partitions: int,
-) -> dict[str, StepPlanFacts]:
-    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is fused."""
-    frames: dict[str, DataFrame] = {}
-    plain: dict[str, DataFrame] = {}
-    looks: dict[str, StepPlanFacts] = {}
-    fused: set[str] = set()
-    views = _Views(session)
-    for one in declared:
-        copied = {name for name in one.inputs if (one.name, name) in read.copies}
-        inputs = {name: plain[name] if name in copied else frames[name] for name in one.inputs}
-        frame = read.sources.get(one.name)
-        if frame is None:
-            frame = _built(one, session, inputs, parameters, constants)
-            views.check(one, frame, list(inputs.values()))
-        below = [looks[name] for name in one.inputs if name in fused | copied]
-        readers = [other.name for other in declared if one.name in other.inputs]
-        stored = result_calls.storable(frame, is_published=one.role is Role.SINK)
-        looks[one.name] = look = replace(
-            _look(one, stored, below, read.pins.get(one.name)),
-            not_kept=_why_not_kept(one, frame, readers, read.given_up),
-            is_input_itself=len(one.inputs) == 1 and frame is inputs[one.inputs[0]],
-        )
-        plain[one.name] = frame
-        if alone(one, look, readers).fate is StepPlacement.FUSED:
-            fused.add(one.name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """Each step over what it will read: a stand-in where its input is kept, the input's own plan where it is pipelined.
+    Steps are added producers first. `session` has the settings of the run, `looking` those to look at plans."""
+
+    session: SparkSession
+    looking: SparkSession
+    builder: StepBuilder
+    declared: Sequence[Declared]
+    sources: Mapping[str, DataFrame]
+    pins: Mapping[str, SourcePin]
+    given_up: Mapping[str, str]
+    copies: Copies
+    partitions: int
+    looks: dict[str, StepPlanFacts] = field(default_factory=dict)
+    _steps: dict[str, BuiltStep] = field(default_factory=dict)
+    _groups: dict[str, BuiltGroup] = field(default_factory=dict)
+    _stands: dict[str, DataFrame] = field(default_factory=dict)
+
+    def add(self, one: Declared) -> None:
+        """Build a step, look at its plan, and make a stand-in of it where it is kept."""
+        inside = self._inside(one)
+        inputs = {name: self._steps[name].frame if name in inside else self._stands[name] for name in one.inputs}
+        if one.name in self.sources:
+            made = BuiltStep(frame=self.sources[one.name])
         else:
-            layout = choose(stored, one.keys, one.partitions or partitions)
-            outline = result_calls.outline_of(frame)
-            frame = kept_frames.stand_in(session, one.name, plan_calls.schema(stored), layout, outline)
-        frames[one.name] = frame
-    return looks
+            made = self.builder.step(one, self.session, inputs, [self._steps[name] for name in inside])
+        self._steps[one.name] = made
+        readers = [other.name for other in self.declared if one.name in other.inputs]
+        stored = result_calls.storable(made.frame, is_published=one.role is Role.SINK)
+        verdict = verdict_of(stored)
+        self.looks[one.name] = look = replace(
+            _look(
+                one,
+                plan_calls.in_session(stored, self.looking),
+                verdict,
+                [self.looks[name] for name in inside],
+                self.pins.get(one.name),
+            ),
+            not_kept=_why_not_kept(one, made.frame, readers, self.given_up),
+            is_input_itself=made.is_input_itself,
+        )
+        built = self._groups[one.name] = self._built(one, stored, verdict, inside)
+        if alone(one, look, readers).fate is not StepPlacement.FUSED:
+            built = replace(built, layout=self._layout(one, built))
+            self._groups[one.name] = built
+            self._stands[one.name] = self.builder.stand_in(one.name, self.session, built)
 
+    def group(self, root: str, members: Sequence[str]) -> BuiltGroup | None:
+        """What was built of a group that ends in `root`, if each of its members was built over what it reads now."""
+        steps = {one.name: one for one in self.declared}
+        is_same = all(
+            (name in self._inside(steps[member])) == (name in members)
+            for member in members
+            for name in steps[member].inputs
+        )
+        return self._groups[root] if is_same else None
 
-class _Views:
-    """The temporary views that steps make. Each group has a session of its own: a view is not seen by other steps."""
+    def _inside(self, one: Declared) -> list[str]:
+        """The inputs that were pipelined into a step when it was built."""
+        return [name for name in one.inputs if name not in self._stands or (one.name, name) in self.copies]
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-        self._seen = self._now()
-        self._makers: dict[str, str] = {}
+    def _built(
+        self, one: Declared, stored: DataFrame, verdict: DeterminismVerdict, inside: Sequence[str]
+    ) -> BuiltGroup:
+        made, below = self._steps[one.name], [self._groups[name] for name in inside]
+        kept = [name for name in one.inputs if name not in inside]
+        return BuiltGroup(
+            frame=made.frame,
+            stored=plan_calls.in_session(stored, self.session),
+            outline=result_calls.outline_of(made.frame),
+            verdict=verdict,
+            reads=frozenset(kept).union(*(group.reads for group in below)),
+            needs_files=made.needs_files or any(group.needs_files for group in below),
+            is_published=one.role is Role.SINK,
+        )
 
-    def check(self, one: Declared, frame: DataFrame, inputs: Sequence[DataFrame]) -> None:
-        """Refuse a step that reads what another one made. `one` was just built."""
-        now = self._now()
-        self._makers |= {line.partition("\t")[0]: one.name for line in now - self._seen}
-        self._seen = now
-        for view in plan_calls.views_read(frame).difference(*map(plan_calls.views_read, inputs)):
-            maker = self._makers.get(view, one.name)
-            if maker != one.name:
-                raise GraphRefused(
-                    f"{one.place}: {one.name} reads the view {view} of step {maker}; a step cannot read the views "
-                    "of another step",
-                    hint=f"name {maker} as a parameter of {one.name}, or make the view in {one.name}",
-                )
-
-    def _now(self) -> set[str]:
-        return plan_calls.temporary_views(self._session)
+    def _layout(self, one: Declared, built: BuiltGroup) -> Layout:
+        read = [layout for name in built.reads if (layout := self._groups[name].layout) is not None]
+        return chosen(built.stored, one.keys, one.partitions or self.partitions, read)
 
 
 def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:
@@ -214,39 +246,12 @@ def has_to_be_kept(one: Declared) -> bool:
     return one.is_eager or one.role is Role.SINK or one.keep is KeepUntil.FOREVER
 
 
-def _built(
-    one: Declared,
-    session: SparkSession,
-    frames: Mapping[str, DataFrame],
-    parameters: Mapping[str, Any],
-    constants: TimeAndSeed,
-) -> DataFrame:
-    empty = "an eager step is built over inputs without rows first: it must cope with them" if one.is_eager else ""
-    with or_refused(one.name, one.function, empty or "correct it and run again; nothing was started"):
-        frame = describe(one, session, frames, parameters, constants)
-    _refuse_unknown_keys(one, frame.columns, is_exact=cuts.is_case_sensitive(session))
-    return frame
-
-
-def _refuse_unknown_keys(one: Declared, columns: list[str], *, is_exact: bool) -> None:
-    def folded(name: str) -> str:
-        return name if is_exact else name.lower()
-
-    names = [folded(column) for column in columns]
-    for key in one.keys:
-        if names.count(folded(key)) != 1:
-            what = "has no such column" if folded(key) not in names else "has several columns of that name"
-            raise GraphRefused(
-                f"{one.place}: {one.name} is partitioned by {key}, but {what}",
-                hint=did_you_mean(key, columns) or f"its columns are {', '.join(columns)}",
-            )
-
-
-def _look(one: Declared, frame: DataFrame, below: Sequence[StepPlanFacts], read: SourcePin | None) -> StepPlanFacts:
+def _look(
+    one: Declared, frame: DataFrame, verdict: DeterminismVerdict, below: Sequence[StepPlanFacts], read: SourcePin | None
+) -> StepPlanFacts:
     execution = plan_calls.execution(frame)
     plan = plans.read(frame.sparkSession, execution.executedPlan())
     shape = plans.shape(plan)
-    verdict = verdict_of(frame)
     return StepPlanFacts(
         exchanges=shape.exchanges,
         has_python=any(PYTHON.search(node.name) for node in plan.below()),
@@ -298,17 +303,6 @@ def _users_word(members: Sequence[Declared], looks: Mapping[str, StepPlanFacts])
         return Determinism.INDETERMINATE
     is_declared = root.declared_deterministic and all(looks[one.name].determinism.is_repeatable for one in fused)
     return Determinism.DECLARED if is_declared else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The sources as they were read: once, so that every group reads the same files. And what each read. `given_up` are
-    steps that may not be kept, `copies` those that a reader computes once more."""
-
-    sources: Mapping[str, DataFrame]
-    pins: Mapping[str, SourcePin]
-    given_up: Mapping[str, str]
-    copies: Copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PrepareRequest
 from rekindle.engine.spark.plan.analyse import Analysis, analyse
+from rekindle.engine.spark.plan.building import StepBuilder
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, has_to_be_kept, is_asked_for
 from rekindle.engine.spark.plan.cuts import Observation
 from rekindle.errors import GraphRefused
@@ -27,10 +28,9 @@ def compile_and_analyse(spark: SparkSession, wanted: PrepareRequest) -> tuple[Co
     steps = {one.name: one for one in wanted.steps}
     given_up: dict[str, str] = {}
     copies: dict[tuple[str, str], str] = {}
+    builder = StepBuilder(wanted.parameters, wanted.constants)
     while True:
-        compiled = compile_pipeline(
-            spark, wanted.steps, wanted.parameters, wanted.constants, wanted.settings, given_up=given_up, copies=copies
-        )
+        compiled = compile_pipeline(spark, wanted.steps, builder, wanted.settings, given_up=given_up, copies=copies)
         analysis = analyse(spark, compiled.groups, compiled.settings)
         found = list(_observed_too_much(analysis, compiled, steps))
         if not found:

@@ -2,9 +2,10 @@
 
 A step is built in every driver, and before it is known whether anything of it must run. One that starts a Spark job
 while it is built is stopped before the job does anything: every job of this thread belongs to a group that Spark was
-told to cancel in advance, so the error comes up through the user's own code and has its line. A job whose error the
-user's code swallowed is found by counting. Spark may read schemas with jobs of its own (user_session.py), a source may
-look at its input, and an eager step may do what it likes.
+told to cancel in advance, and java/JobGuard stops what adaptive execution would start before there is a job. So the
+error comes up through the user's own code and has its line. A job whose error the user's code swallowed is found by
+counting. Spark may read schemas with jobs of its own (user_session.py), a source may look at its input, and an eager
+step may do what it likes.
 
 A step that changes a setting of its session is refused: the session ends with the step's group, so that steps after it
 would not see the setting, as they do in a plain program.
@@ -23,14 +24,13 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.failures import first_line, text_of
 from rekindle.engine.spark.jvm import driver_calls, plan_calls
 from rekindle.engine.spark.jvm.access import CallFailed
-from rekindle.engine.spark.session import is_connect, same_active_session
+from rekindle.engine.spark.session import NO_JOBS, is_connect, same_active_session
 from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
 from rekindle.pipeline.constants import TimeAndSeed, known
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.signature import line_of
 from rekindle.remedies import StartRemedy, TextRemedy
 
-NO_JOBS = "rekindle-only-describes"
 JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 EVENTS_MS_MAX = 5000
 
@@ -45,7 +45,7 @@ def describe(
     """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE
     before = plan_calls.all_settings(session)
-    jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session.sparkContext)
+    jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session)
     with known(constants), same_active_session(session), jobs:
         made = one.call(frames, session, given)
     _refuse_settings(one, before, plan_calls.all_settings(session))
@@ -103,7 +103,8 @@ def _not_a_frame(one: Declared, made: object) -> GraphRefused:
 
 
 @contextlib.contextmanager
-def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
+def _no_jobs(one: Declared, session: SparkSession) -> Iterator[None]:
+    context = session.sparkContext
     before = driver_calls.jobs_so_far(context)
     tag = f"{NO_JOBS}-{uuid.uuid4().hex[:12]}"
     try:
@@ -115,7 +116,9 @@ def _no_jobs(one: Declared, context: SparkContext) -> Iterator[None]:
         if NO_JOBS in text_of(error):
             raise _starts_a_job(one, line_of(error, one.function)) from error
         raise
-    if _has_started_jobs(context, tag, before):
+    finally:
+        is_stopped = driver_calls.has_stopped_stages(session, tag)
+    if is_stopped or _has_started_jobs(context, tag, before):
         raise _starts_a_job(one, one.place)
 
 

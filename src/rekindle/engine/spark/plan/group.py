@@ -9,8 +9,26 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.plan.determinism import DeterminismVerdict
 from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltGroup:
+    """A group as it was built over stand-ins. `frame` is what its readers see, and `outline` what they observe of it
+    beside its rows (see cuts.py); `stored` is what is computed and stored, in a session with the settings of the run.
+    `reads` are the kept steps that it reads. `layout` is how its stand-in lies, None if nothing was built over one.
+    `needs_files`: a function must be called again over real files (see `result_calls.traces`)."""
+
+    frame: DataFrame
+    stored: DataFrame
+    outline: Any
+    verdict: DeterminismVerdict
+    reads: frozenset[str]
+    layout: Layout | None = None
+    needs_files: bool = False
+    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +38,8 @@ class GroupSpec:
     fingerprint has it; `planned` is the plan it was fingerprinted by: if that reads nothing but sources, the first
     attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
     `replicas` is on how many executors each of its blocks lies, if its kind has blocks. `is_published`: a sink's target
-    gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py)."""
+    gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py).
+    `built` is what came of building it over stand-ins, None if nobody did."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -40,6 +59,7 @@ class GroupSpec:
     replicas: int = 1
     is_published: bool = False
     outline: Any = None
+    built: BuiltGroup | None = None
 
     def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """What is computed and stored."""

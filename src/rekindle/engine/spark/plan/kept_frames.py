@@ -7,7 +7,7 @@ rows, whatever the session's settings say about missing or corrupt files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -44,12 +44,27 @@ def read(
 ) -> DataFrame:
     """The committed files as a DataFrame; with keys its partition p is ours. `files` are (path below root, bytes).
     `outline` is what readers observe of the step beside its rows (see cuts.py); without it they are rows and no more.
-    `is_by_file`: each file is one partition. The session of a relation decides how its files are cut. `is_source`: for
-    what is made of it they are files like any others, and pinned. Blocks are planned as files are."""
+    `is_by_file`: each file is one partition. `is_source`: for what is made of it they are files like any others, and
+    pinned."""
+    rows = scan(session, root, files, schema, layout, outline=outline, is_by_file=is_by_file, is_source=is_source)
+    return rows if outline is None else result_calls.restored(rows, outline)
+
+
+def scan(
+    session: SparkSession,
+    root: str,
+    files: Iterable[tuple[str, int]],
+    schema: Any,
+    layout: Layout,
+    *,
+    outline: Any = None,
+    is_by_file: bool = False,
+    is_source: bool = False,
+) -> DataFrame:
+    """The same, as rows and no more: what the outline restores is not above them. The session of a relation decides how
+    its files are cut. Blocks are planned as files are."""
     listed = list(files)
-    is_one = outline is not None and not layout.keys and result_calls.is_single(outline)
-    is_blocks = bool(listed) and manifest.is_block(listed[0][0])
-    rows = result_calls.scan(
+    return result_calls.scan(
         session,
         root,
         "\n".join(f"{path}\t{length}" for path, length in listed),
@@ -57,16 +72,40 @@ def read(
         keys=layout.keys,
         partitions=layout.partitions,
         options=STRICT,
-        cut_by=clone(session, ONE_FILE_EACH) if is_by_file or is_one else session,
-        is_blocks=is_blocks,
+        cut_by=clone(session, ONE_FILE_EACH) if is_by_file or _is_one(layout, outline) else session,
+        is_blocks=bool(listed) and manifest.is_block(listed[0][0]),
         is_source=is_source,
     )
-    return rows if outline is None else result_calls.restored(rows, outline)
 
 
 def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outline: Any = None) -> DataFrame:
     """A kept result without files: same schema, same layout. What is planned over it can be known before a run."""
-    return read(session, f"{cuts.NOWHERE}{step}", (), schema, layout, outline=outline)
+    rows = result_calls.stand_in(
+        session,
+        place(step),
+        its_schema=schema,
+        keys=layout.keys,
+        partitions=layout.partitions,
+        options=STRICT,
+        cut_by=clone(session, ONE_FILE_EACH) if _is_one(layout, outline) else session,
+    )
+    return rows if outline is None else result_calls.restored(rows, outline)
+
+
+def over_files(frame: DataFrame, session: SparkSession, scans: Mapping[str, DataFrame]) -> DataFrame | None:
+    """A frame that was built over stand-ins, with the files of these steps in their place. None where it is not proved
+    to be what building it again would give (see java/StandIn)."""
+    return result_calls.over_files(frame, session, {place(step): rows for step, rows in scans.items()})
+
+
+def place(step: str) -> str:
+    """Where the stand-in of a step says that its files are."""
+    return f"{cuts.NOWHERE}{step}"
+
+
+def _is_one(layout: Layout, outline: Any) -> bool:
+    """Whether all rows are in one file, which is read in its order."""
+    return outline is not None and not layout.keys and result_calls.is_single(outline)
 
 
 def files_of(session: SparkSession, rdd: Any) -> list[str]:

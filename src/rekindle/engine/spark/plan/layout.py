@@ -23,6 +23,7 @@ file is a partition and has its number, in whatever order Spark reads the files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -151,6 +152,13 @@ def choose(
             return Layout(columns, count) if columns else Layout((), count, is_bound=True)
 
 
+def chosen(frame: DataFrame, keys: tuple[str, ...], partitions: int, read: Sequence[Layout]) -> Layout:
+    """The layout of a step that reads kept results which lie like these."""
+    numbered = [one.partitions for one in read if not one.keys]
+    count = numbered[0] if len(numbered) == 1 else 0
+    return choose(frame, keys, partitions, reads_numbered=count, reads_kept=bool(read))
+
+
 def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
     """Columns by whose values rows can be told apart in any driver. A name that another column has in other cases may
     mean either."""
@@ -159,25 +167,36 @@ def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
     return tuple(name for name in names if called.count(name.lower()) == 1)
 
 
-def hold(frame: DataFrame, session: SparkSession, layout: Layout, *, like: PlannedQuery | None = None) -> PlannedQuery:
+def hold(
+    frame: DataFrame,
+    session: SparkSession,
+    layout: Layout,
+    *,
+    like: PlannedQuery | None = None,
+    verdict: DeterminismVerdict | None = None,
+) -> PlannedQuery:
     """Plan `frame`, built in `session`, so that its final partitions are ours. `like` is the plan of the same step over
-    stand-ins: what was found there is not asked again."""
+    stand-ins: what was found there is not asked again. Nor is `verdict`, if the frame was judged before: that its rows
+    are moved on their way to a file changes none of them."""
+    verdict = like.verdict if like is not None else verdict or verdict_of(frame)
     if not layout.keys:
-        return _numbered(frame, session, layout, like)
+        return _numbered(frame, session, layout, verdict)
     ways = list(ShufflePlacement) if like is None else [like.way, *ShufflePlacement]
     for way in ways:
         made = _tried(frame, session, layout, way)
         if made is not None:
-            return _held(made, layout, way, like)
+            return _held(made, layout, way, verdict)
     raise AssertionError("an exchange of our own can always be made")
 
 
-def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, like: PlannedQuery | None) -> PlannedQuery:
+def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, verdict: DeterminismVerdict) -> PlannedQuery:
     if not layout.is_bound:
-        return _held(frame, layout, ShufflePlacement.AS_IT_IS, like)
+        return _held(frame, layout, ShufflePlacement.AS_IT_IS, verdict)
     bound = plan_calls.in_session(frame, clone(session, _own(layout)))
     is_known = plans.top_of(bound).by in {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
-    return _held(bound if is_known else bound.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, like)
+    return _held(
+        bound if is_known else bound.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, verdict
+    )
 
 
 def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: ShufflePlacement) -> DataFrame | None:
@@ -239,7 +258,7 @@ def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     return judge(told, text, untold, reads_kept=reads_kept)
 
 
-def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, like: PlannedQuery | None) -> PlannedQuery:
+def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, verdict: DeterminismVerdict) -> PlannedQuery:
     execution = plan_calls.execution(frame)
     return PlannedQuery(
         session=frame.sparkSession,
@@ -247,7 +266,7 @@ def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, like: Planned
         execution=execution,
         layout=layout,
         shape=_shape(frame),
-        verdict=like.verdict if like is not None else verdict_of(frame),
+        verdict=verdict,
         way=way,
     )
 

@@ -81,12 +81,17 @@ def read_committed(
     read was left out, and has the schema that the code gives it now."""
     if not segments:
         assert group.planned is not None, f"{group.step} was never planned"
-        return kept_frames.stand_in(session, group.step, group.planned.schema, group.lies, group.outline)
-    files = [(path, length) for _, path, length in committed_files(segments)]
-    schema = plan_calls.schema_of(session, manifest.schema_of(segments[0].manifest))
+        nowhere = kept_frames.place(group.step)
+        return kept_frames.read(session, nowhere, (), group.planned.schema, group.lies, outline=group.outline)
+    files, schema = _files_and_schema(session, segments)
     return kept_frames.read(
         session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
     )
+
+
+def _files_and_schema(session: SparkSession, segments: Sequence[Segment]) -> tuple[list[tuple[str, int]], Any]:
+    files = [(path, length) for _, path, length in committed_files(segments)]
+    return files, plan_calls.schema_of(session, manifest.schema_of(segments[0].manifest))
 
 
 TRY_STORAGE = (
@@ -292,11 +297,40 @@ class SparkEngine:
     def _plan(self, command: StartAttempt) -> PlannedQuery:
         session = group_session(self._spark, self._settings)
         group = self._groups[command.attempt.step]
-        by_file = group.lies.is_by_file
-        inputs = {one.step: self.read(one, session, is_by_file=by_file) for one in command.inputs}
-        frame = group.frame(session, inputs)
+        frame = self._over_files(group, session, command.inputs)
+        if frame is None:
+            by_file = group.lies.is_by_file
+            frame = group.frame(
+                session, {one.step: self.read(one, session, is_by_file=by_file) for one in command.inputs}
+            )
         refuse_change(group, frame)
-        return hold(frame, session, group.lies, like=group.planned)
+        held = hold(frame, session, group.lies, like=group.planned)
+        if result_calls.reads_stand_in(session, held.plan):
+            raise AssertionError(f"the plan of {group.step} reads the stand-in of a kept step, which has no rows")
+        return held
+
+    def _over_files(self, group: GroupSpec, session: SparkSession, inputs: Iterable[Input]) -> DataFrame | None:
+        """What was built over stand-ins, over these files. None where the group must be built again: an eager step acts
+        on the rows themselves, and one that asked for files or sizes while it was built may build something else, as
+        may one that leaves a view for the whole application."""
+        if group.is_eager or group.built is None or group.built.needs_files:
+            return None
+        scans: dict[str, DataFrame] = {}
+        for one in inputs:
+            if not one.segments:
+                return None
+            below = self._groups[one.step]
+            files, schema = _files_and_schema(session, one.segments)
+            scans[one.step] = kept_frames.scan(
+                session,
+                self._root,
+                files,
+                schema,
+                below.lies,
+                outline=below.outline,
+                is_by_file=group.lies.is_by_file,
+            )
+        return kept_frames.over_files(group.built.stored, session, scans)
 
     def _seal(self, attempt: AttemptId) -> None:
         """Names are unique per attempt and only what is listed here will be journaled: that is the seal."""
