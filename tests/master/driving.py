@@ -48,6 +48,9 @@ def start_of(drawing: str, **more: Any) -> st.StartRun:
     return st.StartRun(**(usual | more))
 
 
+Columns = dict[str, dict[str, str]]
+
+
 class Driven:
     """One run. `last` are the events of the last stimulus, `out` the commands that followed it."""
 
@@ -59,6 +62,7 @@ class Driven:
         sinks: tuple[str, ...] = (),
         fingerprints: dict[str, Fingerprint] | None = None,
         targets: dict[str, str] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self.graph: Graph = draw(drawing)
         self.now = 0
@@ -74,7 +78,11 @@ class Driven:
                 pipeline="pipeline",
                 order=7,
                 spec=RunSpec(
-                    graph=GraphSpec.of(self.graph), sinks=sinks, fingerprints=fingerprints or {}, targets=targets or {}
+                    graph=GraphSpec.of(self.graph),
+                    sinks=sinks,
+                    fingerprints=fingerprints or {},
+                    targets=targets or {},
+                    columns=columns or {},
                 ),
                 config=config,
                 run_time_ms=1000,
@@ -187,6 +195,7 @@ class Driven:
         without: str = "",
         republish: bool = False,
         once: tuple[str, ...] = (),
+        columns: Columns | None = None,
     ) -> tuple[Event, ...]:
         """A new process: what was sent is forgotten, and the application is another."""
         self.sent = set()
@@ -197,7 +206,10 @@ class Driven:
                 application=f"app{self.applications}",
                 owner="you",
                 spec=RunSpec(
-                    graph=GraphSpec.of(graph), fingerprints=fingerprints or self.state.spec.fingerprints, once=once
+                    graph=GraphSpec.of(graph),
+                    fingerprints=fingerprints or self.state.spec.fingerprints,
+                    once=once,
+                    columns=columns or {},
                 ),
                 decisions=UserDecisions(
                     accepted=accepted, replaced=replaced, without=sets(without), republish=republish

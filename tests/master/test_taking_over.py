@@ -206,6 +206,27 @@ def test_another_graph_is_refused_with_the_difference_named(drawing: str, senten
     assert refused.value.remedies == (TextRemedy("restore the graph"), new_run("or start a new run"))
 
 
+EVENTS = {"events": {"id": "bigint", "customer": "string", "old": "int"}, "only before": {"a": "int"}}
+CHANGED = {"events": {"id": "bigint", "customer": "bigint", "new": "int"}, "only now": {"a": "int"}}
+SENTENCES = "events.customer: bigint, was string; events.new: int is new; events.old is gone"
+
+
+def test_columns_that_changed_the_graph_are_named_first() -> None:
+    """Nobody changed a graph who changed a column: how rows are partitioned follows from its type."""
+    run = Driven("a[2] =blocking=> b[2]", columns=EVENTS)
+    with pytest.raises(Refused, match=f"columns changed since run run started: {SENTENCES}. With them") as refused:
+        run.take_over(drawing="a[2] =blocking all=> b[2]", columns=CHANGED)
+    assert refused.value.remedies == (TextRemedy("restore the columns"), new_run("or start a new run"))
+
+
+def test_columns_of_an_input_that_changed_are_named() -> None:
+    run = Driven("a[2]", fingerprints={"a": {"input": "1"}}, columns=EVENTS)
+    with pytest.raises(Refused, match=f"the input of a changed since run run started: {SENTENCES}"):
+        run.take_over(fingerprints={"a": {"input": "2"}}, columns=CHANGED)
+    with pytest.raises(Refused, match="the input of a changed since run run started\n"):
+        run.take_over(fingerprints={"a": {"input": "2"}}, columns=EVENTS)
+
+
 def test_a_graph_that_is_only_judged_differently_is_taken() -> None:
     run = Driven("a[2] =blocking all.=> b[2]")
     run.finish("a")

@@ -21,6 +21,7 @@ from rekindle.publish.target import PointerStore
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
 Tasks = Callable[[StartAttempt], int | None]
+ColumnsIn = Callable[[str], dict[str, str]]
 Missing = Callable[[Mapping[str, Sequence[Segment]]], Mapping[str, Partitions]]
 
 
@@ -56,6 +57,7 @@ class PreparedPipeline:
     cores         how many tasks the engine can work on at once, 0 where it cannot tell
     missing       looks which partitions of these segments have lost their files
     tasks         how many tasks of all stages an attempt would take, None where that is not known before it starts
+    columns_in    the columns of a schema as a manifest has it, told as those of the spec are
     settings      those that were wanted, and what could only be pinned when the sources were known
     """
 
@@ -68,6 +70,7 @@ class PreparedPipeline:
     tasks: Tasks = lambda command: None
     settings: Mapping[str, str] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
+    columns_in: ColumnsIn = lambda schema: {}
 
 
 class RunAdapter(Protocol):

@@ -23,6 +23,7 @@ from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.run_spec import UserDecisions
 from rekindle.master.rules.holes import refuse_holes
+from rekindle.master.rules.opening import changed_columns
 from rekindle.master.rules.published import ELSEWHERE, written_once
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.failures import FailureKind
@@ -36,7 +37,8 @@ from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.publish.target import store_of
-from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, new_run
+from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
+from rekindle.results import manifest
 from rekindle.runtime.opening import JournalView, RunConstants, RunIntent, execute, look, sign_of
 from rekindle.runtime.watcher import Watcher
 from rekindle.service.done import differences
@@ -269,6 +271,8 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
     published = frozenset(known.published) if known is not None else frozenset()
     wanted = replace(wanted_of(wish, name, order, constants), published=published)
     prepared = adapter.prepare(session, wanted)
+    if known is not None:
+        _refuse_other_columns(known, prepared, wish.options.accept_change)
     intent = RunIntent(
         pipeline=wish.pipeline,
         run=name,
@@ -284,6 +288,22 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
     )
     return PreparedRun(seen, prepared, intent)
+
+
+def _refuse_other_columns(known: RunState, prepared: PreparedPipeline, accepted: Iterable[str]) -> None:
+    """Results whose columns are others, or in another order, cannot stand beside those that are made now."""
+    for name in accepted:
+        step, now = known.steps.get(name), prepared.spec.columns.get(name)
+        if step is None or not step.segments or now is None:
+            continue
+        before = prepared.columns_in(manifest.schema_of(step.segments[0].manifest))
+        if list(before.items()) != list(now.items()):
+            told = changed_columns({name: before}, {name: now}) or [f"the columns of {name} are in another order"]
+            prepared.engine.close()
+            raise Refused(
+                f"the kept rows of {name} have other columns than it has now: {'; '.join(told)}",
+                (StartRemedy(to="compute it again", drops=(name,)), TextRemedy("or restore the columns")),
+            )
 
 
 def wanted_of(wish: RunRequest, name: str, order: int, constants: RunConstants) -> PrepareRequest:

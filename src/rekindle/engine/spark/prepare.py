@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
 from rekindle.engine.spark import session
@@ -71,6 +73,8 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
                 for name, held in analysis.held.items()
                 for members in [compiled.members[name]]
             },
+            columns={name: _columns(schema) for name, schema in compiled.read.items()}
+            | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),
         members=compiled.members,
         why=compiled.why,
@@ -79,7 +83,12 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         tasks=engine.tasks,
         settings=compiled.settings,
         bases=tuple(bases.values()),
+        columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
     )
+
+
+def _columns(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 def _bound(held: PlannedQuery) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
     constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
     `sinks` are published when all is committed; `targets` says in words where each goes; `doubts` what makes a step
-    not determinate."""
+    not determinate; `columns` what sources and kept steps looked like then."""
 
     run: str
     pipeline: str
@@ -70,6 +70,7 @@ class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     settings: dict[str, str] = {}
     targets: dict[str, str] = {}
     doubts: dict[str, tuple[str, ...]] = {}
+    columns: dict[str, dict[str, str]] = {}
 
     @property
     def spec(self) -> RunSpec:

@@ -23,6 +23,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     targets         in words, which sink each published step is and where it goes
     once            those of them whose targets are written once
     doubts          what makes a step not determinate
+    columns         of each source and each kept step: its columns in their order, with their types
     """
 
     graph: GraphSpec
@@ -31,6 +32,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     targets: dict[str, str] = {}
     once: tuple[str, ...] = ()
     doubts: dict[str, tuple[str, ...]] = {}
+    columns: dict[str, dict[str, str]] = {}
 
 
 class UserDecisions(msgspec.Struct, frozen=True, kw_only=True):

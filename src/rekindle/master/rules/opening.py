@@ -109,6 +109,19 @@ def close_run(draft: Decision, stimulus: CloseRun) -> None:
         draft.add(RunClosing(draft.now_ms))
 
 
+def changed_columns(old: dict[str, dict[str, str]], new: dict[str, dict[str, str]]) -> list[str]:
+    """Of sources and kept steps that both know, a sentence for each column that is another one: "events.customer_id:
+    bigint, was string"."""
+    found = []
+    for step in old.keys() & new.keys():
+        before, now = old[step], new[step]
+        both = [name for name in before if name in now and before[name] != now[name]]
+        found += [f"{step}.{name}: {now[name]}, was {before[name]}" for name in both]
+        found += [f"{step}.{name} is gone" for name in before if name not in now]
+        found += [f"{step}.{name}: {now[name]} is new" for name in now if name not in before]
+    return sorted(found)
+
+
 def changed_parts(old: Fingerprint, new: Fingerprint) -> tuple[str, ...]:
     """The names of the parts that differ, or stand in only one of the two.
 
@@ -146,6 +159,12 @@ def _check(state: RunState, spec: RunSpec, decisions: UserDecisions) -> dict[str
         raise Refused(f"run {state.run} cannot be resumed: {state.gave_up_for_good}", hint=new_run())
     difference = state.spec.graph.difference(spec.graph)
     if difference:
+        if columns := changed_columns(state.spec.columns, spec.columns):
+            raise Refused(
+                f"columns changed since run {state.run} started: {'; '.join(columns)}. With them the graph changed: "
+                f"{difference}",
+                hint=(TextRemedy("restore the columns"), new_run("or start a new run")),
+            )
         raise Refused(
             f"run {state.run} was started with another graph: {difference}",
             hint=(TextRemedy("restore the graph"), new_run("or start a new run")),
@@ -157,8 +176,9 @@ def _check(state: RunState, spec: RunSpec, decisions: UserDecisions) -> dict[str
     }
     for step, parts in changes.items():
         if INPUT_PART in parts and step not in decisions.accepted | decisions.replaced:
+            told = "; ".join(changed_columns(state.spec.columns, spec.columns))
             raise Refused(
-                f"the input of {step} changed since run {state.run} started",
+                f"the input of {step} changed since run {state.run} started{f': {told}' if told else ''}",
                 hint=(
                     StartRemedy(to="keep what was read", accept_change=(step,)),
                     StartRemedy(to="or read it again", replace=(step,)),

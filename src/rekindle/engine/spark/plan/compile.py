@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan import cuts, plans
@@ -53,7 +54,7 @@ class Compiled:
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
     they are computed. `sinks` are the kept steps that are published, `destinations` say in words which sink each is
     and where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
-    partitions among them."""
+    partitions among them. `read` are the columns of the sources."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
@@ -63,6 +64,7 @@ class Compiled:
     destinations: dict[str, str]
     named: dict[str, str]
     settings: dict[str, str]
+    read: dict[str, StructType]
 
 
 def compile_pipeline(
@@ -125,6 +127,7 @@ def compile_pipeline(
         destinations={step: one.destination for step, one in published.items()},
         named={one.name: step for step, one in published.items()},
         settings=pinned,
+        read={name: frame.schema for name, frame in sources.items()},
     )
 
 
