@@ -36,6 +36,7 @@ from rekindle.publish.targets import Target
 from rekindle.service import looking, reproducing, running, verifying
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
+from rekindle.service.run_report import RunReport, to_stderr
 from rekindle.service.running import RunRequest, stores_of
 from rekindle.service.verifying import VerifiedRun
 
@@ -156,9 +157,17 @@ class Pipeline:
     ) -> RunSummary:
         """Start or resume the run of these parameters, and return its summary when all sinks are published. `location`
         is a path, or a URL that Spark can write to. `spark` is a session, or a function that returns one: Rekindle
-        calls it only if there is work."""
+        calls it only if there is work. The plan, the progress and the summary are printed to stderr;
+        `RunOptions(quiet=True)` prints nothing."""
         warn_of_secrets(parameters)
-        return running.run(self._wish(spark, location, options, parameters), spark_adapter)
+        wish = self._wish(spark, location, options, parameters)
+        if wish.options.quiet:
+            return running.run(wish, spark_adapter)
+        told = RunReport(to_stderr)
+        with told.interruptible():
+            summary = running.run(replace(wish, options=told.options(wish.options)), spark_adapter)
+        told.lines(str(summary))
+        return summary
 
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
         """Return what `run` with the same arguments would do now. Nothing is written or computed."""

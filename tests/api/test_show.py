@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 import rekindle as rk
+from api.test_run_flow import adapter as adapter
 from api.test_run_flow import pipeline as pipeline
-from api.test_run_flow import spark as spark
 from doubles.adapter import FakeAdapter
 from rekindle.errors import NotFound
 from rekindle.storage.stores import open_store
 from support.instant import Broken
 
 
-def test_the_run_of_these_parameters_shows_itself(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
-    spark.make = lambda folder: Broken(open_store(str(folder)))
+def test_the_run_of_these_parameters_shows_itself(adapter: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
+    adapter.make = lambda folder: Broken(open_store(str(folder)))
     with pytest.raises(rk.RunFailed):
         pipeline.run("session", str(tmp_path), day="monday")
     view = pipeline.show(str(tmp_path), day="monday")
@@ -28,7 +28,7 @@ def test_the_run_of_these_parameters_shows_itself(spark: FakeAdapter, pipeline: 
     assert named.run == view.run
 
 
-def test_a_run_that_is_not_there(spark: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
+def test_a_run_that_is_not_there(adapter: FakeAdapter, pipeline: rk.Pipeline, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="daily has no run of day=monday at") as refused:
         pipeline.show(str(tmp_path), day="monday")
     assert "`rekindle runs`" in refused.value.hint

@@ -15,10 +15,9 @@ from rich.table import Table
 from rekindle.cli.text import printable, wrapped
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
-from rekindle.observe.progress import Progress, ProgressRow
-from rekindle.observe.words import time_text
+from rekindle.observe.progress import Progress, left_text, notes_text
+from rekindle.service.run_report import ProgressReport
 
-PLAIN_SECONDS = 30.0
 REFRESHES_PER_SECOND = 4
 BAR_COLUMNS_MAX = 24
 BAR_SHARE = 5
@@ -32,8 +31,7 @@ class Display:
         self.state: RunState | None = None
         self._console = console
         self._live: Live | None = None
-        self._told = 0.0
-        self._complete: set[str] = set()
+        self._plain = ProgressReport(self.progress, self._say)
 
     def __enter__(self) -> Display:
         return self
@@ -58,7 +56,7 @@ class Display:
         for line in news:
             self._say(line)
         if self._live is None:
-            self._tell_plainly()
+            self._plain.tell()
 
     @property
     def number(self) -> str:
@@ -72,19 +70,6 @@ class Display:
         lines = [f"[dim]{clock}[/dim]{escape(first)}", *(" " * len(clock) + escape(part) for part in rest)]
         self._console.print("\n".join(lines), soft_wrap=True)
 
-    def _tell_plainly(self) -> None:
-        rows = self.progress.rows()
-        for row in rows:
-            if row.is_done and row.step not in self._complete:
-                self._complete.add(row.step)
-                self._say(f"{row.step}: {row.done}/{row.total} done{_notes(row, is_short=True)}")
-        self._complete -= {row.step for row in rows if not row.is_done}
-        if time.monotonic() - self._told >= PLAIN_SECONDS:
-            self._told = time.monotonic()
-            going = [f"{row.step} {row.done}/{row.total}" for row in rows if not row.is_done]
-            if going:
-                self._say(f"{', '.join(going)}{self._left()}")
-
     def _drawn(self) -> RenderableType:
         columns = min(BAR_COLUMNS_MAX, self._console.width // BAR_SHARE)
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 1))
@@ -94,18 +79,5 @@ class Display:
         table.add_column()
         for row in self.progress.rows():
             bar = ProgressBar(total=row.total, completed=row.done, width=columns)
-            table.add_row(escape(printable(row.step)), bar, f"{row.done}/{row.total}", escape(_notes(row)))
-        return Group(table, self._left().removeprefix(", "))
-
-    def _left(self) -> str:
-        left_ms = self.progress.left_ms()
-        said = time_text(left_ms)
-        return f", {'' if said.startswith('under') else 'about '}{said} left" if left_ms else ""
-
-
-def _notes(row: ProgressRow, *, is_short: bool = False) -> str:
-    found = [f"{row.kept} kept"] if row.kept else []
-    found += [f"{row.running} running"] if row.running and not is_short else []
-    found += [f"{row.again} restarted"] if row.again else []
-    said = " · ".join(found)
-    return f" ({said})" if is_short and said else said
+            table.add_row(escape(printable(row.step)), bar, f"{row.done}/{row.total}", escape(notes_text(row)))
+        return Group(table, left_text(self.progress).removeprefix(", "))

@@ -22,8 +22,9 @@ from rekindle.master.state.run_state import RunState
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Plan
+from rekindle.observe.progress import kept_text
 from rekindle.observe.summary import RunSummary
-from rekindle.observe.words import count_text, is_stale
+from rekindle.observe.words import is_stale
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
 
 GO_ON = StartRemedy(kind=StartKind.RESUME)
@@ -69,6 +70,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             watcher=watch,
             on_plan=show_plan,
             compare_done=True,
+            quiet=True,
         )
         try:
             summary = starting.loaded.pipeline.run(
@@ -80,7 +82,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             raise _with_trace(error, starting, looks) from error
         except KeyboardInterrupt:
             learn(run=display.number, parameters=starting.parameters)
-            raise Interrupted(_kept(ended), GO_ON) from None
+            raise Interrupted(kept_text(ended), GO_ON) from None
         except RekindleError:
             learn(run=display.number, parameters=starting.parameters)
             raise
@@ -98,15 +100,6 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
 def ended(summary: RunSummary) -> ExitCode:
     """A run that is done is no success of this start, if it was done with other code or other inputs."""
     return ExitCode.STALE if summary.was_done and is_stale(summary.differs) else ExitCode.DONE
-
-
-def _kept(state: RunState | None) -> str:
-    """What an interrupted run leaves, in words."""
-    if state is None:
-        return "nothing was started"
-    total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
-    done = sum(len(step.committed) for step in state.steps.values())
-    return f"{done:,} of {count_text(total, 'partition')} are kept"
 
 
 def _looks(state: RunState) -> Iterator[Remedy]:

@@ -137,3 +137,28 @@ def _vertex(failure: Failure) -> str:
 
 def _cause(failure: Failure) -> str:
     return failure.cause.root.text or failure.cause.root.kind.value
+
+
+def left_text(progress: Progress) -> str:
+    """How long it may still take, to be put behind something; empty where that is not known."""
+    left_ms = progress.left_ms()
+    said = time_text(left_ms)
+    return f", {'' if said.startswith('under') else 'about '}{said} left" if left_ms else ""
+
+
+def notes_text(row: ProgressRow, *, is_short: bool = False) -> str:
+    """What was kept, runs, and was restarted."""
+    found = [f"{row.kept} kept"] if row.kept else []
+    found += [f"{row.running} running"] if row.running and not is_short else []
+    found += [f"{row.again} restarted"] if row.again else []
+    said = " · ".join(found)
+    return f" ({said})" if is_short and said else said
+
+
+def kept_text(state: RunState | None) -> str:
+    """What an interrupted run leaves, in words."""
+    if state is None:
+        return "nothing was started"
+    total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
+    done = sum(len(step.committed) for step in state.steps.values())
+    return f"{done:,} of {count_text(total, 'partition')} are kept"

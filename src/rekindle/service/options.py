@@ -35,6 +35,7 @@ class RunOptions:
     budget_bytes    size limit for the results of a new run: above it, results that no step needs are deleted before
                     the run ends; 0 is no limit, None takes the limit of `config`
     config          failover strategy, restart backoff and limits
+    quiet           `run` prints nothing; otherwise it prints the plan, the progress and the summary to stderr
     watcher         called with the events of each decision after they are journaled
     on_plan         called with the plan before it is executed
     sweep           how old waste of the pipeline is deleted in the background; None for not at all
@@ -54,6 +55,7 @@ class RunOptions:
     budget_bytes: int | None = None
     config: MasterConfig = field(default_factory=MasterConfig)
     stale_seconds: float = STALE_SECONDS
+    quiet: bool = False
     watcher: Watcher = ignore
     on_plan: Callable[[Plan], None] | None = None
     sweep: GcRules | None = field(default_factory=lambda: rules_of(Config()))
