@@ -7,11 +7,14 @@ import java.util.TreeSet;
 import org.apache.spark.ContextCleaner;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.BroadcastQueryStageExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.adaptive.ShuffleQueryStageExec;
+import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike;
 
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -54,17 +57,29 @@ public final class Exchanges {
   }
 
   /**
-   * Whether a plan that failed on its way will fail for ever: what a broadcast or a subquery came to is kept by its node, be it an error. A subquery does
-   * not tell what it came to.
+   * Whether a plan that failed on its way will fail for ever: what a broadcast, a subquery or the sample of a total order came to is kept by its node, be it
+   * an error. A subquery does not tell what it came to, and without adaptive execution neither does any of them.
    */
   public static boolean isStuck(SparkPlan plan) {
-    if (plan instanceof AdaptiveSparkPlanExec adaptive) {
-      return isStuck(adaptive.executedPlan());
-    }
+    return plan instanceof AdaptiveSparkPlanExec adaptive ? isStuck(adaptive.executedPlan(), true) : isStuck(plan, false);
+  }
+
+  private static boolean isStuck(SparkPlan plan, boolean isAdaptive) {
     if (plan instanceof QueryStageExec stage) {
-      return stage instanceof BroadcastQueryStageExec && !stage.isMaterialized() || isStuck(stage.plan());
+      return !stage.isMaterialized() && keepsErrors(stage.plan()) || isStuckBelow(stage.plan(), isAdaptive);
     }
-    return !plan.subqueries().isEmpty() || CollectionConverters.asJava(plan.children()).stream().anyMatch(Exchanges::isStuck);
+    return !isAdaptive && keepsErrors(plan) || isStuckBelow(plan, isAdaptive);
+  }
+
+  private static boolean isStuckBelow(SparkPlan plan, boolean isAdaptive) {
+    return !plan.subqueries().isEmpty()
+        || CollectionConverters.asJava(plan.children()).stream().anyMatch(child -> isStuck(child, isAdaptive));
+  }
+
+  /** An exchange that starts Spark jobs of its own, once. */
+  private static boolean keepsErrors(SparkPlan plan) {
+    return plan instanceof BroadcastExchangeLike
+        || plan instanceof ShuffleExchangeLike && plan.outputPartitioning() instanceof RangePartitioning;
   }
 
   private static void made(QueryStageExec stage, Set<Integer> shuffles, Set<Long> broadcasts) {

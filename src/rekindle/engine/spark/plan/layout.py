@@ -111,8 +111,10 @@ class PlannedQuery:
         return plan_calls.class_name(self.plan) != "AdaptiveSparkPlanExec" or bool(self.plan.isFinalPlan())
 
     def is_stuck(self) -> bool:
-        """Whether a broadcast or a subquery failed, so that all attempts on this plan would fail the same."""
-        return not self.is_planned_to_the_end() and result_calls.is_stuck(self.session, self.plan)
+        """Whether a broadcast, a subquery or the sample of a total order may have failed, so that all attempts on this
+        plan would fail the same."""
+        is_adaptive = plan_calls.class_name(self.plan) == "AdaptiveSparkPlanExec"
+        return not (is_adaptive and self.is_planned_to_the_end()) and result_calls.is_stuck(self.session, self.plan)
 
     def rdd(self, *, is_first: bool = False) -> Any:
         """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
