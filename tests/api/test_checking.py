@@ -175,7 +175,12 @@ def no_target(pipeline: rk.Pipeline) -> None:
         (reads_unknown, clean, "clean reads ordres, but there is no such step", "did you mean orders"),
         (reads_misspelt, reads_misspelt, "ordrs of both is neither a step", "did you mean orders"),
         (reads_nothing, reads_nothing, "step alone has no input", "@pipeline.source"),
-        (reads_a_sink, reads_a_sink, "no step can read a sink", "read what clean reads: orders"),
+        (
+            reads_a_sink,
+            reads_a_sink,
+            "no step can read a sink",
+            "make clean a step, and publish it by a sink that reads it; or read what clean reads: orders",
+        ),
         (source_with_input, source_with_input, "a source cannot read steps", "@pipeline.step"),
         (same_name, clean, "orders is declared twice, first at test_checking.py:", 'name="orders_2"'),
         (illegal_name, clean, "'clean-eu' is not a valid name of a step", 'name="clean_eu"'),

@@ -173,3 +173,28 @@ def test_somebody_elses_current_stays(spark: SparkSession, tmp_path: Path) -> No
     (tmp_path / "gold" / "current").mkdir(parents=True)
     with pytest.raises(rk.Refused, match="current was not made by Rekindle"):
         Lake(spark, tmp_path, rk.files(f"{tmp_path}/gold")).run(DAYS[0], 10)
+
+
+@pytest.mark.parametrize("target", [{"mode": "partition", "hive_partition_by": "day"}, {"mode": "append"}])
+def test_a_column_may_be_added_and_others_stay_as_they_are(
+    spark: SparkSession, tmp_path: Path, target: dict[str, Any]
+) -> None:
+    """Rows of the days before have no value in it. What does not fit is refused before anything runs."""
+
+    def run(day: str, *columns: str) -> None:
+        pipeline = rk.Pipeline("nightly")
+        pipeline.add_source(lambda spark, day: spark.range(5).selectExpr("id", f"'{day}' day", *columns), name="orders")
+        pipeline.add_sink(lambda orders: orders, rk.files(f"{tmp_path}/gold", **target), name="fact")
+        pipeline.run(spark, f"{tmp_path}/runs", day=day)
+
+    run(DAYS[0], "id * 2 amount")
+    run(DAYS[1], "'web' channel", "id * 2 amount")
+    for refused, text in (((), "amount was bigint, is gone"), (("'web' channel", "'1' amount"), "bigint, is string")):
+        with pytest.raises(rk.Refused, match=text):
+            run(DAYS[2], *refused)
+    expected = [(str(id), DAYS[0], None) for id in range(5)] + [(str(id), DAYS[1], "web") for id in range(5)]
+    merged = spark.read.option("mergeSchema", True).parquet(f"file:{tmp_path}/gold/current")
+    for frame in (rk.read_newest(spark, f"{tmp_path}/gold"), merged):
+        assert sorted(
+            map(tuple, frame.selectExpr("string(id)", "string(day)", "channel").collect()), key=str
+        ) == sorted(expected, key=str)

@@ -7,7 +7,7 @@ import pytest
 from master.driving import Driven
 from rekindle.master.facts import stimuli as st
 from rekindle.observe.plan_times import Span, StepRate, paces, span, whole
-from rekindle.observe.words import bytes_text, count_text, span_text, time_text
+from rekindle.observe.words import bytes_text, count_text, names_text, span_text, time_text
 
 
 def test_a_pace_is_the_wall_time_of_attempts_against_what_they_committed() -> None:
@@ -79,3 +79,7 @@ def test_spans_bytes_and_counts() -> None:
         "41.2 GB",
     ]
     assert [count_text(1, "partition"), count_text(2048, "partition")] == ["1 partition", "2,048 partitions"]
+
+
+def test_names_are_listed_as_in_a_sentence() -> None:
+    assert [names_text(["a", "b", "c"][:count]) for count in range(4)] == ["", "a", "a and b", "a, b and c"]

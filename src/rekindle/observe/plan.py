@@ -22,7 +22,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.reasons import sentence
 from rekindle.observe.plan_times import Span
 from rekindle.observe.show_words import vertices
-from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, span_text, time_text
+from rekindle.observe.words import UNKNOWN, bytes_text, count_text, differing, escape, names_text, span_text, time_text
 from rekindle.remedies import Say, in_python
 
 NUMBERS_SHOWN_MAX = 40
@@ -89,7 +89,7 @@ class Stage:
                 return self._reused()
             case Action.FUSED:
                 many = f", computed {self.times} times" if self.times > 1 else ""
-                return f"pipelined into {' and '.join(self.into)}{many if self.times else ', which is reused'}"
+                return f"pipelined into {names_text(self.into)}{many if self.times else ', which is reused'}"
             case Action.PUBLISH:
                 return f"publishes {self.into[0]}"
             case Action.LEFT_OUT:
@@ -177,7 +177,7 @@ class Loss:
             return (
                 "If the driver dies, no finished partition is lost, only running tasks and the map sides of exchanges."
             )
-        parts = " and ".join(f"{count_text(len(at), 'partition')} of {name}" for name, at in self.partitions.items())
+        parts = names_text(f"{count_text(len(at), 'partition')} of {name}" for name, at in self.partitions.items())
         cost = f" ({time_text(self.ms)})" if self.ms is not None else ""
         are = "is" if len(self) == 1 else "are"
         return f"If the driver dies at the worst moment (at the end of {self.step}), {parts} {are} recomputed{cost}."
@@ -209,7 +209,7 @@ class Budget:
         said = [f"Budget {bytes_text(self.bytes)}: {self._peak()}."]
         if self.gone:
             said.append(
-                f"To stay within it, the results of {' and '.join(self.gone)} are deleted once no step needs them."
+                f"To stay within it, the results of {names_text(self.gone)} are deleted once no step needs them."
             )
         if self.short_bytes:
             said.append(
@@ -321,14 +321,14 @@ class Plan:
             gone = ", ".join(f"{count_text(len(one.partitions), 'partition')} of {one.step}" for one in replaced)
             said.append(f"Deleted after being replaced: {gone}.")
         if self.released:
-            said.append(f"The results of {' and '.join(self.released)} are deleted as soon as they are consumed.")
+            said.append(f"The results of {names_text(self.released)} are deleted as soon as they are consumed.")
         if not said and not after:
             said.append("No committed result is deleted.")
         if after:
             when = "When the run succeeds," if said else "No committed result is deleted before the run succeeds; then"
-            said.append(f"{when} the results of {' and '.join(after)} are deleted.")
+            said.append(f"{when} the results of {names_text(after)} are deleted.")
         if forever:
-            said.append(f"The results of {' and '.join(forever)} are kept forever.")
+            said.append(f"The results of {names_text(forever)} are kept forever.")
         return " ".join(said)
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rekindle.errors import visible
 from rekindle.remedies import Say, new_run
@@ -59,6 +59,12 @@ def span_text(low_ms: int, high_ms: int) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def names_text(names: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *most, last = tuple(names) or ("",)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def is_stale(differs: tuple[str, ...]) -> bool:

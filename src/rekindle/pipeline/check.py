@@ -205,9 +205,9 @@ def _inputs(one: Declared, steps: Steps) -> Iterator[DeclarationFault]:
             )
         elif steps[name].role is Role.SINK:
             text = f"{one.name} reads {name}, but no step can read a sink"
-            yield DeclarationFault(
-                one.place, text, f"read what {name} reads: {', '.join(steps[name].inputs) or 'a step'}"
-            )
+            read = ", ".join(steps[name].inputs) or "a step"
+            hint = f"make {name} a step, and publish it by a sink that reads it; or read what {name} reads: {read}"
+            yield DeclarationFault(one.place, text, hint)
     if one.role is Role.SOURCE and one.inputs:
         text = f"source {one.name} reads {', '.join(one.inputs)}: a source cannot read steps"
         yield DeclarationFault(one.place, text, "make it a step: @pipeline.step")

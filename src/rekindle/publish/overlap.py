@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rekindle.errors import GraphRefused
+from rekindle.publish.target import same_place
 from rekindle.storage.schemes import is_local, one_spelling, plain_path
 
 VERSIONS = "versions"
@@ -52,6 +53,13 @@ def refuse_overlaps(location: OwnedPath, targets: Iterable[OwnedPath], sources: 
 def reads_versions(target: str, paths: Collection[str]) -> bool:
     """Whether one of the paths that are read lies in the versions of a target."""
     return any(is_inside(path, f"{target}/{VERSIONS}") for path in _few(paths))
+
+
+def versions_read(target: str, paths: Collection[str]) -> frozenset[str]:
+    """Which versions of a target are read by somebody who reads these paths."""
+    inside = f"{same_place(target)}/{VERSIONS}/"
+    found = (same_place(path) for path in _few(paths))
+    return frozenset(path.removeprefix(inside).split("/")[0] for path in found if path.startswith(inside))
 
 
 def _few(paths: Collection[str]) -> list[str]:

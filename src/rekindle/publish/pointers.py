@@ -172,6 +172,15 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
         return any(part.is_same(one) for one in self.parts)
 
 
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that reads: its pipeline, where its runs are counted, its number, and whether it has published anything."""
+
+    owner: str
+    place: str
+    order: int
+    has_published: bool
+
+
 class NewestPointer(msgspec.Struct, frozen=True):
     """The highest number, and its pointer; 0 and None before the first publication."""
 
@@ -200,6 +209,23 @@ def newest(store: PointerStore, folder: str = POINTERS) -> NewestPointer:
         if body is not None:
             return NewestPointer(int(names[-1]), decode(body))
     raise StoreFailed(f"{folder}{names[-1]} is listed and cannot be read")
+
+
+def newest_before(store: PointerStore, reader: Reader) -> Pointer | None:
+    """What a run finds that reads a target to which it publishes: what was on top before it published, in every driver
+    and after it is done. Whether it did is told by the chain: its journal may end before that."""
+    names = store.list_after(POINTERS)
+    top, is_below_own = newest(store).pointer, False
+    for name in reversed(names):
+        body = store.get(POINTERS + name)
+        pointer = decode(body) if body is not None else None
+        if pointer is None:
+            continue
+        is_own = (pointer.owner, pointer.place, pointer.fence.order) == (reader.owner, reader.place, reader.order)
+        if not is_own and (is_below_own or not reader.has_published):
+            return pointer
+        is_below_own = is_below_own or is_own
+    return None if is_below_own else top
 
 
 def top_of(store: PointerStore, folder: str = POINTERS) -> Pointer:

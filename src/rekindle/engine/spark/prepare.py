@@ -18,6 +18,7 @@ from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
 from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.publish import sinks
+from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
@@ -31,7 +32,8 @@ from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.source_lines import with_lines
-from rekindle.publish.overlap import OwnedPath, refuse_overlaps
+from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
+from rekindle.publish.pointers import Reader
 from rekindle.publish.target import PointerStore, StoreAnswer
 from rekindle.publish.targets import Target
 from rekindle.results import manifest
@@ -49,11 +51,15 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
-    compiled, analysis = compile_and_analyse(spark, wanted)
+    reader = Reader(owner=wanted.pipeline, place=wanted.place, order=wanted.order, has_published=bool(wanted.published))
+    with read_by(reader):
+        compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.publisher_of(target).base(spark) for step, target in compiled.sinks.items()}
     _refuse_overlaps(compiled, bases, analysis, wanted)
     taken = _check_targets(spark, compiled, bases, analysis, wanted)
-    publisher = Publisher(spark, wanted, compiled.sinks, taken)
+    paths = {path for held in analysis.held.values() for path in sources.places(held.frame)}
+    read = {step: versions_read(base, paths) for step, base in bases.items()}
+    publisher = Publisher(spark, wanted, compiled.sinks, taken, read)
     found = fingerprints(kept_of(compiled, analysis, wanted))
     groups = {
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
@@ -156,12 +162,14 @@ def kept_of(compiled: Compiled, analysis: Analysis, wanted: PrepareRequest) -> d
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Answers the master's wish to publish: from journaled segments to files, from files to the target."""
+    """Answers the master's wish to publish: from journaled segments to files, from files to the target. `read` are the
+    versions of the target of each sink that the run itself reads."""
 
     spark: SparkSession
     wanted: PrepareRequest
     sinks: Mapping[str, Target]
     taken: Mapping[str, str | None]
+    read: Mapping[str, frozenset[str]]
 
     def publish(self, command: PublishSink) -> tuple[Stimulus, ...]:
         """What came of it. Where no pointer was put, nothing of it can ever be seen."""
@@ -180,6 +188,7 @@ class Publisher:
             place=self.wanted.place,
             takes=self.taken[command.sink],
             key=self.wanted.key,
+            read=self.read[command.sink],
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

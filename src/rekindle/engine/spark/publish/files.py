@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,9 +19,12 @@ from rekindle.engine.spark.publish.versions import columns
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.files import Files
-from rekindle.publish.pointers import Pointer, newest
+from rekindle.publish.pointers import Pointer, Reader, newest, newest_before
 from rekindle.publish.target import PointerStore, url
 from rekindle.storage.schemes import is_local
+
+# The run whose steps are built.
+_READER: ContextVar[Reader | None] = ContextVar("rekindle_reader", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,9 @@ class FilesPublisher:
         if self.target.hive_partition_by:
             hive_files.check_columns(self.target, request.schema)
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
+        if self.target.adds and request.schema:
+            schema = hive_files.schema_of(self.target, request.schema)
+            _check_same_columns(self.target, schema, newest(stores(base)).pointer)
 
     def place(self, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
@@ -58,7 +67,7 @@ class FilesPublisher:
         def check_columns(top: Pointer | None) -> None:
             if adds:
                 _check_same_layout(self.target, top)
-                _check_same_columns(what, top)
+                _check_same_columns(self.target, what.schema, top)
 
         top = versions.put_version(spark, what, base, store, adds=adds, check_columns=check_columns)
         return versions.newer(what, top, adds=adds)
@@ -67,10 +76,22 @@ class FilesPublisher:
         return versions.contents_of(self.base(spark), stores)
 
 
+@contextmanager
+def read_by(reader: Reader) -> Iterator[None]:
+    """While the steps of a run are built: what it published itself is not what it reads."""
+    token = _READER.set(reader)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
+
+
 def read_newest(spark: SparkSession, path: str, stores: Stores) -> DataFrame:
-    """The newest version of `files(path)`. The DataFrame stays on its version, whatever is published later."""
+    """The newest version of `files(path)`; in a step of a run that published to it, the version before that. The
+    DataFrame stays on its version, whatever is published later."""
     base = url(path)
-    pointer = newest(stores(base)).pointer
+    store, reader = stores(base), _READER.get()
+    pointer = newest(store).pointer if reader is None else newest_before(store, reader)
     if pointer is None:
         raise Refused(f"nothing is published in {path}")
     schema = StructType.fromJson(json.loads(pointer.schema))
@@ -88,9 +109,18 @@ def _check_same_layout(target: Files, top: Pointer | None) -> None:
         )
 
 
-def _check_same_columns(what: Publication, top: Pointer | None) -> None:
-    if top is not None and columns(top.schema) != columns(what.schema):
+def _check_same_columns(target: Files, schema: str, top: Pointer | None) -> None:
+    """A new column is null in the rows that stay. Those rows have the other columns, with their types."""
+    if top is None:
+        return
+    now = columns(schema)
+    changed = [
+        f"{name} was {kind}, is {now.get(name, 'gone')}"
+        for name, kind in columns(top.schema).items()
+        if now.get(name) != kind
+    ]
+    if changed:
         raise Refused(
-            f"{what.target.shown} has columns {columns(top.schema)}, the result {columns(what.schema)}",
-            "append the same columns, or publish with mode='overwrite'",
+            f"{target.shown} cannot take the result beside the rows that stay: {', '.join(changed)}",
+            "keep the old columns and their types (new ones may be added), or publish with mode='overwrite'",
         )

@@ -64,12 +64,20 @@ def directories_of(spark: SparkSession, target: Files) -> tuple[str, ...]:
     return ("/".join(names),) if names else ()
 
 
+def schema_of(target: Files, schema: str) -> str:
+    """As Spark reads it back: the columns of directories are the last ones."""
+    fields = {field.name: field for field in StructType.fromJson(json.loads(schema))}
+    last = [fields.get(name, StructField(name, StringType())) for name in target.hive_partition_by]
+    first = [field for name, field in fields.items() if name not in target.hive_partition_by]
+    return str(StructType([*first, *last]).json())
+
+
 @contextlib.contextmanager
 def staged(
     spark: SparkSession, what: Publication, target: Files, base: str, top: Pointer | None
 ) -> Iterator[Publication]:
     """The publication with its files in Hive's directories, which go when it is published."""
-    shown = replace(what, schema=_schema(target, what.schema))
+    shown = replace(what, schema=schema_of(target, what.schema))
     mine = what.part()
     earlier = next((one for one in top.parts if one.is_same(mine)), None) if top is not None else None
     if earlier is not None and earlier.is_listed:
@@ -151,11 +159,3 @@ def _rows(spark: SparkSession, what: Publication, target: Files) -> DataFrame:
     )
     added = {name: F.lit(value) for name, value in target.partition if name not in rows.columns}
     return rows.withColumns(added) if added else rows
-
-
-def _schema(target: Files, schema: str) -> str:
-    """As Spark reads it back: the columns of directories are the last ones."""
-    fields = {field.name: field for field in StructType.fromJson(json.loads(schema))}
-    last = [fields.get(name, StructField(name, StringType())) for name in target.hive_partition_by]
-    first = [field for name, field in fields.items() if name not in target.hive_partition_by]
-    return str(StructType([*first, *last]).json())

@@ -68,8 +68,8 @@ class Publication:
     """`files` are (absolute path, bytes) of everything that is committed, in the order of its partitions; `schema` is
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
     and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
-    `key` tells the parameters of the run: an append replaces what the same key appended before; `staged` are its files
-    in Hive's directories, where the target has them."""
+    `key` tells the parameters of the run: an append replaces what the same key appended before; `read` are the versions
+    of the target that the run reads; `staged` are its files in Hive's directories, where the target has them."""
 
     sink: str
     owner: str
@@ -81,6 +81,7 @@ class Publication:
     place: str = ""
     takes: str | None = None
     key: str = ""
+    read: frozenset[str] = frozenset()
     staged: StagedFiles | None = None
 
     @property

@@ -21,6 +21,7 @@ from rekindle.master.facts.events import Fence
 from rekindle.publish.overlap import reads_versions
 from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
+from rekindle.remedies import new_run
 
 VERSIONS = "versions"
 # Refuses a result that does not fit to the version on top.
@@ -86,6 +87,8 @@ def put_version(
 
     def prepare(top: NewestPointer) -> Pointer:
         what.claimant.check(base, top.pointer)
+        if top.pointer is not None and not adds:
+            _check_read(what, top.pointer)
         check_columns(top.pointer)
         pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)
         if top.pointer is None or pointer.version != top.pointer.version:
@@ -95,6 +98,17 @@ def put_version(
     top = advance(store, what.part(), prepare, adds=adds)
     what.claimant.check(base, top)
     return top
+
+
+def _check_read(what: Publication, top: Pointer) -> None:
+    """What was made from one version must not replace another one: what that one added would be undone."""
+    if not what.read or top.version in what.read or (top.place, top.fence.order) == (what.place, what.fence.order):
+        return
+    raise Refused(
+        f"{what.target.shown} is read by this run as it was before run {top.fence.order} published to it: what that "
+        "run changed would be undone",
+        new_run("compute it anew, over what that run published"),
+    )
 
 
 def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
