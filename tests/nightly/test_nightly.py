@@ -1,20 +1,15 @@
-"""Two nights of the nightly ETL by real drivers, the second one killed; the campaign (`make nightly`) has all ten.
-
-The plain PySpark script on the same lake is the truth, and every reader must see its rows.
-"""
+"""What the nightly campaign is made of. Its nights are in `make nightly`, two of them with `ARGS="--days 2"`:
+real drivers take minutes, and `tests/engine/test_nights.py` and `test_hive_targets.py` have the readers."""
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from nightly.lake import BAD_AMOUNT, BAD_DAYS, DAYS, Lake
-from nightly.readers import Readers, files_by_day
 from nightly.shop import CODE, SCHEMA, SCRIPTS, Shop
 
 SEED = 19
@@ -25,20 +20,6 @@ def shop(tmp_path: Path) -> Shop:
     made = Shop(tmp_path, Lake(tmp_path / "lake", SEED))
     made.begin()
     return made
-
-
-def test_two_nights_of_which_one_is_killed(spark: SparkSession, shop: Shop) -> None:
-    first, second = DAYS[:2]
-    shop.lake.add_day(first)
-    shop.run(first)
-    shop.run_plain(first)
-    before = files_by_day(shop.gold)[first]
-    shop.lake.add_day(second)
-    # In the middle of its work: a run of one night has about twice as many records.
-    assert shop.run_killed(second, shop.newest_records() // 2, random.Random(SEED))
-    shop.run_plain(second)
-    assert Readers(spark, shop.bare, shop.gold).differing() == []
-    assert files_by_day(shop.gold)[first] == before and set(files_by_day(shop.gold)) == {first, second}
 
 
 def test_the_lake_follows_from_its_seed(tmp_path: Path) -> None:
