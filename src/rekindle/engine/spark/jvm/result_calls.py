@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -176,9 +176,11 @@ def write_blocks(
     return int(blocks.write(session_of(spark), its_execution, its_schema, how, its_laws, name, directory, chosen))
 
 
-def take_commits(spark: SparkSession, directory: str) -> str:
-    """What tasks told since this was last asked, below one directory of an attempt."""
-    return str(ours(spark).AttemptCommitProtocol.drain(directory))
+def commits_taker(spark: SparkSession) -> Callable[[str], str]:
+    """Gives what tasks told since it was last asked, below one directory of an attempt. It is asked at every poll: the
+    class is looked up once."""
+    drain = ours(spark).AttemptCommitProtocol.drain
+    return lambda directory: str(drain(directory))
 
 
 def forget_commits(spark: SparkSession, directory: str) -> None:

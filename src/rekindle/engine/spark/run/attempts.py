@@ -14,7 +14,6 @@ Rules
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 import time
 from collections.abc import Callable
@@ -227,7 +226,7 @@ class Attempt:
                 self._nothing = (
                     result_calls.digest_of_nothing(session, generation.held.schema) if self._is_digested else ""
                 )
-                self._drained = functools.partial(result_calls.take_commits, session)
+                self._drained = result_calls.commits_taker(session)
                 self._generation = generation
             if self._storing is None:
                 self._label(generation.held)
