@@ -563,7 +563,7 @@ def _() -> AbstractContextManager[Any]:
 
 @bug("what may be published counts as not published")
 def _() -> AbstractContextManager[Any]:
-    return instead(RunState, "settled", property(lambda state: frozenset(state.published)))
+    return instead(RunState, "possibly_published", property(lambda state: frozenset(state.published)))
 
 
 @bug("what differs from what is published counts before the run stops")

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rekindle.api import Pipeline, Plan, RunOptions, RunSummary, StepSummary, read_newest
+    from rekindle.api import Pipeline, Plan, RunOptions, RunSummary, StepSummary, previous, read_newest
     from rekindle.errors import (
         Fenced,
         GraphRefused,
@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "directory",
     "files",
+    "previous",
     "read_newest",
     "replace",
     "run",
@@ -50,7 +51,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "read_newest"),
+    "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "previous", "read_newest"),
     "pipeline.constants": ("run_time", "seed"),
     "publish.targets": ("directory", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),

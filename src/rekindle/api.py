@@ -15,8 +15,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
+from rekindle.engine.adapter import VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused
@@ -49,6 +51,7 @@ __all__ = [
     "RunVerification",
     "StepOptions",
     "StepSummary",
+    "previous",
     "read_newest",
     "verify_files",
 ]
@@ -270,9 +273,33 @@ class Pipeline:
         self._declared.append(one)
 
 
-def read_newest(spark: Any, path: str, storage: Mapping[str, str] | None = None) -> Any:
-    """Return the newest version of `rk.files(path)` as a DataFrame. Later publications do not change it."""
-    return spark_adapter().read_newest(spark, path, stores_of(storage or {}))
+def read_newest(
+    spark: Any,
+    path: str,
+    storage: Mapping[str, str] | None = None,
+    *,
+    version: str | int | None = None,
+    as_of: datetime | str | None = None,
+) -> Any:
+    """Return the newest version of `rk.files(path)` as a DataFrame. Later publications do not change it.
+
+    version    another version, by its name or by the number of its publication
+    as_of      the version that was the newest at this time, such as "2026-11-01T06:00:00+00:00"
+
+    gc keeps replaced versions for gc.versions_hours.
+    """
+    wanted = VersionRequest(version, as_of)
+    return spark_adapter().read_newest(spark, path, stores_of(storage or {}), wanted)
+
+
+def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | None = None) -> Any:
+    """In a step: return the version of `rk.files(path)` that was published before the parameters of this run.
+
+    For a target that is made from itself, such as a slowly changing dimension. A run with the same parameters as an
+    earlier one does not read what it, or anybody after it, published. Before the first publication the DataFrame has
+    the columns of `schema` (a DDL string or a StructType) and no rows.
+    """
+    return spark_adapter().read_previous(spark, path, stores_of(storage or {}), schema)
 
 
 def verify_files(place: VerifiedRun, step: str | None = None) -> RunVerification:

@@ -163,6 +163,9 @@ class Config:
         "the age below which gc removes no file; added to the retention before a run is closed",
         least=0,
     )
+    versions_hours: float = _setting(
+        "gc.versions_hours", 168.0, "how long a version of a target can be read after it was replaced", least=0
+    )
     gc_batch: int = _setting("gc.batch", 1000, "number of objects that gc deletes in one request", least=1)
     gc_parallel: int = _setting(
         "gc.parallel", 8, "number of runs that gc reads in parallel from a remote store", least=1

@@ -89,7 +89,7 @@ def test_a_target_whose_store_ignores_conditions_is_refused_before_anything_runs
         asked.append(url)
         return IgnoresConditions() if url.startswith("s3a:") else open_store(url, options)
 
-    monkeypatch.setattr(running, "open_store", opened)
+    monkeypatch.setattr(running, "open_target", opened)
     adapter.bases = ("s3a://lake/out",)
     pipeline.plan("session", str(tmp_path))
     assert "s3a://lake/out" not in asked, "a plan writes nothing"
@@ -151,6 +151,8 @@ def test_the_users_word_is_given_for_a_kept_step(
 
 def test_published_files_are_read_through_the_adapter(adapter: FakeAdapter) -> None:
     assert rk.read_newest("session", "/out") == "session reads /out"
+    assert rk.read_newest("session", "/out", version=3) == "session reads 3 of /out"
+    assert rk.previous("session", "/out", "a int") == "session reads what was before it in /out as a int"
 
 
 def test_old_waste_of_the_pipeline_goes_beside_a_run(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores, VersionRequest
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.model.graph import Graph, Step
@@ -46,5 +46,9 @@ class FakeAdapter:
             bases=self.bases,
         )
 
-    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
-        return f"{session} reads {path}"
+    def read_newest(self, session: Any, path: str, stores: Stores, wanted: VersionRequest) -> str:
+        which = "" if wanted.version is None else f"{wanted.version} of "
+        return f"{session} reads {which}{path}"
+
+    def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> str:
+        return f"{session} reads what was before it in {path} as {schema}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import rekindle as rk
-from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
+from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores, VersionRequest
 from rekindle.engine.verified import (
     DamagedFile,
     FileCheck,
@@ -119,7 +119,10 @@ class Kept:
             why=dict.fromkeys(("orders", "keyed", "scored"), "because"),
         )
 
-    def read_newest(self, session: Any, path: str, stores: Stores) -> str:
+    def read_newest(self, session: Any, path: str, stores: Stores, wanted: VersionRequest) -> str:
+        raise AssertionError("nobody reads it")
+
+    def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> str:
         raise AssertionError("nobody reads it")
 
     def look(self, session: Any, stored: StoredFiles) -> FileCheck:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
+from cli.calling import call
 from rekindle.publish.targets import Files
 
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
@@ -72,6 +73,26 @@ class Lake:
 
 def _rows(rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(str(row[name]) for name in COLUMNS) for row in rows)
+
+
+def test_gc_leaves_what_readers_see_and_removes_what_was_replaced(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Lake(spark, tmp_path, rk.files(f"{tmp_path}/gold", mode="partition", hive_partition_by="day"))
+    for day in DAYS:
+        lake.run(day, 10)
+    lake.run(DAYS[0], 20, new=True)
+    soon = ("--set", "gc.versions_hours=0", "--set", "gc.grace_hours=0", "--location", f"{tmp_path}/runs")
+    before = set(lake.gold.rglob("*.parquet"))
+    assert "would delete" in call(capsys, "gc", "--dry-run", *soon).out
+    assert set(lake.gold.rglob("*.parquet")) == before
+    said = call(capsys, "gc", *soon)
+    assert (said.code, said.err) == (0, "") and f"file:{lake.gold}" in said.out
+    left = {path.relative_to(lake.gold).parts[:2] for path in lake.gold.rglob("*") if path.is_file()}
+    assert sorted(folder for folder, _ in left) == ["pointers", *["versions"] * 3, "views"]
+    assert lake.holds((DAYS[0], 20, 3), (DAYS[1], 10, 3), (DAYS[2], 10, 3))
+    lake.run("2026-11-04", 5)
+    assert lake.holds((DAYS[0], 20, 3), (DAYS[1], 10, 3), (DAYS[2], 10, 3), ("2026-11-04", 5, 3))
 
 
 @pytest.mark.parametrize("has_day", [True, False], ids=["the day is a column", "only the target names the day"])

@@ -18,7 +18,7 @@ from rekindle.pipeline.identity.recorded_names import recorded_name
 
 # As release 0.1.0 recorded them. Nothing is taken away here, and no name becomes another one.
 AS_RECORDED = {
-    "rekindle.api": "Pipeline read_newest",
+    "rekindle.api": "Pipeline previous read_newest",
     "rekindle.engine.constants": "run_time seed",
     "rekindle.engine.pickled": "Made",
     "rekindle.engine.spark.packed": "Packed",

@@ -160,7 +160,7 @@ def test_a_publisher_frozen_in_the_catalog_call_puts_it_right(
         if not seen:
             monkeypatch.setattr(tables, "change", change)
             other = versions.put_version(
-                session, todays, base, open_store(base), adds=False, check_columns=lambda top: None
+                session, todays, base, open_store(base), adds=False, stays=False, check_columns=lambda top: None
             )
             change(session, target, where, other)
         change(session, target, where, pointer)
@@ -178,7 +178,7 @@ def test_a_table_left_behind_follows_the_next_publisher(spark: SparkSession, res
     publish(spark, results.of(gold, YESTERDAY, numbers(50, 7)), open_store)
     base = tables.base_of(spark, gold)
     todays = results.of(gold, TODAY, numbers(60, 8))
-    versions.put_version(spark, todays, base, open_store(base), adds=False, check_columns=lambda top: None)
+    versions.put_version(spark, todays, base, open_store(base), adds=False, stays=False, check_columns=lambda top: None)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(50, 7)))
     assert publish(spark, todays, open_store) == SinkDone("out", TODAY)
     assert rows(spark.table(gold.name)) == rows(spark.sql(numbers(60, 8)))

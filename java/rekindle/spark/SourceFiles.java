@@ -105,6 +105,9 @@ public final class SourceFiles {
 
   /** Some stores tell whole seconds when they are asked for one object, and milliseconds when they list. */
   private static boolean isSameTime(long one, long other) {
+    if (one == 0) {
+      return true; // The path of a published file is never used again (VersionFiles).
+    }
     boolean isWhole = one % MILLIS == 0 || other % MILLIS == 0;
     return isWhole ? one / MILLIS == other / MILLIS : one == other;
   }

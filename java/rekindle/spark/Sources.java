@@ -316,7 +316,7 @@ public final class Sources {
       for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
         found.add(file.getPath() + "\t" + file.getLen() + "\t" + file.getModificationTime());
         bytes += file.getLen();
-        hasTimes &= file.getModificationTime() > 0;
+        hasTimes &= index instanceof VersionFiles || file.getModificationTime() > 0;
       }
     }
     Collections.sort(found);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import click
 import msgspec
@@ -14,7 +15,7 @@ from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
-from rekindle.gc.collect_location import tend_all, tidy_location
+from rekindle.gc.collect_location import tend_all, tend_targets, tidy_location
 from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, GcItem, GcReport
 from rekindle.gc.policy import GcAction
 from rekindle.observe.words import bytes_text, count_text, time_text
@@ -22,7 +23,7 @@ from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import StartRemedy
 from rekindle.service.limits import rules_of
 from rekindle.storage.store import Store
-from rekindle.storage.stores import open_store
+from rekindle.storage.stores import open_store, open_target
 
 LINES_MAX = 50
 HEAD = (
@@ -46,8 +47,10 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
 
     A file is waste if no journal refers to it: files of tasks that died or committed too late, and of abandoned
     attempts. gc closes a run that did not finish after gc.retention_hours plus gc.grace_hours; until then it can be
-    resumed. gc never closes a run that succeeded, is pinned, or has a living driver, and never deletes what was
-    published.
+    resumed. gc never closes a run that succeeded, is pinned, or has a living driver.
+
+    Of what was published the newest version of each target stays. A version that was replaced can be read for
+    gc.versions_hours more, plus gc.grace_hours; then gc deletes the files that only it has.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -55,6 +58,8 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     now_ms = round(store.now() * 1000)
     named = [one for name in named_pipelines(store, pipeline) for one in runs_of(store, name)]
     reports = list(tend_all(store, [(one.pipeline, one.run, one.number) for one in named], rules))
+    for name in named_pipelines(store, pipeline):
+        reports += tend_targets(store, name, rules, partial(open_target, storage=config.storage))
     if not is_dry:
         tidy_location(store, rules.terms)
     if is_json:
@@ -84,20 +89,24 @@ def _lines(reports: list[GcReport], now_ms: int, *, is_dry: bool, is_all: bool) 
         yield f"{len(rows) - len(shown):,} more: {same(is_dry=True, is_all=True)}"
     for report in reports:
         if report.trouble:
-            yield f"{report.pipeline}/{report.number} not changed: {report.because} ({report.trouble})"
+            yield f"{_name(report)} not changed: {report.because} ({report.trouble})"
     yield _total(reports, same(leaves=("is_dry", "is_all")) if is_dry else "")
     yield from _kept(reports)
 
 
 def _row(report: GcReport, finding: GcItem, now_ms: int) -> tuple[Cell | str, ...]:
     return (
-        f"{report.pipeline}/{report.number}",
+        _name(report),
         what_text(finding),
         f"{finding.files:,}",
         bytes_text(finding.bytes),
         "" if finding.oldest_ms is None else f"{time_text(max(0, now_ms - finding.oldest_ms))} ago",
         finding.why,
     )
+
+
+def _name(report: GcReport) -> str:
+    return report.target or f"{report.pipeline}/{report.number}"
 
 
 def what_text(finding: GcItem) -> str:
@@ -128,7 +137,7 @@ def _kept(reports: Iterable[GcReport]) -> Iterator[str]:
     young = 0
     for report in reports:
         young += report.young
-        if report.act is not GcAction.CLOSE:
+        if report.act is not GcAction.CLOSE and not report.target:
             reasons[report.because] += 1
     if reasons:
         told = " · ".join(f"{count:,} ({because})" for because, count in reasons.most_common())

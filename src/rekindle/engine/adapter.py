@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from rekindle.engine.port import Engine
@@ -73,6 +74,17 @@ class PreparedPipeline:
     columns_in: ColumnsIn = lambda schema: {}
 
 
+@dataclass(frozen=True, slots=True)
+class VersionRequest:
+    """Which version is read: by name or number, or by time; the newest where neither is said."""
+
+    version: str | int | None = None
+    as_of: datetime | str | None = None
+
+
+NEWEST = VersionRequest()
+
+
 class RunAdapter(Protocol):
     """The part of an adapter that runs need."""
 
@@ -84,6 +96,10 @@ class RunAdapter(Protocol):
         """Compile, analyse, fingerprint. Starts nothing."""
         ...
 
-    def read_newest(self, session: Any, path: str, stores: Stores) -> Any:
-        """The newest version that was published to `files(path)`."""
+    def read_newest(self, session: Any, path: str, stores: Stores, wanted: VersionRequest) -> Any:
+        """A version that was published to `files(path)`."""
+        ...
+
+    def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> Any:
+        """The version before the key of the run whose steps are built."""
         ...

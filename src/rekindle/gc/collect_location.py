@@ -6,13 +6,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
-from rekindle.gc.policy import Retention, is_ripe
+from rekindle.gc.collect_target import GcTarget, TargetCollector
+from rekindle.gc.inspect_run import look_at
+from rekindle.gc.policy import Retention, RunCondition, is_ripe
+from rekindle.gc.targets import noted_targets
+from rekindle.journal.keys import find_identity, numbered
 from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
 from rekindle.storage.store import Store
 
 # A run by pipeline, name and number.
 Place = tuple[str, str, int]
+
+# The store in which a target lies, by where its versions are.
+OpenTarget = Callable[[str], Store]
 
 # What the clock and the probe of a process that died left at the location.
 SCRATCH = ("_clock/", "_probe/")
@@ -48,6 +56,25 @@ def _each(
                 yield begun.popleft().result()
         while begun:
             yield begun.popleft().result()
+
+
+def tend_targets(store: Store, pipeline: str, rules: GcRules, open_target: OpenTarget) -> Iterator[GcReport]:
+    """Each target that runs of a pipeline published to."""
+    bases, place = noted_targets(store, pipeline), find_identity(store, pipeline)
+    if not bases or place is None:
+        return
+    now, over = store.now(), dict[int, bool]()
+
+    def is_over(number: int) -> bool:
+        if number not in over:
+            run = numbered(store, pipeline, number)
+            look = None if run is None else look_at(store, f"{pipeline}/{run}", now, rules.stale_seconds)
+            over[number] = look is None or look.facts.found in (RunCondition.SUCCEEDED, RunCondition.CLOSED)
+        return over[number]
+
+    collector = TargetCollector(rules, AuditLog(store, pipeline, round(now * 1000)), now, is_over)
+    for base in bases:
+        yield collector.tend(open_target(base), GcTarget(pipeline=pipeline, place=place, base=base))
 
 
 def tidy_location(store: Store, terms: Retention) -> int:

@@ -49,7 +49,8 @@ class GcItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcReport:
-    """What gc made of one run. `young` files are waste that is not old enough; `trouble` says why less was done."""
+    """What gc made of one run, or of one target. `young` files are waste that is not old enough; `trouble` says why
+    less was done."""
 
     pipeline: str
     run: str
@@ -61,6 +62,7 @@ class GcReport:
     young: int = 0
     trouble: str = ""
     is_failed: bool = False
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,10 +44,11 @@ class GcAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long things are kept."""
+    """How long things are kept: waste, runs that did not finish, and versions that were replaced."""
 
     grace_ms: int
     retention_ms: int
+    versions_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import Clock, StepRate
 from rekindle.observe.show_words import vertices
 from rekindle.observe.words import bytes_text, count_text, differing, escape, time_text
-from rekindle.remedies import Say, in_python
+from rekindle.remedies import CommandRemedy, Say, in_python
 
 SAVED_MS_MIN = 1_000
+SEE_RUNS = CommandRemedy("runs", "see their parameters")
 
 # The bytes of the files that a segment makes count; None where nobody can tell.
 Sizes = Callable[[Segment], int | None]
@@ -56,7 +57,8 @@ class RunSummary:
     """The summary of a run. `was_done` is true if it had succeeded before and nothing was started. `results` maps each
     sink to its target; `failures` is the number of failures that were handled; `holes` are partitions that the user
     left out, which the targets record too. `peak_bytes` is the largest size of all results at one time in this process,
-    `budget_bytes` the limit for it; 0 is no limit. `differs` is what changed since a run that was already done."""
+    `budget_bytes` the limit for it; 0 is no limit. `differs` is what changed since a run that was already done.
+    `stale` are the numbers of later runs, by target, that were made from what this run replaced."""
 
     pipeline: str
     run: str
@@ -70,6 +72,7 @@ class RunSummary:
     budget_bytes: int = field(default=0, compare=False)
     peak_bytes: int = field(default=0, compare=False)
     differs: tuple[str, ...] = field(default=(), compare=False)
+    stale: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def saved_ms(self) -> int | None:
@@ -107,6 +110,10 @@ class RunSummary:
             yield f"  {sink} is in {where}"
         if self.holes:
             yield f"  published without {vertices(self.holes)}, which the user left out; the target names it"
+        for where, runs in self.stale.items():
+            told = ", ".join(map(str, runs))
+            yield f"  {where}: stale now, because they read what this run replaced: run {told}"
+            yield f"  next: start each again as a new run with its parameters, in this order; {say(SEE_RUNS)}"
 
     def __str__(self) -> str:
         return visible("\n".join(self.lines()))
@@ -168,6 +175,7 @@ def summary_of(
     cores: int = 0,
     results: Mapping[str, str] | None = None,
     differs: tuple[str, ...] = (),
+    stale: Mapping[str, tuple[int, ...]] | None = None,
 ) -> RunSummary:
     """`earlier` is how fast steps were in the drivers before this one."""
     known = {**tally.paces(), **(earlier or {})}
@@ -185,6 +193,7 @@ def summary_of(
         budget_bytes=state.config.budget_bytes,
         peak_bytes=tally.peak_bytes,
         differs=differs,
+        stale=stale or {},
     )
 
 

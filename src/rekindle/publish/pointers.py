@@ -12,6 +12,8 @@ Rules
 - A part without a key was appended before parts had one. It stays; only the run that brought it can replace it.
 - Everything a pointer names is complete before the pointer is put, and never changes afterwards.
 - A number with an unknown answer is tried again with the same bytes until the answer is certain.
+- Where a version need not be one directory (`files`), each part stays in the directory that it was published to, and a
+  pointer names it there: a night costs what it brings, however many were before.
 - A pointer is a whole version: its parts, one per key that published into it. A run has one part however often its
   masters publish: a later fence of the same run replaces it, or keeps it if it was copied from the same files and
   notes that fence as `claimed`, so that an earlier master of the run stays fenced.
@@ -24,8 +26,10 @@ Rules
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable
+from urllib.parse import unquote
 
 import msgspec
 
@@ -34,11 +38,13 @@ from rekindle.master.facts.events import Fence
 from rekindle.publish.target import PointerStore
 
 POINTERS = "pointers/"
-# Of what was overwritten, of what was appended, and of files in Hive's directories: whoever does not know keys, or
-# lists of files, would drop them.
-OVERWRITING, ADDING, LISTING = 1, 2, 3
-FORMAT = LISTING
+# Of what was overwritten, of what was appended, of files in Hive's directories, and of parts that stay where they are:
+# whoever does not know keys, lists of files, or directories of parts, would drop them.
+OVERWRITING, ADDING, LISTING, IN_PLACE = 1, 2, 3, 4
+FORMAT = IN_PLACE
 ADDED_TO = "-on-"
+# What `version_of` makes.
+VERSION = re.compile(r"v(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?")
 ROUNDS_MAX = 100
 UNKNOWN_TRIES_MAX = 6
 UNKNOWN_WAIT_SECONDS = 0.2
@@ -49,7 +55,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     names the partitions that its user left out, of this result and of those it was made from; `place` is where its
     pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
     fence of the newest master of the run that published the same files. `listed` are files (path in the version
-    directory, bytes) in Hive's directories, which have names of their own; `directories` are those that it replaced."""
+    directory, bytes) in Hive's directories, which have names of their own; `directories` are those that it replaced.
+    `folder` is the version directory in which its files lie, empty if that is the one of the pointer."""
 
     fence: Fence
     source: str
@@ -60,6 +67,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     claimed: Fence | None = None
     listed: tuple[tuple[str, int], ...] = ()
     directories: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def version(self) -> str:
@@ -117,7 +125,10 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     """One publication: who may replace it, where its files are, and what they hold. The part that it brought is the
     last one. `floor` is the fence of what overwrote last, of this publication itself if it did, and `floor_place`
     where its run is counted. `handed` are files (name, bytes) of a directory that is replaced which were there
-    before its first publication: whoever asked for that handed them over."""
+    before its first publication: whoever asked for that handed them over. `at` is when it was published, in seconds, by
+    the clock of the publisher; 0 where that was not noted. `read` are the version directories of the same target that
+    its run read, and `past` the keys that published before it and with it, in the order in which each of them was
+    first: noted where a publication is made from the one before it."""
 
     fence: Fence
     owner: str
@@ -128,6 +139,14 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     floor: Fence | None = None
     floor_place: str = ""
     handed: tuple[tuple[str, int], ...] = ()
+    at: float = 0.0
+    read: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Of the parameters of the run that published it."""
+        return self.parts[-1].key if self.parts else ""
 
     @property
     def place(self) -> str:
@@ -163,6 +182,20 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
 
+    def folder_of(self, part: Part) -> str:
+        """The version directory in which the files of a part lie."""
+        return part.folder or self.version
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The version directories in which its files lie, each once, in the order of its parts."""
+        return tuple(dict.fromkeys(self.folder_of(part) for part in self.parts))
+
+    @property
+    def is_one_directory(self) -> bool:
+        """Its files are all that lies in its version directory."""
+        return self.folders in ((), (self.version,))
+
     @property
     def holes(self) -> str:
         """What is missing in this version, by run; empty if nothing is."""
@@ -170,15 +203,6 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, part: Part) -> bool:
         return any(part.is_same(one) for one in self.parts)
-
-
-class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that reads: its pipeline, where its runs are counted, its number, and whether it has published anything."""
-
-    owner: str
-    place: str
-    order: int
-    has_published: bool
 
 
 class NewestPointer(msgspec.Struct, frozen=True):
@@ -191,6 +215,12 @@ class NewestPointer(msgspec.Struct, frozen=True):
 def version_of(fence: Fence, place: str = "") -> str:
     """Part of the names of everything that one publication writes: no other one has it."""
     return f"v{fence.order}-{fence.epoch}-{fence.number}{f'-{place}' if place else ''}"
+
+
+def fence_in(version: re.Match[str]) -> tuple[str, Fence]:
+    """The place and the fence in a name that `VERSION` matched."""
+    *numbers, counted_in = version.groups(default="")
+    return counted_in, Fence(*map(int, numbers))
 
 
 def identify(files: Iterable[tuple[str, int]]) -> str:
@@ -211,23 +241,6 @@ def newest(store: PointerStore, folder: str = POINTERS) -> NewestPointer:
     raise StoreFailed(f"{folder}{names[-1]} is listed and cannot be read")
 
 
-def newest_before(store: PointerStore, reader: Reader) -> Pointer | None:
-    """What a run finds that reads a target to which it publishes: what was on top before it published, in every driver
-    and after it is done. Whether it did is told by the chain: its journal may end before that."""
-    names = store.list_after(POINTERS)
-    top, is_below_own = newest(store).pointer, False
-    for name in reversed(names):
-        body = store.get(POINTERS + name)
-        pointer = decode(body) if body is not None else None
-        if pointer is None:
-            continue
-        is_own = (pointer.owner, pointer.place, pointer.fence.order) == (reader.owner, reader.place, reader.order)
-        if not is_own and (is_below_own or not reader.has_published):
-            return pointer
-        is_below_own = is_below_own or is_own
-    return None if is_below_own else top
-
-
 def top_of(store: PointerStore, folder: str = POINTERS) -> Pointer:
     """The newest pointer, after somebody published."""
     pointer = newest(store, folder).pointer
@@ -235,15 +248,21 @@ def top_of(store: PointerStore, folder: str = POINTERS) -> Pointer:
     return pointer
 
 
-def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bool) -> Pointer:
-    """The version that follows `top`. It has a directory of its own unless it is the version that is there."""
+def compose(
+    top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bool, at: float = 0.0, stays: bool = False
+) -> Pointer:
+    """The version that follows `top`. It has a directory of its own unless it is the version that is there; where
+    parts stay (`stays`), the directory of an addition holds this part alone."""
     old = top.pointer.parts if top.pointer is not None else ()
+    if adds and stays:
+        part = msgspec.structs.replace(part, folder=part.version)
+        old = _where_they_are(top.pointer) if top.pointer is not None else ()
     ours = next((one for one in old if one.is_same(part)), part)
     if adds and ours is not part:
         ours = msgspec.structs.replace(ours, key=part.key, claimed=part.fence)
     kept = tuple(left for one in old if (left := one.left_by(part)) is not None) if adds else ()
     parts = (*kept, ours)
-    is_listed = any(one.is_listed for one in parts)
+    is_listed, is_in_place = any(one.is_listed for one in parts), any(one.folder for one in parts)
     if top.pointer is not None and _names(parts) == _names(old):
         version = top.pointer.version
     else:
@@ -255,9 +274,10 @@ def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bo
             version=version,
             schema=schema,
             parts=parts,
-            format=LISTING if is_listed else OVERWRITING,
+            format=IN_PLACE if is_in_place else LISTING if is_listed else OVERWRITING,
             floor=part.fence,
             floor_place=part.place,
+            at=at,
         )
     place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
     return Pointer(
@@ -266,10 +286,16 @@ def compose(top: NewestPointer, part: Part, owner: str, schema: str, *, adds: bo
         version=version,
         schema=schema,
         parts=parts,
-        format=LISTING if is_listed else ADDING,
+        format=IN_PLACE if is_in_place else LISTING if is_listed else ADDING,
         floor=floor,
         floor_place=place,
+        at=at,
     )
+
+
+def _where_they_are(pointer: Pointer) -> tuple[Part, ...]:
+    """Its parts, each with the directory that its files lie in."""
+    return tuple(msgspec.structs.replace(one, folder=pointer.folder_of(one)) for one in pointer.parts)
 
 
 def _names(parts: Iterable[Part]) -> set[tuple[str, str]]:
@@ -280,6 +306,12 @@ def _names(parts: Iterable[Part]) -> set[tuple[str, str]]:
 def is_below(name: str, directories: Iterable[str]) -> bool:
     """Whether a file, or a directory, is or lies in one of these directories."""
     return any(f"{name}/".startswith(f"{one}/") for one in directories)
+
+
+def hive_columns(pointer: Pointer) -> tuple[str, ...]:
+    """The columns whose values are directories in a version; none where it has no such directories."""
+    names = [name for part in pointer.parts for name, _ in part.listed][:1]
+    return tuple(unquote(one.partition("=")[0]) for name in names for one in name.split("/")[:-1])
 
 
 def advance(

@@ -19,7 +19,7 @@ from rekindle.storage.schemes import is_local, one_spelling, plain_path
 
 OVERWRITE, PARTITION, APPEND = "overwrite", "partition", "append"
 MODES = (OVERWRITE, PARTITION, APPEND)
-ADDS_SEEN = "; appending copies what is there, and replaces what the same parameters appended before"
+ADDS_SEEN = "; appending replaces what the same parameters appended before, and leaves everything else"
 
 
 class PublishTarget(Protocol):

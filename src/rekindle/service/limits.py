@@ -29,7 +29,11 @@ def rules_of(config: Config, *, is_dry: bool = False) -> GcRules:
     """How gc works."""
     hour_ms = 3_600_000
     return GcRules(
-        terms=Retention(round(config.grace_hours * hour_ms), round(config.retention_hours * hour_ms)),
+        terms=Retention(
+            round(config.grace_hours * hour_ms),
+            round(config.retention_hours * hour_ms),
+            round(config.versions_hours * hour_ms),
+        ),
         limits=Limits(min(config.gc_batch, PAGE), config.gc_parallel, config.gc_files_per_second),
         stale_seconds=config.stale_seconds,
         is_dry=is_dry,

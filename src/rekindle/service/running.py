@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ from typing import Any
 
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, RunAdapter, Stores
 from rekindle.engine.location import run_root
-from rekindle.errors import NotFound, PublishedDiffers, Refused, RowsNotConserved, RunFailed
+from rekindle.errors import NotFound, PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
 from rekindle.gc.background_sweep import BackgroundSweep
+from rekindle.gc.targets import note_targets
 from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
@@ -36,6 +38,7 @@ from rekindle.observe.words import count_text
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.publish.history import stale_after
 from rekindle.publish.target import store_of
 from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
 from rekindle.results import manifest
@@ -46,9 +49,9 @@ from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of
 from rekindle.service.vertices import vertex_of
 from rekindle.storage.probe import probe
-from rekindle.storage.schemes import is_local, plain_path
+from rekindle.storage.schemes import is_local
 from rekindle.storage.store import Store
-from rekindle.storage.stores import open_store
+from rekindle.storage.stores import open_store, open_target
 
 # Stands in the key of what a script publishes, beside its parameters.
 PUBLISHED_TO = "published to"
@@ -135,6 +138,7 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
         options.on_plan(_plan_ready(store, wish, ready, paces))
     _probe_targets(wish, ready.prepared.bases)
     intent, tally = ready.intent, SummaryBuilder()
+    note_targets(store, wish.pipeline, ready.prepared.bases)
     if ready.known is None:
         intent = replace(intent, order=enlist(store, wish.pipeline, intent.run))
     with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep):
@@ -164,7 +168,24 @@ def sum_up(wish: RunRequest, ready: PreparedRun, state: RunState, tally: Summary
         sizes=sizes,
         cores=ready.prepared.cores,
         results=wish.targets,
+        stale=_made_stale(wish, ready.prepared.bases),
     )
+
+
+def _made_stale(wish: RunRequest, bases: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The runs of later keys, by target, that read what this run replaced. The run is done, whatever the store says
+    now: the next run that reads a stale version is refused."""
+    found = {}
+    for base in bases:
+        with contextlib.suppress(RekindleError):
+            stale = stale_after(open_target(base, wish.options.storage), _key_of(wish))
+            if stale:
+                found[base] = tuple(one.fence.order for one in stale)
+    return found
+
+
+def _key_of(wish: RunRequest) -> str:
+    return digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO})
 
 
 def plan(wish: RunRequest, make: MakeAdapter) -> Plan:
@@ -186,13 +207,8 @@ def plan(wish: RunRequest, make: MakeAdapter) -> Plan:
 
 
 def stores_of(storage: Mapping[str, str]) -> Stores:
-    """Targets may lie elsewhere; a disk takes no options. On a disk they are what Spark takes them for: a name in which
-    `#`, `?` and `%` are letters."""
-    return partial(_store_at, storage)
-
-
-def _store_at(storage: Mapping[str, str], url: str) -> Store:
-    return open_store(plain_path(url) if is_local(url) else url, storage)
+    """Targets may lie elsewhere than the location."""
+    return partial(open_target, storage=storage)
 
 
 def _probe_targets(wish: RunRequest, bases: Iterable[str]) -> None:
@@ -201,7 +217,7 @@ def _probe_targets(wish: RunRequest, bases: Iterable[str]) -> None:
     found = {store_of(base): base for base in bases if not is_local(base)}
     for store, base in found.items():
         if store != store_of(wish.location):
-            probe(_store_at(wish.options.storage, base))
+            probe(open_target(base, wish.options.storage))
 
 
 def _plan_ready(store: Store, wish: RunRequest, ready: PreparedRun, earlier: Mapping[str, StepRate]) -> Plan:
@@ -319,7 +335,7 @@ def wanted_of(wish: RunRequest, name: str, order: int, constants: RunConstants) 
         stores=stores_of(wish.options.storage),
         place=find_identity(wish.store, wish.pipeline) or NOT_COUNTED_YET,
         takes=frozenset(wish.options.take_target),
-        key=digest_of({name: value for name, value in wish.key.items() if name != PUBLISHED_TO}),
+        key=_key_of(wish),
     )
 
 

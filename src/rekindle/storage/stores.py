@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from rekindle.errors import Refused
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
-from rekindle.storage.schemes import MEMORY, REMOTE, is_local, scheme_of, store_spelling
+from rekindle.storage.schemes import MEMORY, REMOTE, is_local, plain_path, scheme_of, store_spelling
 from rekindle.storage.store import Store
 
 
@@ -29,6 +29,12 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
         known = ", ".join(sorted({"file", *REMOTE}))
         raise Refused(f"no store is known for {url}", f"use a path or one of the schemes {known}")
     return _cloud(remote, options)
+
+
+def open_target(base: str, storage: Mapping[str, str]) -> Store:
+    """The store in which a target lies. A disk takes no options; on a disk its name is what Spark takes it for: one in
+    which `#`, `?` and `%` are letters."""
+    return open_store(plain_path(base) if is_local(base) else base, storage)
 
 
 def _cloud(url: str, options: Mapping[str, str] | None) -> Store:

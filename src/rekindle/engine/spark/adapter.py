@@ -8,7 +8,7 @@ from rekindle.engine.spark import script
 from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import reproduce, verify
 from rekindle.engine.spark.plan import trials
-from rekindle.engine.spark.publish.files import read_newest
+from rekindle.engine.spark.publish.files import read_newest, read_previous
 
 
 class SparkAdapter:
@@ -17,6 +17,7 @@ class SparkAdapter:
     pinned_settings = staticmethod(preparing.pinned_settings)
     prepare = staticmethod(preparing.prepare)
     read_newest = staticmethod(read_newest)
+    read_previous = staticmethod(read_previous)
 
     workbench = staticmethod(reproduce.workbench)
     look = staticmethod(verify.look)

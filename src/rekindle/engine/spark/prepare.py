@@ -32,8 +32,8 @@ from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.source_lines import with_lines
+from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
-from rekindle.publish.pointers import Reader
 from rekindle.publish.target import PointerStore, StoreAnswer
 from rekindle.publish.targets import Target
 from rekindle.results import manifest
@@ -51,7 +51,13 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
-    reader = Reader(owner=wanted.pipeline, place=wanted.place, order=wanted.order, has_published=bool(wanted.published))
+    reader = Reader(
+        owner=wanted.pipeline,
+        place=wanted.place,
+        order=wanted.order,
+        has_published=bool(wanted.published),
+        key=wanted.key,
+    )
     with read_by(reader):
         compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.publisher_of(target).base(spark) for step, target in compiled.sinks.items()}

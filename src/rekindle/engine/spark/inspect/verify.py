@@ -117,7 +117,8 @@ def _published(
     order = None if held.pointer is None else held.pointer.fence.order
     part = _part(held.pointer, run)
     files = None if part is None else tuple(part.files())
-    return PublishedFiles(target.shown, held.folder, files, order, part is not None and part.is_listed)
+    folder = held.folder if part is None else held.folder_of(part)
+    return PublishedFiles(target.shown, folder, files, order, part is not None and part.is_listed)
 
 
 def _part(pointer: Pointer | None, run: tuple[str, int]) -> Part | None:

@@ -72,6 +72,23 @@ def scan(
     return frame_of(session, made)
 
 
+def version(
+    spark: SparkSession,
+    folders: Iterable[str],
+    files: Iterable[tuple[int, str, int]],
+    *,
+    its_schema: str,
+    hive_columns: Iterable[str],
+) -> DataFrame:
+    """A published version by the files that its pointer names: the number of the folder, the path below it, the length
+    of each. Nothing is listed (java/VersionFiles)."""
+    lines = "\n".join(f"{number}\t{name}\t{length}" for number, name, length in files)
+    made = ours(spark).VersionFiles.read(
+        session_of(spark), "\n".join(folders), lines, its_schema, "\n".join(hive_columns)
+    )
+    return frame_of(spark, made)
+
+
 def stand_in(
     session: SparkSession,
     place: str,

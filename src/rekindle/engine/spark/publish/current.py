@@ -3,6 +3,8 @@
 Rules
 - The pointer decides, the link follows: it is exchanged by one rename, so that whoever opens `current` afterwards sees
   the new version whole. The newest pointer is read before and after, until both are the same.
+- A version whose parts lie in several directories gets a directory in `views/`, with a link to each of its files. It is
+  complete before it has its name. Links to files, not to directories: not every reader follows those.
 - Something called `current` that is not a link was put there by somebody else, and stays.
 - A reader that listed `current` before the change and opens a file after it gets an error that the file is missing, and
   never rows of two versions: names of files are used once. Whoever needs more reads the version directory itself.
@@ -11,16 +13,19 @@ Rules
 from __future__ import annotations
 
 import errno
+import os
 import secrets
+import shutil
 from pathlib import Path
 
 from rekindle.engine.spark.publish import versions
 from rekindle.errors import Refused
-from rekindle.publish.pointers import top_of
+from rekindle.publish.pointers import Pointer, top_of
 from rekindle.publish.target import PointerStore
 from rekindle.storage.schemes import plain_path
 
 CURRENT = "current"
+VIEWS = "views"
 # What a disk says that has no links: there is no `current` on it.
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
 
@@ -33,16 +38,52 @@ def check(base: str) -> None:
 
 
 def follow(base: str, store: PointerStore) -> None:
-    """Bring the link to the newest version."""
+    """Bring the link to the newest version. A disk without links has no `current`."""
     check(base)
+    try:
+        _follow(base, store)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+
+
+def _follow(base: str, store: PointerStore) -> None:
     link = _link(base)
     pointer = top_of(store)
     while True:
-        _point(link, f"{versions.VERSIONS}/{pointer.version}")
+        _point(link, _view(base, pointer))
         now = top_of(store)
         if now == pointer:
             return
         pointer = now
+
+
+def _view(base: str, pointer: Pointer) -> str:
+    """A directory with all files of a version and no others, as a path below the target. It is made if need be."""
+    if pointer.is_one_directory or not pointer.files():
+        return f"{versions.VERSIONS}/{pointer.folders[-1] if pointer.parts else pointer.version}"
+    view = f"{VIEWS}/{pointer.version}"
+    root = _link(base).parent
+    if (root / view).is_dir():
+        return view
+    made = root / VIEWS / f".{pointer.version}-{secrets.token_hex(8)}"
+    directories = {""}
+    made.mkdir(parents=True)
+    try:
+        for part in pointer.parts:
+            folder = root / versions.VERSIONS / pointer.folder_of(part)
+            for name, _ in part.files():
+                below = name.rpartition("/")[0]
+                if below not in directories:
+                    directories.add(below)
+                    (made / below).mkdir(parents=True)
+                os.link(folder / name, made / name)
+        made.rename(root / view)
+    except OSError:
+        shutil.rmtree(made)
+        if not (root / view).is_dir():
+            raise
+    return view
 
 
 def _link(base: str) -> Path:
@@ -53,10 +94,5 @@ def _point(link: Path, to: str) -> None:
     if link.is_symlink() and str(link.readlink()) == to:
         return
     made = link.with_name(f".{CURRENT}-{secrets.token_hex(8)}")
-    try:
-        made.symlink_to(to)
-    except OSError as error:
-        if error.errno in NO_LINKS:
-            return
-        raise
+    made.symlink_to(to)
     made.replace(link)

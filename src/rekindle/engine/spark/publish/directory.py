@@ -19,13 +19,13 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish import copying
-from rekindle.engine.spark.publish.bare_directories import LABEL, VERSION, claim_of, fence_in
+from rekindle.engine.spark.publish.bare_directories import LABEL, claim_of
 from rekindle.engine.spark.publish.publication import Publication, write
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.directory import Directory
-from rekindle.publish.pointers import Pointer, decode, encode, put_certainly
+from rekindle.publish.pointers import VERSION, Pointer, decode, encode, fence_in, put_certainly
 from rekindle.publish.target import PointerStore, url
 from rekindle.storage.schemes import is_local
 

@@ -21,12 +21,11 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 
 from rekindle.engine.spark.jvm import file_calls, plan_calls, result_calls
 from rekindle.engine.spark.publish import copying
-from rekindle.engine.spark.publish.bare_directories import VERSION, fence_in
 from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.publication import Publication, StagedFiles
 from rekindle.errors import Refused
 from rekindle.publish.files import Files
-from rekindle.publish.pointers import Pointer, is_below
+from rekindle.publish.pointers import VERSION, Pointer, fence_in, is_below
 from rekindle.publish.target import PARTITION
 
 NO_VALUE = (ArrayType, BinaryType, MapType, StructType, VariantType)

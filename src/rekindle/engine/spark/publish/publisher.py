@@ -36,6 +36,10 @@ class TargetState:
     folder: str
     pointer: Pointer | None
 
+    def folder_of(self, part: Part) -> str:
+        """Where the files of a part lie: in a version directory of its own, or with all others."""
+        return f"{self.folder.rsplit('/', 1)[0]}/{part.folder}" if part.folder else self.folder
+
 
 class TargetPublisher(Protocol):
     """Publishes into one target."""

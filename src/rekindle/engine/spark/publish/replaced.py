@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish import copying
-from rekindle.engine.spark.publish.bare_directories import LABEL, VERSION, claim_of, fence_in
+from rekindle.engine.spark.publish.bare_directories import LABEL, claim_of
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner, write
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import POINTERS, NewestPointer, Pointer, advance, newest, top_of
+from rekindle.publish.pointers import POINTERS, VERSION, NewestPointer, Pointer, advance, fence_in, newest, top_of
 from rekindle.publish.replace import Replace
 from rekindle.publish.target import PointerStore, url
 

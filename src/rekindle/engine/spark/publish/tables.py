@@ -76,7 +76,7 @@ class TablePublisher:
         def check_columns(top: Pointer | None) -> None:
             check_schema(spark, self.target, what.schema)
 
-        top = versions.put_version(spark, what, base, stores(base), adds=adds, check_columns=check_columns)
+        top = versions.put_version(spark, what, base, stores(base), adds=adds, stays=False, check_columns=check_columns)
         follow(spark, self.target, base, lambda: top_of(stores(base)))
         return versions.newer(what, top, adds=adds)
 

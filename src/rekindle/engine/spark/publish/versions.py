@@ -2,11 +2,14 @@
 
 - Files of a version are complete before anything names them, never change, and are not removed by publishing.
 - A reader of a version directory sees data files only; a result without rows is one file without rows.
+- A table is one directory, so that each of its versions has all files (by link on a disk). The versions of files need
+  none: what stays is named where it is.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
@@ -18,6 +21,7 @@ from rekindle.engine.spark.publish.publication import Publication, write
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later, part_of
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
+from rekindle.publish.history import Reader, is_previous, with_past
 from rekindle.publish.overlap import reads_versions
 from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
@@ -29,7 +33,7 @@ CheckColumns = Callable[[Pointer | None], None]
 
 
 def place(base: str, pointer: Pointer) -> str:
-    """The directory of a version."""
+    """The directory of a version, where it has one."""
     return f"{base}/{VERSIONS}/{pointer.version}"
 
 
@@ -81,16 +85,19 @@ def put_version(
     store: PointerStore,
     *,
     adds: bool,
+    stays: bool,
     check_columns: CheckColumns,
 ) -> Pointer:
-    """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end."""
+    """A version directory, complete, and then the pointer to it. Returns what is on top of the chain in the end.
+    `stays`: what was published before is named where it is."""
 
     def prepare(top: NewestPointer) -> Pointer:
         what.claimant.check(base, top.pointer)
         if top.pointer is not None and not adds:
-            _check_read(what, top.pointer)
+            _check_read(what, top.pointer, store)
         check_columns(top.pointer)
-        pointer = compose(top, what.part(), what.owner, what.schema, adds=adds)
+        pointer = compose(top, what.part(), what.owner, what.schema, adds=adds, at=time.time(), stays=stays)
+        pointer = pointer if adds else with_past(pointer, top.pointer, what.read)
         if top.pointer is None or pointer.version != top.pointer.version:
             _fill(spark, what, base, top.pointer, pointer)
         return pointer
@@ -100,9 +107,14 @@ def put_version(
     return top
 
 
-def _check_read(what: Publication, top: Pointer) -> None:
-    """What was made from one version must not replace another one: what that one added would be undone."""
-    if not what.read or top.version in what.read or (top.place, top.fence.order) == (what.place, what.fence.order):
+def _check_read(what: Publication, top: Pointer, store: PointerStore) -> None:
+    """What was made from one version must not replace another one: what that one added would be undone. But a key that
+    was published before is published anew over the version before it: later keys are told to be stale."""
+    is_own = (top.place, top.fence.order) == (what.place, what.fence.order)
+    if not what.read or what.read.issuperset(top.folders or (top.version,)) or is_own:
+        return
+    reader = Reader(owner=what.owner, place=what.place, order=what.fence.order, has_published=True, key=what.key)
+    if is_previous(store, reader, what.read):
         return
     raise Refused(
         f"{what.target.shown} is read by this run as it was before run {top.fence.order} published to it: what that "
@@ -112,19 +124,24 @@ def _check_read(what: Publication, top: Pointer) -> None:
 
 
 def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
-    """Our files come from the committed result, those of other keys from the version before."""
+    """Our files come from the committed result, those of other keys from the version before, unless they stay there."""
     ours = what.part()
     copies: list[Copy] = []
+    folder = new.version
     for part in new.parts:
         if part.is_same(ours) and (part.listed == ours.listed and not _is_in_old(what)):
+            folder = new.folder_of(part)
             copies += what.copies(part)
-        else:
+        elif not part.folder:
             assert old is not None, "parts of other keys come from an older version"
-            before = place(base, old)
+            before = f"{base}/{VERSIONS}/{old.folder_of(part)}"
             copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
-    strange = write(spark, what, place(base, new), f"{base}/scratch/{new.version}", copies)
+    if not copies and new.files():
+        return
+    directory = f"{base}/{VERSIONS}/{folder}"
+    strange = write(spark, what, directory, f"{base}/scratch/{new.version}", copies)
     if strange:
-        raise OSError(f"{place(base, new)} holds files that are not of this version: {sorted(strange)[:3]}")
+        raise OSError(f"{directory} holds files that are not of this version: {sorted(strange)[:3]}")
 
 
 def _is_in_old(what: Publication) -> bool:

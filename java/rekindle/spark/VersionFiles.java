@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.time.ZoneId;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.PartitioningUtils;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * The files of one published version as its pointer names them: each publication has a directory of its own, and nothing is listed. Whoever asks for one
+ * of Hive's directories reads that one only, however many nights were published before. Path and length tell which bytes are read: a path of a published
+ * file is never used again.
+ */
+public final class VersionFiles extends PartitioningAwareFileIndex {
+  private final List<Path> roots = new ArrayList<>();
+  private final Map<Path, FileStatus> files = new LinkedHashMap<>();
+  private final scala.collection.immutable.Map<Path, FileStatus[]> directories;
+  private final PartitionSpec partitions;
+
+  /**
+   * `folders`: a line for each directory of a publication. `names`: a line for each file, the number of its directory, its path below that, its length;
+   * by tabs. `columns` are those of Hive's directories.
+   */
+  private VersionFiles(SparkSession session, String folders, String names, StructType columns) {
+    super(session, SparkObjects.immutable(Map.of()), Option.apply(columns), NoopCache$.MODULE$);
+    folders.lines().forEach(folder -> roots.add(new Path(folder)));
+    Map<Path, List<FileStatus>> found = new LinkedHashMap<>();
+    Map<Path, String> places = new HashMap<>();
+    names.lines().forEach(line -> {
+      String[] told = line.split("\t");
+      Path path = new Path(roots.get(Integer.parseInt(told[0])), told[1]);
+      long length = Long.parseLong(told[2]);
+      FileStatus file = new FileStatus(length, false, 1, Math.max(length, 1), 0L, path);
+      files.put(path, file);
+      found.computeIfAbsent(path.getParent(), key -> new ArrayList<>()).add(file);
+      int slash = told[1].lastIndexOf('/');
+      places.put(path.getParent(), slash < 0 ? "" : told[1].substring(0, slash));
+    });
+    Map<Path, FileStatus[]> children = new HashMap<>();
+    found.forEach((directory, its) -> children.put(directory, its.toArray(new FileStatus[0])));
+    this.directories = SparkObjects.immutable(children);
+    this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : spec(session, columns, places);
+  }
+
+  /** A version as a frame. `columns`: a line for each column of Hive's directories, none where there are no such directories. */
+  public static Dataset<Row> read(SparkSession session, String folders, String names, String schema, String columns) {
+    List<String> last = columns.lines().toList();
+    List<StructField> inFiles = new ArrayList<>();
+    Map<String, StructField> inNames = new HashMap<>();
+    for (StructField field : SparkObjects.schema(schema).asNullable().fields()) {
+      if (last.contains(field.name())) {
+        inNames.put(field.name(), field);
+      } else {
+        inFiles.add(field);
+      }
+    }
+    StructType hive = new StructType(last.stream().map(inNames::get).toArray(StructField[]::new));
+    StructType rest = new StructType(inFiles.toArray(StructField[]::new));
+    VersionFiles index = new VersionFiles(session, folders, names, hive);
+    return session.baseRelationToDataFrame(
+        new HadoopFsRelation(index, hive, rest, Option.empty(), new ParquetFileFormat(), SparkObjects.immutable(Map.of()), session));
+  }
+
+  private static PartitionSpec spec(SparkSession session, StructType columns, Map<Path, String> places) {
+    ZoneId zone = ZoneId.of(session.sessionState().conf().sessionLocalTimeZone());
+    List<PartitionPath> found = new ArrayList<>();
+    for (Path directory : new TreeSet<>(places.keySet())) {
+      String[] parts = places.get(directory).split("/");
+      Object[] values = new Object[parts.length];
+      for (int i = 0; i < parts.length; i++) {
+        String value = ExternalCatalogUtils.unescapePathName(parts[i].substring(parts[i].indexOf('=') + 1));
+        boolean isNull = value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
+        values[i] = isNull ? null : PartitioningUtils.castPartValueToDesiredType(columns.fields()[i].dataType(), value, zone);
+      }
+      found.add(new PartitionPath(new GenericInternalRow(values), directory));
+    }
+    return new PartitionSpec(columns, SparkObjects.seq(found));
+  }
+
+  @Override
+  public PartitionSpec partitionSpec() {
+    return partitions;
+  }
+
+  @Override
+  public scala.collection.mutable.LinkedHashMap<Path, FileStatus> leafFiles() {
+    scala.collection.mutable.LinkedHashMap<Path, FileStatus> all = new scala.collection.mutable.LinkedHashMap<>();
+    files.forEach(all::put);
+    return all;
+  }
+
+  @Override
+  public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
+    return directories;
+  }
+
+  @Override
+  public Seq<Path> rootPaths() {
+    return SparkObjects.seq(roots);
+  }
+
+  @Override
+  public void refresh() {
+    // Published files never change.
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof VersionFiles one && roots.equals(one.roots) && Arrays.equals(inputFiles(), one.inputFiles());
+  }
+
+  @Override
+  public int hashCode() {
+    return roots.hashCode();
+  }
+}
