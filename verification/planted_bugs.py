@@ -488,7 +488,7 @@ def _() -> AbstractContextManager[Any]:
     ours = advance._run
 
     def careless(draft: Decision) -> None:
-        with instead(RunState, "forced", _forced_only_for_the_plan()):
+        with instead(RunState, "must_recompare", _forced_only_for_the_plan()):
             ours(draft)
 
     return instead(advance, "_run", careless)
