@@ -26,7 +26,7 @@ from pathlib import Path
 from rekindle.errors import RekindleError, RunClosed, StillOwned
 from rekindle.gc.collect_run import GcRules, RunCollector
 from rekindle.gc.inspect_run import RunInspection
-from rekindle.gc.policy import Retention
+from rekindle.gc.policy import GcAction, Retention
 from rekindle.gc.remover import Limits, Remover
 from rekindle.journal.history import read
 from rekindle.master.state.run_state import Phase
@@ -173,7 +173,7 @@ def collect(store: Store, one: Round, is_protected: bool) -> None:
 class Careless(RunCollector):
     """The control: deletes the results of a run that it judged, without a word in the journal."""
 
-    def _take(self, run: str, look: RunInspection) -> None:
+    def _take(self, run: str, look: RunInspection, act: GcAction) -> None:
         Remover(self._real, DUE.limits).remove_all(f"{look.folder}/results/")
 
 

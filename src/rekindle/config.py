@@ -163,6 +163,13 @@ class Config:
         "the age below which gc removes no file; added to the retention before a run is closed",
         least=0,
     )
+    keep_hours: float = _setting(
+        "results.keep_hours",
+        0.0,
+        "how long results are kept after a run succeeded, for later runs that would compute the same; 0 is not at all",
+        least=0,
+    )
+    is_reused: bool = _setting("results.reuse", True, "a new run takes results that an earlier run kept")
     versions_hours: float = _setting(
         "gc.versions_hours", 168.0, "how long a version of a target can be read after it was replaced", least=0
     )

@@ -44,52 +44,99 @@ LEAVE, SWEEP, CLOSE = GcAction.LEAVE, GcAction.SWEEP, GcAction.CLOSE
     ("facts", "act", "because"),
     [
         pytest.param(
-            RunFacts(RunCondition.LIVING, 10**9), LEAVE, "its driver is alive", id="a living master keeps its run"
+            RunFacts(found=RunCondition.LIVING, silent_ms=10**9),
+            LEAVE,
+            "its driver is alive",
+            id="a living master keeps its run",
         ),
         pytest.param(
-            RunFacts(RunCondition.LIVING, 0, is_asked=True), LEAVE, "its driver is alive", id="also against the user"
+            RunFacts(found=RunCondition.LIVING, silent_ms=0, is_asked=True),
+            LEAVE,
+            "its driver is alive",
+            id="also against the user",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNREADABLE, 10**9), LEAVE, "its journal cannot be read", id="a damaged journal"
+            RunFacts(found=RunCondition.UNREADABLE, silent_ms=10**9),
+            LEAVE,
+            "its journal cannot be read",
+            id="a damaged journal",
         ),
         pytest.param(
-            RunFacts(RunCondition.NEVER_BEGAN, 10**9), LEAVE, "it never started", id="a run without a journal"
+            RunFacts(found=RunCondition.NEVER_BEGAN, silent_ms=10**9),
+            LEAVE,
+            "it never started",
+            id="a run without a journal",
         ),
-        pytest.param(RunFacts(RunCondition.UNFINISHED, 0), SWEEP, "it can be resumed", id="failed now"),
-        pytest.param(RunFacts(RunCondition.UNFINISHED, 109), SWEEP, "it can be resumed", id="in the last moment"),
+        pytest.param(RunFacts(found=RunCondition.UNFINISHED, silent_ms=0), SWEEP, "it can be resumed", id="failed now"),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 110),
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=109), SWEEP, "it can be resumed", id="in the last moment"
+        ),
+        pytest.param(
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=110),
             CLOSE,
             "it was not resumed in time",
             id="grace and retention are over",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 0, is_asked=True), CLOSE, "you released it", id="the user gives it up"
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=0, is_asked=True),
+            CLOSE,
+            "you released it",
+            id="the user gives it up",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 10**9, is_pinned=True), SWEEP, "it is pinned", id="pinned: never"
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=10**9, is_pinned=True),
+            SWEEP,
+            "it is pinned",
+            id="pinned: never",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 0, True, True), SWEEP, "it is pinned", id="a pin holds against release"
+            RunFacts(found=RunCondition.UNFINISHED, is_pinned=True, is_asked=True),
+            SWEEP,
+            "it is pinned",
+            id="a pin holds against release",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 10**9, is_kept_forever=True),
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=10**9, is_kept_forever=True),
             SWEEP,
             "a step of it is kept forever",
             id="for ever",
         ),
         pytest.param(
-            RunFacts(RunCondition.UNFINISHED, 0, is_asked=True, is_kept_forever=True),
+            RunFacts(found=RunCondition.UNFINISHED, silent_ms=0, is_asked=True, is_kept_forever=True),
             CLOSE,
             "you released it",
             id="until asked",
         ),
-        pytest.param(RunFacts(RunCondition.SUCCEEDED, 10**9), SWEEP, "it succeeded", id="a key goes on to say done"),
         pytest.param(
-            RunFacts(RunCondition.SUCCEEDED, 0, is_asked=True), CLOSE, "you released it", id="succeeded, given up"
+            RunFacts(found=RunCondition.SUCCEEDED, silent_ms=10**9),
+            SWEEP,
+            "it succeeded",
+            id="a key goes on to say done",
         ),
-        pytest.param(RunFacts(RunCondition.CLOSING, 0, is_pinned=True), CLOSE, "gc is closing it", id="goes on"),
-        pytest.param(RunFacts(RunCondition.CLOSED, 10**9), SWEEP, "it is closed", id="late files of a closed run"),
+        pytest.param(
+            RunFacts(found=RunCondition.SUCCEEDED, silent_ms=0, is_asked=True),
+            CLOSE,
+            "you released it",
+            id="succeeded, given up",
+        ),
+        pytest.param(
+            RunFacts(found=RunCondition.SUCCEEDED, is_kept_too_long=True),
+            GcAction.RELEASE,
+            "its results were kept for as long as it was told to",
+            id="succeeded, and kept long enough",
+        ),
+        pytest.param(
+            RunFacts(found=RunCondition.SUCCEEDED, is_kept_too_long=True, is_pinned=True),
+            SWEEP,
+            "it is pinned",
+            id="a pin keeps results, too",
+        ),
+        pytest.param(
+            RunFacts(found=RunCondition.CLOSING, silent_ms=0, is_pinned=True), CLOSE, "gc is closing it", id="goes on"
+        ),
+        pytest.param(
+            RunFacts(found=RunCondition.CLOSED, silent_ms=10**9), SWEEP, "it is closed", id="late files of a closed run"
+        ),
     ],
 )
 def test_what_may_be_done_with_a_run(facts: RunFacts, act: GcAction, because: str) -> None:
@@ -98,18 +145,19 @@ def test_what_may_be_done_with_a_run(facts: RunFacts, act: GcAction, because: st
 
 
 def test_it_is_told_how_long_a_run_can_still_be_resumed() -> None:
-    assert judge_run(RunFacts(RunCondition.UNFINISHED, 70), TERMS).left_ms == 40
-    assert judge_run(RunFacts(RunCondition.SUCCEEDED, 70), TERMS).left_ms is None
-    assert judge_run(RunFacts(RunCondition.UNFINISHED, 70, is_kept_forever=True), TERMS).left_ms is None
+    assert judge_run(RunFacts(found=RunCondition.UNFINISHED, silent_ms=70), TERMS).left_ms == 40
+    assert judge_run(RunFacts(found=RunCondition.SUCCEEDED, silent_ms=70), TERMS).left_ms is None
+    assert judge_run(RunFacts(found=RunCondition.UNFINISHED, silent_ms=70, is_kept_forever=True), TERMS).left_ms is None
 
 
 FACTS = some.builds(
     RunFacts,
-    some.sampled_from(RunCondition),
-    some.integers(0, 10**6),
-    some.booleans(),
-    some.booleans(),
-    some.booleans(),
+    found=some.sampled_from(RunCondition),
+    silent_ms=some.integers(0, 10**6),
+    is_pinned=some.booleans(),
+    is_asked=some.booleans(),
+    is_kept_forever=some.booleans(),
+    is_kept_too_long=some.booleans(),
 )
 SOME_TERMS = some.builds(Retention, some.integers(0, 10**5), some.integers(0, 10**5))
 
@@ -128,7 +176,7 @@ ENDED = (RunCondition.UNFINISHED, RunCondition.SUCCEEDED)
 
 @given(FACTS, SOME_TERMS, some.integers(0, 10**5))
 def test_time_only_takes_away_what_a_run_keeps(facts: RunFacts, terms: Retention, later: int) -> None:
-    order = [GcAction.LEAVE, GcAction.SWEEP, GcAction.CLOSE]
+    order = list(GcAction)
     now = judge_run(facts, terms).act
     then = judge_run(replace(facts, silent_ms=facts.silent_ms + later), terms).act
     assert order.index(then) >= order.index(now)

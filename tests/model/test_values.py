@@ -18,6 +18,7 @@ from rekindle.model.reasons import (
     Failed,
     FusedInto,
     InputDiffers,
+    KeptByRun,
     NeededBy,
     NotYetRun,
     ResultLost,
@@ -36,6 +37,7 @@ REASONS: list[tuple[AnyReason, str]] = [
     (ExchangeChanged(ExchangeId("c", "a")), "its exchange a=>c is recomputed and may differ"),
     (WholeStep(), "its step restarts as a whole"),
     (CodeChanged(), "its code changed"),
+    (KeptByRun(3), "taken from run 3, which kept the same result"),
     (EverythingRestarts(), "the failover strategy is full"),
 ]
 

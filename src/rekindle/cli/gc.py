@@ -16,7 +16,7 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.gc.collect_location import tend_all, tend_targets, tidy_location
-from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, GcItem, GcReport
+from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, RELEASED, GcItem, GcReport
 from rekindle.gc.policy import GcAction
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
@@ -47,7 +47,8 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
 
     A file is waste if no journal refers to it: files of tasks that died or committed too late, and of abandoned
     attempts. gc closes a run that did not finish after gc.retention_hours plus gc.grace_hours; until then it can be
-    resumed. gc never closes a run that succeeded, is pinned, or has a living driver.
+    resumed. gc never closes a run that succeeded, is pinned, or has a living driver; of a run that succeeded it deletes
+    the results after results.keep_hours.
 
     Of what was published the newest version of each target stays. A version that was replaced can be read for
     gc.versions_hours more, plus gc.grace_hours; then gc deletes the files that only it has.
@@ -112,6 +113,8 @@ def _name(report: GcReport) -> str:
 def what_text(finding: GcItem) -> str:
     if finding.what == CLOSED_FOR_GOOD:
         return "the whole run"
+    if finding.what == RELEASED:
+        return "all its results"
     if finding.what == JOURNAL:
         return "the rest of its journal"
     if finding.what == FILES:

@@ -58,6 +58,7 @@ class PreparedPipeline:
     cores         how many tasks the engine can work on at once, 0 where it cannot tell
     missing       looks which partitions of these segments have lost their files
     tasks         how many tasks of all stages an attempt would take, None where that is not known before it starts
+    copy          brings files of an earlier run into this one
     columns_in    the columns of a schema as a manifest has it, told as those of the spec are
     settings      those that were wanted, and what could only be pinned when the sources were known
     """
@@ -71,7 +72,21 @@ class PreparedPipeline:
     tasks: Tasks = lambda command: None
     settings: Mapping[str, str] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
+    copy: CopyFiles = lambda copies: frozenset(one.source for one in copies)
     columns_in: ColumnsIn = lambda schema: {}
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """One file: where it is, how long it is, and its place below the root of the run."""
+
+    source: str
+    bytes: int
+    place: str
+
+
+# Copies files into a run; gives those that are not what was committed, by their sources.
+CopyFiles = Callable[[Sequence[FileCopy]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,12 @@ from rekindle.journal.lease import STALE_SECONDS
 from rekindle.journal.prune import prune
 from rekindle.master.state.run_state import RunState
 from rekindle.runtime import pins
-from rekindle.runtime.opening import close
+from rekindle.runtime.opening import close, release
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
 
 CLOSED_FOR_GOOD = "run"
+RELEASED = "results"
 FOLDERS = "directories"
 FILES = "files"
 JOURNAL = "journal"
@@ -121,10 +122,10 @@ class RunCollector:
     def _act(self, run: str, number: int, look: RunInspection, verdict: GcDecision) -> GcReport:
         if verdict.act is GcAction.LEAVE:
             return self._report(run, number, verdict, trouble=look.trouble)
-        if verdict.act is GcAction.CLOSE and not self._rules.may_close:
+        if verdict.act in (GcAction.CLOSE, GcAction.RELEASE) and not self._rules.may_close:
             verdict = GcDecision(GcAction.SWEEP, verdict.because)
         survey = Survey(look=look, terms=self._rules.terms, now=self._now).walk(self._store, self._rules.pages_max)
-        if verdict.act is GcAction.CLOSE:
+        if verdict.act in (GcAction.CLOSE, GcAction.RELEASE):
             return self._close(run, number, look, verdict, survey)
         heaps = self._confirmed(run, survey.ripe(self._rules.files_max))
         if not self._rules.is_dry:
@@ -134,7 +135,7 @@ class RunCollector:
     def _close(self, run: str, number: int, look: RunInspection, verdict: GcDecision, survey: Survey) -> GcReport:
         everything = survey.results
         finding = GcItem(
-            what=CLOSED_FOR_GOOD,
+            what=CLOSED_FOR_GOOD if verdict.act is GcAction.CLOSE else RELEASED,
             why=verdict.because,
             files=everything.files,
             bytes=everything.bytes,
@@ -142,9 +143,9 @@ class RunCollector:
         )
         if self._rules.is_dry:
             return self._report(run, number, verdict, (finding,))
-        self._note(look, "close", verdict.because, [everything], (f"{look.folder}/",))
+        self._note(look, verdict.act.value, verdict.because, [everything], (f"{look.folder}/",))
         try:
-            self._take(run, look)
+            self._take(run, look, verdict.act)
         except (_Overtaken, StillOwned, Fenced) as error:
             told = str(error).split("\n")[0]
             return self._report(
@@ -154,7 +155,7 @@ class RunCollector:
         self._remove(closed, Survey(look=closed, terms=self._rules.terms, now=self._now).walk(self._store).ripe())
         return self._report(run, number, verdict, (finding,))
 
-    def _take(self, run: str, look: RunInspection) -> None:
+    def _take(self, run: str, look: RunInspection, act: GcAction) -> None:
         begun = []
 
         def check(state: RunState | None) -> None:
@@ -167,7 +168,8 @@ class RunCollector:
 
         broom = DeleteOnlyEngine(look.folder, self._remover)
         try:
-            close(self._real, look.folder, broom, stale_seconds=self._rules.stale_seconds, check=check)
+            take = close if act is GcAction.CLOSE else release
+            take(self._real, look.folder, broom, stale_seconds=self._rules.stale_seconds, check=check)
         finally:
             if begun:
                 pins.end_closing(self._real, self._pipeline, run)

@@ -51,8 +51,9 @@ def _outlives_its_driver(state: RunState, name: str) -> bool:
 
 
 def _kept_at_the_end(state: RunState, name: str) -> str:
-    is_kept = state.layout.graph.steps[name].keep is KeepUntil.FOREVER
-    return 'keep_until="forever"' if is_kept else "its driver died before deleting it"
+    if state.layout.graph.steps[name].keep is KeepUntil.FOREVER:
+        return 'keep_until="forever"'
+    return "kept for later runs (results.keep_hours)" if state.config.keep_ms else "its driver died before deleting it"
 
 
 def _bytes(step: StepState) -> int | None:

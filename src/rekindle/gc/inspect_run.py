@@ -54,19 +54,28 @@ def look_at(
     except StoreFailed:
         raise
     except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
-        return RunInspection(folder=folder, facts=RunFacts(RunCondition.UNREADABLE), trouble=str(error).split("\n")[0])
+        return RunInspection(
+            folder=folder, facts=RunFacts(found=RunCondition.UNREADABLE), trouble=str(error).split("\n")[0]
+        )
     if position.is_closed:
         return RunInspection(
             folder=folder,
-            facts=RunFacts(RunCondition.CLOSED),
+            facts=RunFacts(found=RunCondition.CLOSED),
             known=AttemptFacts(is_run_closed=True),
             epoch=position.epoch,
         )
     if state is None:
-        return RunInspection(folder=folder, facts=RunFacts(RunCondition.NEVER_BEGAN))
+        return RunInspection(folder=folder, facts=RunFacts(found=RunCondition.NEVER_BEGAN))
     found = _found(store, folder, position, state, stale_seconds)
     silent_ms = _silent_ms(store, folder, position, now_seconds) if found is RunCondition.UNFINISHED else 0
-    facts = RunFacts(found, silent_ms, is_pinned, is_asked, _is_kept_forever(state))
+    facts = RunFacts(
+        found=found,
+        silent_ms=silent_ms,
+        is_pinned=is_pinned,
+        is_asked=is_asked,
+        is_kept_forever=_is_kept_forever(state),
+        is_kept_too_long=_is_kept_too_long(state, now_seconds),
+    )
     return RunInspection(folder=folder, facts=facts, known=known_of(state), epoch=position.epoch, state=state)
 
 
@@ -83,6 +92,13 @@ def known_of(state: RunState) -> AttemptFacts:
 def _is_kept_forever(state: RunState) -> bool:
     steps = state.layout.graph.steps
     return any(step.committed and steps[name].keep is KeepUntil.FOREVER for name, step in state.steps.items())
+
+
+def _is_kept_too_long(state: RunState, now_seconds: float) -> bool:
+    """Something is there that nobody keeps for ever: it should have gone when the run ended, or by now."""
+    steps = state.layout.graph.steps
+    is_there = any(step.committed and steps[name].keep is not KeepUntil.FOREVER for name, step in state.steps.items())
+    return is_there and state.ended_ms > 0 and now_seconds * 1000 >= state.ended_ms + state.config.keep_ms
 
 
 def _read(store: Store, folder: str) -> tuple[Position, RunState | None]:

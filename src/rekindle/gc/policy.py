@@ -4,7 +4,8 @@ Rules
 - A run that a living master owns is left alone. So is one whose journal cannot be read: nothing is known of it.
 - A run that did not finish keeps what a resume needs until the grace time and its retention are over; then it is
   closed. A pin keeps it for ever, and so does a result in it that a step keeps for ever, until the user asks.
-- A run that succeeded is not closed unless the user asks for it: its key goes on to say that it is done.
+- A run that succeeded is not closed unless the user asks for it: its key goes on to say that it is done. Its results
+  go when the time is over for which they were to be kept.
 - A closing that began is finished, whatever is said meanwhile: its results are released already.
 - Waste is waste for good. An attempt that was closed never commits again, so that a file which counts for nothing then
   never counts; an attempt that no record knows is never started, if the journal is read after the file was seen. So
@@ -39,6 +40,7 @@ class GcAction(Enum):
 
     LEAVE = "leave"
     SWEEP = "sweep"
+    RELEASE = "release"
     CLOSE = "close"
 
 
@@ -51,16 +53,18 @@ class Retention:
     versions_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """What gc knows of a run. `silent_ms` is the time since its last record or heartbeat; `is_asked` if the user wants
-    it closed now; `is_kept_forever` if a step of it says so of a result that is there."""
+    it closed now; `is_kept_forever` if a step of it says so of a result that is there; `is_kept_too_long` if it
+    succeeded, and the time is over for which its results were to be kept."""
 
     found: RunCondition
     silent_ms: int = 0
     is_pinned: bool = False
     is_asked: bool = False
     is_kept_forever: bool = False
+    is_kept_too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ def _ended(facts: RunFacts, terms: Retention) -> GcDecision:
     if facts.is_asked:
         return GcDecision(GcAction.CLOSE, "you released it")
     if facts.found is RunCondition.SUCCEEDED:
+        if facts.is_kept_too_long:
+            return GcDecision(GcAction.RELEASE, "its results were kept for as long as it was told to")
         return GcDecision(GcAction.SWEEP, facts.found.value)
     if facts.is_kept_forever:
         return GcDecision(GcAction.SWEEP, "a step of it is kept forever")

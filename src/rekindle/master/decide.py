@@ -86,7 +86,9 @@ def _react(draft: Decision, stimulus: st.Stimulus) -> None:
                 give_up(draft, f"cancelled by {who}")
         case st.CloseRun():
             opening.close_run(draft, stimulus)
-        case st.Tick() | st.StartRun() | st.DeletionFailed():
+        case st.StartRun():
+            opening.reuse(draft, stimulus)
+        case st.Tick() | st.DeletionFailed():
             pass
         case _:  # pragma: no cover
             assert_never(stimulus)

@@ -61,6 +61,12 @@ class CodeChanged(Reason, frozen=True, tag=True):
     """The step's code or parameters changed since its results were written."""
 
 
+class KeptByRun(Reason, frozen=True, tag=True):
+    """It was not computed: an earlier run kept the same result."""
+
+    number: int
+
+
 class EverythingRestarts(Reason, frozen=True, tag=True):
     """The failover strategy is `full`."""
 
@@ -75,6 +81,7 @@ AnyReason = (
     | ExchangeChanged
     | WholeStep
     | CodeChanged
+    | KeptByRun
     | EverythingRestarts
 )
 
@@ -100,6 +107,8 @@ def sentence(reason: AnyReason) -> str:
             return "its step restarts as a whole"
         case CodeChanged():
             return "its code changed"
+        case KeptByRun(number):
+            return f"taken from run {number}, which kept the same result"
         case EverythingRestarts():
             return "the failover strategy is full"
         case _:  # pragma: no cover

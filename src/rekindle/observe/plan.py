@@ -51,7 +51,7 @@ class Stage:
     """One step in the plan. `computed` are the vertices that run, `kept` those whose results stand; `into` are the kept
     steps that a fused one is computed with, each time (`times`), or the step whose result a sink publishes. `tasks` are
     Spark tasks of all Spark stages. `holes` are left out on the user's word; `lost` are gone and not
-    needed."""
+    needed; `taken_from` is the number of an earlier run whose result it is, 0 if it is of this one."""
 
     step: str
     action: Action
@@ -72,6 +72,7 @@ class Stage:
     holes: Partitions = EMPTY
     keep: KeepUntil | None = None
     lost: Partitions = EMPTY
+    taken_from: int = 0
 
     @property
     def numbers(self) -> str:
@@ -131,6 +132,8 @@ class Stage:
         told = [f"{count} {word}, no longer needed" for word, count in gone.items() if count]
         if told or holes:
             return " · ".join((*self._left_out(), *told))
+        if self.taken_from:
+            return f"reused from run {self.taken_from}, which computed the same"
         return "kept, change accepted: " + " · ".join(self.changes) if self.changes else "unchanged"
 
     def values(self) -> dict[str, Any]:

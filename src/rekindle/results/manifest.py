@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rekindle.errors import JournalRefused
+from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
 
 LABEL = "_attempt"
@@ -84,6 +85,22 @@ def digests(commits: Iterable[Commit], nothing: str) -> bytes | None:
     rows = sorted(commits, key=lambda commit: commit.partition)
     found = [commit.digest or ("" if commit.has_rows else nothing) for commit in rows]
     return bytes.fromhex("".join(found)) if found and all(found) else None
+
+
+def joined(segments: Iterable[Segment]) -> tuple[bytes, bytes | None, int] | None:
+    """All that counts of a result as if one attempt had written it: its manifest, its digests (None unless all are
+    known) and its bytes. None where files of one attempt could not be called like that."""
+    parts = [(segment, counted(segment.manifest, segment.partitions)) for segment in segments]
+    rows = [(commit, segment.digests) for segment, some in parts for commit in some]
+    rows.sort(key=lambda row: row[0].partition)
+    commits = [commit for commit, _ in rows]
+    endings = {match.group(3) for commit in commits if (match := DATA.search(commit.name))}
+    if len(endings) > 1 or not commits:
+        return None
+    told = [its.digest(commit.partition) for commit, its in rows]
+    known = [one for one in told if one is not None]
+    packed = b"".join(known) if len(known) == len(told) else None
+    return pack(commits, schema_of(parts[0][0].manifest)), packed, size_of(commits)
 
 
 def size_of(commits: Iterable[Commit]) -> int:

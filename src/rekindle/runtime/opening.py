@@ -20,7 +20,7 @@ from rekindle.journal.prune import prune
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.run_spec import RunSpec, UserDecisions
-from rekindle.master.facts.stimuli import CloseRun, StartRun, Stimulus, TakeOver
+from rekindle.master.facts.stimuli import CloseRun, ReusedResult, StartRun, Stimulus, TakeOver
 from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import RunState
 from rekindle.remedies import StartRemedy, new_run
@@ -48,6 +48,7 @@ class RunIntent:
     order: int = 0
     config: MasterConfig = field(default_factory=MasterConfig)
     constants: RunConstants | None = None
+    reused: tuple[ReusedResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,25 @@ def close(
     return prune(store, run)
 
 
+def release(
+    store: Store,
+    run: str,
+    engine: Engine,
+    *,
+    stale_seconds: float = STALE_SECONDS,
+    check: Callable[[RunState | None], None] = lambda state: None,
+) -> None:
+    """gc of the results of a run that succeeded, as its master: what nobody keeps for ever is released and deleted,
+    if its time is over. The run stays done."""
+
+    def first(state: RunState | None) -> Stimulus:
+        check(state)
+        assert state is not None, "only a run that succeeded is released"
+        return TakeOver(application=engine.application, owner=str(this_process()), spec=state.spec)
+
+    run_as_owner(BATCH, store, run, first, engine, stale_seconds=stale_seconds, watcher=ignore)
+
+
 def opening_of(intent: RunIntent, application: str, state: RunState | None) -> StartRun | TakeOver:
     """What a master is told first: a plan is made from the same. `state` is what the journal says."""
     constants = intent.constants or RunConstants.fresh()
@@ -187,4 +207,5 @@ def opening_of(intent: RunIntent, application: str, state: RunState | None) -> S
         application=application,
         owner=str(this_process()),
         settings=dict(constants.settings),
+        reused=intent.reused,
     )

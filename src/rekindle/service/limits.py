@@ -22,6 +22,7 @@ def master_config(config: Config) -> MasterConfig:
         attempts_per_step_max=config.attempts_per_step_max,
         is_released_early=config.is_released_early,
         budget_bytes=config.budget_bytes,
+        keep_ms=round(config.keep_hours * 3_600_000),
     )
 
 

@@ -29,6 +29,7 @@ class RunOptions:
     republish       publish sinks again whose inputs changed after they were published
     take_target     sinks whose targets are taken over from runs of another location
     compare_done    start a session to compare the inputs of a run that is done, too, where `spark` is a function
+    reuse           a new run takes results from an earlier one that kept the same (results.keep_hours)
     force           take the run over although its driver may still be alive
     storage         options of the storage client, as obstore names them: endpoint, access_key_id, region …
     digest          which results get digests: `auto` (those not proved to be determinate), `always` or `never`
@@ -49,6 +50,7 @@ class RunOptions:
     republish: bool = False
     take_target: Sequence[str] = ()
     compare_done: bool = False
+    reuse: bool = True
     force: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"
@@ -73,6 +75,7 @@ def as_settings_say(config: Config) -> RunOptions:
     return RunOptions(
         storage=config.storage,
         digest=config.digest,
+        reuse=config.is_reused,
         config=master_config(config),
         stale_seconds=config.stale_seconds,
         sweep=rules_of(config) if config.is_swept else None,

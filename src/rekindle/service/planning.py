@@ -64,7 +64,8 @@ def foresee(
 def told_of(
     steps: Sequence[Declared], prepared: PreparedPipeline, known: RunState | None, earlier: Mapping[str, StepRate]
 ) -> PlanInputs:
-    """What the engine and the code say of the steps. A sink that is not kept itself publishes its one input."""
+    """What the engine and the code say of the steps, compared with a run that is `known`: this one, or the one whose
+    results it reuses. A sink that is not kept itself publishes its one input."""
     spec = prepared.spec
     old = known.spec.fingerprints if known else spec.fingerprints
     return PlanInputs(

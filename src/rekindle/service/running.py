@@ -24,6 +24,7 @@ from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_ide
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.run_spec import UserDecisions
+from rekindle.master.facts.stimuli import ReusedResult
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.rules.opening import changed_columns
 from rekindle.master.rules.published import ELSEWHERE, written_once
@@ -44,9 +45,11 @@ from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, 
 from rekindle.results import manifest
 from rekindle.runtime.opening import JournalView, RunConstants, RunIntent, execute, look, sign_of
 from rekindle.runtime.watcher import Watcher
+from rekindle.service import reuse
 from rekindle.service.done import differences
 from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of
+from rekindle.service.reuse import EarlierResults
 from rekindle.service.vertices import vertex_of
 from rekindle.storage.probe import probe
 from rekindle.storage.schemes import is_local
@@ -91,6 +94,7 @@ class PreparedRun:
     seen: JournalView | None
     prepared: PreparedPipeline
     intent: RunIntent
+    earlier: EarlierResults | None = None
 
     @property
     def known(self) -> RunState | None:
@@ -140,6 +144,7 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
     intent, tally = ready.intent, SummaryBuilder()
     note_targets(store, wish.pipeline, ready.prepared.bases)
     if ready.known is None:
+        intent = replace(intent, reused=_brought(wish, ready))
         intent = replace(intent, order=enlist(store, wish.pipeline, intent.run))
     with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep):
         state = execute(
@@ -220,8 +225,21 @@ def _probe_targets(wish: RunRequest, bases: Iterable[str]) -> None:
             probe(open_target(base, wish.options.storage))
 
 
+def _brought(wish: RunRequest, ready: PreparedRun) -> tuple[ReusedResult, ...]:
+    """What the run takes from an earlier one, whose files it has from now on. What is lost there is computed."""
+    earlier = ready.earlier
+    while earlier is not None and earlier.results:
+        copies = list(earlier.copies(run_root(wish.location, wish.pipeline, earlier.run)))
+        lost = ready.prepared.copy([copy for _, copy in copies]) if copies else frozenset()
+        if not lost:
+            return earlier.results
+        earlier = earlier.without({step for step, copy in copies if copy.source in lost}, ready.prepared.spec)
+    return ()
+
+
 def _plan_ready(store: Store, wish: RunRequest, ready: PreparedRun, earlier: Mapping[str, StepRate]) -> Plan:
-    told = told_of(wish.steps, ready.prepared, ready.known, earlier)
+    known = ready.known or (ready.earlier.state if ready.earlier is not None else None)
+    told = told_of(wish.steps, ready.prepared, known, earlier)
     stale = wish.options.stale_seconds
     return foresee(store, ready.intent, ready.prepared, ready.seen, told, parameters=wish.key, stale_seconds=stale)
 
@@ -303,7 +321,11 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
         config=wish.options.limits,
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
     )
-    return PreparedRun(seen, prepared, intent)
+    if known is not None or not wish.options.reuse:
+        return PreparedRun(seen, prepared, intent)
+    earlier = reuse.find(wish.store, wish.pipeline, name, prepared.spec)
+    reused = earlier.results if earlier is not None else ()
+    return PreparedRun(seen, prepared, replace(intent, reused=reused), earlier)
 
 
 def _refuse_other_columns(known: RunState, prepared: PreparedPipeline, accepted: Iterable[str]) -> None:

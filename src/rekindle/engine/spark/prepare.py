@@ -17,7 +17,7 @@ from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
 from rekindle.engine.spark.plan.layout import PlannedQuery
-from rekindle.engine.spark.publish import sinks
+from rekindle.engine.spark.publish import copying, sinks
 from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
@@ -95,6 +95,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         tasks=engine.tasks,
         settings=compiled.settings,
         bases=tuple(bases.values()),
+        copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
     )
 

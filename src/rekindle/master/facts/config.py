@@ -34,7 +34,8 @@ class BackoffSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MasterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the master may do, and how often. `budget_bytes` is what the results of the run may take; 0 is no limit."""
+    """What the master may do, and how often. `budget_bytes` is what the results of the run may take; 0 is no limit.
+    `keep_ms` is how long results stay after the run succeeded, so that later runs can use them."""
 
     strategy: Strategy = Strategy.REGION
     backoff: BackoffSpec = BackoffSpec()
@@ -43,6 +44,7 @@ class MasterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     attempts_per_step_max: int = 100
     is_released_early: bool = True
     budget_bytes: int = 0
+    keep_ms: int = 0
 
     @property
     def poison(self) -> PoisonLimits:

@@ -19,6 +19,18 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.parts import NOTHING, Parts
 
 
+class ReusedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole result of a step as an earlier run, with this number, kept it: the files that the manifest names are
+    copied to the directory of the attempt that will stand for it."""
+
+    step: str
+    number: int
+    partitions: Partitions
+    manifest: bytes
+    digests: bytes | None = None
+    size_bytes: int = 0
+
+
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     """A new run. It is the only stimulus that needs no state."""
 
@@ -32,6 +44,7 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     application: str
     owner: str
     settings: dict[str, str] = {}
+    reused: tuple[ReusedResult, ...] = ()
 
 
 class TakeOver(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ Rules
   not: the run stops.
 - Suspects run alone and last. Poison does not run again, and ends the run when nothing else can run.
 - A step that waits for its backoff or for a seal does not start.
-- Results are released when nobody can need them, and never while something is made again to be compared.
+- Results are released when nobody can need them, and never while something is made again to be compared. After success
+  they stay for as long as the run was told to keep them: gc takes the run over when that time ends.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def advance(draft: Decision) -> None:
     """Decide everything that is due now."""
     if draft.state.phase is Phase.RUNNING:
         _run(draft)
+    elif draft.state.phase is Phase.SUCCEEDED:
+        _release(draft)
     elif draft.state.phase is Phase.CLOSING:
         close(draft)
     if draft.state.phase is Phase.FAILING and not draft.state.attempts:
@@ -65,7 +68,8 @@ def _run(draft: Decision) -> None:
 
 def _release(draft: Decision) -> None:
     if draft.state.phase is Phase.SUCCEEDED:
-        release(draft, RunPhase.SUCCEEDED)
+        if draft.now_ms >= draft.state.ended_ms + draft.state.config.keep_ms:
+            release(draft, RunPhase.SUCCEEDED)
     elif draft.state.phase is Phase.RUNNING and not draft.state.must_recompare():
         if draft.state.config.is_released_early and draft.has_completed():
             release(draft, RunPhase.ACTIVE)

@@ -11,15 +11,19 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from rekindle.errors import Refused
 from rekindle.errors import RunClosed as RunIsClosed
 from rekindle.master.facts.events import (
+    AttemptClosed,
+    AttemptOpened,
     ChangeAccepted,
     CodeReplaced,
     EpochOpened,
     Event,
+    Outcome,
+    PartitionsCommitted,
     PartitionsLost,
     RepublishAccepted,
     RunClosing,
@@ -27,13 +31,14 @@ from rekindle.master.facts.events import (
     started_fields,
 )
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
-from rekindle.master.facts.stimuli import CloseRun, StartRun, TakeOver
+from rekindle.master.facts.stimuli import CloseRun, ReusedResult, StartRun, TakeOver
 from rekindle.master.rules.decision import Decision
 from rekindle.master.rules.holes import leave_out, refuse_holes
 from rekindle.master.rules.published import affected, refuse_moved, refuse_once, refuse_published
 from rekindle.master.state.run_state import Phase, RunState
+from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.kinds import FailureDomain
-from rekindle.model.reasons import CodeChanged
+from rekindle.model.reasons import CodeChanged, KeptByRun
 from rekindle.remedies import StartRemedy, TextRemedy, new_run
 
 INPUT_PART = "input"
@@ -64,6 +69,30 @@ def start_run(stimulus: StartRun, now_ms: int) -> tuple[Event, Event]:
         ),
         EpochOpened(epoch=1, application=stimulus.application, owner=stimulus.owner, at_ms=now_ms, once=spec.once),
     )
+
+
+def attempts_of(reused: Iterable[ReusedResult]) -> dict[AttemptId, ReusedResult]:
+    """The attempts that stand for results of an earlier run: the first ones of the run, in this order."""
+    return {AttemptId(one.step, Generation(0), Epoch(1), number): one for number, one in enumerate(reused, start=1)}
+
+
+def reuse(draft: Decision, stimulus: StartRun) -> None:
+    """What an earlier run kept counts as if it had been computed now. Its files are there."""
+    for attempt, one in attempts_of(stimulus.reused).items():
+        draft.add(AttemptOpened(attempt, one.partitions, ((KeptByRun(one.number), one.partitions),), draft.now_ms))
+        draft.add(
+            PartitionsCommitted(
+                attempt=attempt,
+                partitions=one.partitions,
+                of=one.partitions,
+                manifest=one.manifest,
+                at_ms=draft.now_ms,
+                digests=one.digests,
+                is_adopted=True,
+                size_bytes=one.size_bytes,
+            )
+        )
+        draft.add(AttemptClosed(attempt, Outcome.SUCCEEDED, draft.now_ms))
 
 
 def take_over(draft: Decision, stimulus: TakeOver) -> None:

@@ -93,7 +93,7 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             return replace(state, phase=Phase.FAILED)
         case ev.RunSucceeded():
             assert set(state.sinks) <= state.published.keys(), "succeeded before it was published"
-            return replace(state, phase=Phase.SUCCEEDED, publication=None)
+            return replace(state, phase=Phase.SUCCEEDED, publication=None, ended_ms=event.at_ms)
         case ev.RunClosing():
             sealing = (one.status is AttemptStatus.SEALING for one in state.attempts.values())
             assert all(sealing), "closing while something runs"

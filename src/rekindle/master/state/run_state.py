@@ -133,7 +133,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. `spec` is the pipeline as the code was that last had the run; `undeleted` are closed attempts whose
     files were not reported gone; `sizes` are the bytes that attempts reported, as long as their files are there.
     `publications_unconfirmed` are sinks whose target may have taken them: publications were opened, by these fences,
-    and nobody has heard how they ended. `republisher` said in this epoch that what differs may be published again."""
+    and nobody has heard how they ended. `republisher` said in this epoch that what differs may be published again.
+    `ended_ms` is when the run succeeded."""
 
     run: str
     pipeline: str
@@ -161,6 +162,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     sizes: dict[AttemptId, int] = {}
     is_pinned: bool = False
     republisher: str = ""
+    ended_ms: int = 0
 
     @property
     def sinks(self) -> tuple[str, ...]:

@@ -12,12 +12,15 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine.adapter import FileCopy
 from rekindle.engine.spark.jvm import file_calls
+
+SCRATCH = "results/_scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,12 @@ class SourceFilesLost(Exception):
         self.found = found
 
 
-def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Copy]) -> set[str]:
+def complete(
+    spark: SparkSession, directory: str, scratch: str, wanted: list[Copy], *, shows_hidden: bool = False
+) -> set[str]:
     """Copy what the directory does not have yet. Afterwards it has every file of `wanted` at its full length, and
-    perhaps others: the names of all are the answer."""
-    there = visible(spark, directory)
+    perhaps others: the names of all are the answer. A directory of ours may have names that readers would not see."""
+    there = visible(spark, directory, shows_hidden=shows_hidden)
     missing = [one for one in wanted if there.get(one.name) != one.bytes]
     if not missing:
         return set(there)
@@ -51,11 +56,21 @@ def complete(spark: SparkSession, directory: str, scratch: str, wanted: list[Cop
         file_calls.delete_directory(spark, scratch, 1)
     if lost:
         raise SourceFilesLost(dict(line.split("\t", 1) for line in lost))
-    there = visible(spark, directory)
+    there = visible(spark, directory, shows_hidden=shows_hidden)
     absent = [one.name for one in wanted if there.get(one.name) != one.bytes]
     if absent:
         raise OSError(f"{len(absent)} copies are not in {directory}, the first is {absent[0]}")
     return set(there)
+
+
+def into_run(spark: SparkSession, root: str, copies: Sequence[FileCopy]) -> frozenset[str]:
+    """Bring files of an earlier run into this one; the sources that are not what was committed."""
+    wanted = [Copy(one.source, one.bytes, one.place) for one in copies]
+    try:
+        complete(spark, root, f"{root}/{SCRATCH}", wanted, shows_hidden=True)
+    except SourceFilesLost as lost:
+        return frozenset(lost.found)
+    return frozenset()
 
 
 def write_empty(spark: SparkSession, directory: str, name: str, schema: str) -> None:
@@ -63,12 +78,12 @@ def write_empty(spark: SparkSession, directory: str, name: str, schema: str) -> 
     file_calls.write_empty_file(spark, f"{directory}/{name}", schema)
 
 
-def visible(spark: SparkSession, directory: str) -> dict[str, int]:
+def visible(spark: SparkSession, directory: str, *, shows_hidden: bool = False) -> dict[str, int]:
     """Names and lengths of the files that a reader of the directory sees, also below it."""
     found = {}
     for line in file_calls.list_files(spark, directory).splitlines():
         name, length = line.rsplit("\t", 1)
-        if not any(part.startswith((".", "_")) for part in name.split("/")):
+        if shows_hidden or not any(part.startswith((".", "_")) for part in name.split("/")):
             found[name] = int(length)
     return found
 

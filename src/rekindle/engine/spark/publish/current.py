@@ -67,23 +67,28 @@ def _view(base: str, pointer: Pointer) -> str:
     if (root / view).is_dir():
         return view
     made = root / VIEWS / f".{pointer.version}-{secrets.token_hex(8)}"
-    directories = {""}
     made.mkdir(parents=True)
     try:
-        for part in pointer.parts:
-            folder = root / versions.VERSIONS / pointer.folder_of(part)
-            for name, _ in part.files():
-                below = name.rpartition("/")[0]
-                if below not in directories:
-                    directories.add(below)
-                    (made / below).mkdir(parents=True)
-                os.link(folder / name, made / name)
+        _link_all(f"{root}/{versions.VERSIONS}", str(made), pointer)
         made.rename(root / view)
     except OSError:
         shutil.rmtree(made)
         if not (root / view).is_dir():
             raise
     return view
+
+
+def _link_all(source: str, made: str, pointer: Pointer) -> None:
+    """A version may have thousands of files, each of which costs a call and no more."""
+    directories = {""}
+    for part in pointer.parts:
+        folder = f"{source}/{pointer.folder_of(part)}"
+        for name, _ in part.files():
+            below = name.rpartition("/")[0]
+            if below not in directories:
+                directories.add(below)
+                Path(made, below).mkdir(parents=True)
+            os.link(f"{folder}/{name}", f"{made}/{name}")
 
 
 def _link(base: str) -> Path:
