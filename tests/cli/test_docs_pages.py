@@ -46,6 +46,15 @@ def test_the_page_about_notebooks_works_as_written(
     assert rk.read_newest(spark, f"{names['lake']}/gold").where("count = 400").count() == 5
 
 
+def test_the_page_about_nights_works_as_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = run_python("how-to/every-night.md", spark=spark)
+    assert "reused from run" in str(names["plan"])
+    assert names["before"].where("day = '2026-11-02'").selectExpr("sum(total)").first()[0] == sum(range(100))
+
+
 SUBMITTED = """
 import rekindle as rk
 

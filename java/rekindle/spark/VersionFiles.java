@@ -8,7 +8,6 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeSet;
 
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -48,20 +47,30 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
   private VersionFiles(SparkSession session, String folders, String names, StructType columns) {
     super(session, SparkObjects.immutable(Map.of()), Option.apply(columns), NoopCache$.MODULE$);
     folders.lines().forEach(folder -> roots.add(new Path(folder)));
-    Map<Path, List<FileStatus>> found = new LinkedHashMap<>();
-    Map<Path, String> places = new HashMap<>();
+    Map<String, List<FileStatus>> found = new LinkedHashMap<>();
+    Map<String, String> below = new HashMap<>();
     names.lines().forEach(line -> {
-      String[] told = line.split("\t");
-      Path path = new Path(roots.get(Integer.parseInt(told[0])), told[1]);
-      long length = Long.parseLong(told[2]);
+      int first = line.indexOf('\t');
+      int last = line.lastIndexOf('\t');
+      String folder = roots.get(Integer.parseInt(line.substring(0, first))).toString();
+      String name = line.substring(first + 1, last);
+      long length = Long.parseLong(line.substring(last + 1));
+      int slash = name.lastIndexOf('/');
+      String place = slash < 0 ? "" : name.substring(0, slash);
+      String directory = slash < 0 ? folder : folder + "/" + place;
+      Path path = new Path(folder + "/" + name);
       FileStatus file = new FileStatus(length, false, 1, Math.max(length, 1), 0L, path);
       files.put(path, file);
-      found.computeIfAbsent(path.getParent(), key -> new ArrayList<>()).add(file);
-      int slash = told[1].lastIndexOf('/');
-      places.put(path.getParent(), slash < 0 ? "" : told[1].substring(0, slash));
+      found.computeIfAbsent(directory, key -> new ArrayList<>()).add(file);
+      below.putIfAbsent(directory, place);
     });
     Map<Path, FileStatus[]> children = new HashMap<>();
-    found.forEach((directory, its) -> children.put(directory, its.toArray(new FileStatus[0])));
+    Map<Path, String> places = new LinkedHashMap<>();
+    found.forEach((directory, its) -> {
+      Path path = new Path(directory);
+      children.put(path, its.toArray(new FileStatus[0]));
+      places.put(path, below.get(directory));
+    });
     this.directories = SparkObjects.immutable(children);
     this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : spec(session, columns, places);
   }
@@ -88,15 +97,15 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
   private static PartitionSpec spec(SparkSession session, StructType columns, Map<Path, String> places) {
     ZoneId zone = ZoneId.of(session.sessionState().conf().sessionLocalTimeZone());
     List<PartitionPath> found = new ArrayList<>();
-    for (Path directory : new TreeSet<>(places.keySet())) {
-      String[] parts = places.get(directory).split("/");
+    for (Map.Entry<Path, String> place : places.entrySet()) {
+      String[] parts = place.getValue().split("/");
       Object[] values = new Object[parts.length];
       for (int i = 0; i < parts.length; i++) {
         String value = ExternalCatalogUtils.unescapePathName(parts[i].substring(parts[i].indexOf('=') + 1));
         boolean isNull = value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
         values[i] = isNull ? null : PartitioningUtils.castPartValueToDesiredType(columns.fields()[i].dataType(), value, zone);
       }
-      found.add(new PartitionPath(new GenericInternalRow(values), directory));
+      found.add(new PartitionPath(new GenericInternalRow(values), place.getKey()));
     }
     return new PartitionSpec(columns, SparkObjects.seq(found));
   }

@@ -29,6 +29,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from urllib.parse import unquote
 
 import msgspec
@@ -114,7 +115,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         """(name, bytes) in a version directory. No two publications use the same name."""
         if self.is_listed:
             return list(self.listed)
-        return [(f"part-{index:05d}-{self.version}.parquet", length) for index, length in enumerate(self.bytes)]
+        version = self.version
+        return [(f"part-{index:05d}-{version}.parquet", length) for index, length in enumerate(self.bytes)]
 
     def is_same(self, other: Part) -> bool:
         """The same run brought the same files, whichever of its masters did it."""
@@ -181,6 +183,10 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
 
     def files(self) -> list[tuple[str, int]]:
         return [file for part in self.parts for file in part.files()]
+
+    @property
+    def has_files(self) -> bool:
+        return any(part.listed or part.bytes for part in self.parts)
 
     def folder_of(self, part: Part) -> str:
         """The version directory in which the files of a part lie."""
@@ -361,7 +367,9 @@ def encode(pointer: Pointer) -> bytes:
     return msgspec.json.encode(pointer)
 
 
+@lru_cache(maxsize=4)
 def decode(body: bytes) -> Pointer:
+    """A publication looks at the newest pointer again and again: one of a year has thousands of files."""
     pointer = msgspec.json.decode(body, type=Pointer)
     if pointer.format > FORMAT:
         raise Refused("the target was published by a newer Rekindle", "upgrade this one")

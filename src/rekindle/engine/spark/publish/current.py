@@ -60,7 +60,7 @@ def _follow(base: str, store: PointerStore) -> None:
 
 def _view(base: str, pointer: Pointer) -> str:
     """A directory with all files of a version and no others, as a path below the target. It is made if need be."""
-    if pointer.is_one_directory or not pointer.files():
+    if pointer.is_one_directory or not pointer.has_files:
         return f"{versions.VERSIONS}/{pointer.folders[-1] if pointer.parts else pointer.version}"
     view = f"{VIEWS}/{pointer.version}"
     root = _link(base).parent

@@ -166,7 +166,7 @@ def _frame(spark: SparkSession, base: str, pointer: Pointer) -> DataFrame:
 def _check_same_layout(target: Files, top: Pointer | None) -> None:
     """One version has directories of values, of the same columns, or files without them: a reader could not read
     both."""
-    columns_before = hive_columns(top) if top is not None and top.files() else target.hive_partition_by
+    columns_before = hive_columns(top) if top is not None and top.has_files else target.hive_partition_by
     if columns_before != target.hive_partition_by:
         had = f"with hive_partition_by={list(columns_before)}" if columns_before else "without hive_partition_by"
         raise Refused(

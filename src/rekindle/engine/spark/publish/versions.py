@@ -136,7 +136,7 @@ def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None
             assert old is not None, "parts of other keys come from an older version"
             before = f"{base}/{VERSIONS}/{old.folder_of(part)}"
             copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
-    if not copies and new.files():
+    if not copies and new.has_files:
         return
     directory = f"{base}/{VERSIONS}/{folder}"
     strange = write(spark, what, directory, f"{base}/scratch/{new.version}", copies)
