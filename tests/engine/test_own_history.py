@@ -46,8 +46,9 @@ def test_two_nights_at_once_do_not_undo_each_other(spark: SparkSession, tmp_path
     """Night 3 read the history before night 2 published its own: it would have put a history without night 2 there."""
     begin(spark, tmp_path)
     options = rk.RunOptions(on_plan=lambda plan: void(nightly(tmp_path).run(spark, f"{tmp_path}/runs", day="2")))
-    with pytest.raises(rk.RunFailed, match="what that run changed would be undone"):
+    with pytest.raises(rk.RunFailed, match="what that run changed would be undone") as failed:
         nightly(tmp_path).run(spark, f"{tmp_path}/runs", day="3", options=options)
+    assert not failed.value.is_resumable and "RunOptions(new=True)" in failed.value.hint
     assert days(spark, tmp_path) == {"1": 3, "2": 3}
     nightly(tmp_path).run(spark, f"{tmp_path}/runs", day="3", options=rk.RunOptions(new=True))
     assert days(spark, tmp_path) == {"1": 3, "2": 3, "3": 3}

@@ -125,11 +125,13 @@ class SinkUnchanged(msgspec.Struct, frozen=True):
 
 
 class SinkFenced(msgspec.Struct, frozen=True):
-    """The target already holds something with a later fence."""
+    """The target already holds something with a later fence, or something that this publication would undo: then
+    `because` says so."""
 
     sink: str
     fence: Fence
     newer: Fence
+    because: str = ""
 
 
 class DeletionDone(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ def sink_fenced(draft: Decision, report: SinkFenced) -> None:
     if report.fence == draft.state.publication:
         runs = f"run {report.newer.order}; this is run {draft.state.order}"
         sentence = f"{report.sink} already holds what a later run published ({runs})"
-        give_up(draft, sentence, is_resumable=False)
+        give_up(draft, report.because or sentence, is_resumable=False)
 
 
 def publish(draft: Decision) -> None:

@@ -41,6 +41,14 @@ class TargetState:
         return f"{self.folder.rsplit('/', 1)[0]}/{part.folder}" if part.folder else self.folder
 
 
+class PublicationFenced(Exception):
+    """The publication was made from a version that is not the newest any more: that of `newer` would be undone."""
+
+    def __init__(self, message: str, newer: Fence) -> None:
+        super().__init__(message)
+        self.newer = newer
+
+
 class TargetPublisher(Protocol):
     """Publishes into one target."""
 

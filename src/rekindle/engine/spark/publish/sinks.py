@@ -27,7 +27,7 @@ from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.directory import DirectoryPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
-from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetPublisher
+from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
 from rekindle.errors import Refused, StoreFailed
@@ -68,6 +68,8 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
         if own:
             return FilesLost(what.sink, what.fence, own)
         return _failed(what, Cause(FailureKind.RESULT_MISSING, f"the previous publication is damaged: {lost}"))
+    except PublicationFenced as error:
+        return SinkFenced(what.sink, what.fence, error.newer, str(error))
     except Exception as error:
         return _failed(what, _cause(error))
     return SinkDone(what.sink, what.fence) if newer is None else SinkFenced(what.sink, what.fence, newer)

@@ -18,14 +18,19 @@ from pyspark.sql.types import StructType
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.copying import Copy
 from rekindle.engine.spark.publish.publication import Publication, write
-from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState, check_later, part_of
+from rekindle.engine.spark.publish.publisher import (
+    PublicationFenced,
+    PublicationRequest,
+    TargetState,
+    check_later,
+    part_of,
+)
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.history import Reader, is_previous, with_past
 from rekindle.publish.overlap import reads_versions
 from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
-from rekindle.remedies import new_run
 
 VERSIONS = "versions"
 # Refuses a result that does not fit to the version on top.
@@ -116,10 +121,10 @@ def _check_read(what: Publication, top: Pointer, store: PointerStore) -> None:
     reader = Reader(owner=what.owner, place=what.place, order=what.fence.order, has_published=True, key=what.key)
     if is_previous(store, reader, what.read):
         return
-    raise Refused(
+    raise PublicationFenced(
         f"{what.target.shown} is read by this run as it was before run {top.fence.order} published to it: what that "
         "run changed would be undone",
-        new_run("compute it anew, over what that run published"),
+        top.fence,
     )
 
 
