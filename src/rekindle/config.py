@@ -163,6 +163,9 @@ class Config:
         "the age below which gc removes no file; added to the retention before a run is closed",
         least=0,
     )
+    hook: str = _setting(
+        "hooks.command", "", "a command that is told what happens in a run, as a line of JSON on its standard input"
+    )
     keep_hours: float = _setting(
         "results.keep_hours",
         0.0,

@@ -35,6 +35,20 @@ def test_plan_then_run_then_done(user: Typed) -> None:
     assert user.spark.started == started + 2, "whether the inputs changed is not known without Spark"
 
 
+def test_what_happens_as_lines_of_json_and_for_a_hook(user: Typed, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = tmp_path / "hook.sh"
+    script.write_text(f"#!/bin/sh\ncat >> {told}\n")
+    script.chmod(0o700)
+    hook = ("--set", f"hooks.command={script}")
+    assert user.types("run", "--json", "-p", "day=monday", *hook) == ExitCode.DONE
+    lines = [json.loads(line) for line in user.out.splitlines()]
+    assert [line["event"] for line in lines] == ["started", "published", "succeeded"]
+    assert [json.loads(line) for line in told.read_text().splitlines()] == lines
+    assert user.types("run", "--json", "-p", "day=monday") == ExitCode.DONE
+    assert [json.loads(line)["event"] for line in user.out.splitlines()] == ["already done"]
+
+
 def test_done_with_other_code_or_input_is_no_success(user: Typed) -> None:
     """A scheduler must notice: nothing is computed, and what is published is not what this code would publish."""
     assert user.types("run", "-p", "day=monday") == ExitCode.DONE

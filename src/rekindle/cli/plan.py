@@ -77,9 +77,9 @@ class _Patient(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def console() -> Console:
-    """Where people read."""
-    return _Patient(highlight=False, no_color=is_plain(), width=columns())
+def console(*, is_quiet: bool = False) -> Console:
+    """Where people read; nothing, where only machines do."""
+    return _Patient(highlight=False, no_color=is_plain(), width=columns(), quiet=is_quiet)
 
 
 def tell(to: Console, line: str, style: str = "") -> None:

@@ -21,6 +21,7 @@ from rekindle.errors import StillOwned
 @with_parameters
 @with_choices
 @click.option("--new", is_flag=True, help="Start a new run although one with the same parameters exists.")
+@click.option("--json", "as_lines", is_flag=True, help="Print what happens, as lines of JSON, and nothing else.")
 @click.option("--watch", is_flag=True, help="If another process is running it, watch it until it ends.")
 @click.option(
     "--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, with the configured backoff."
@@ -35,6 +36,7 @@ def command(
     parameters: dict[str, str],
     choices: Choices,
     new: bool,
+    as_lines: bool,
     watch: bool,
     supervised: bool,
     is_child: bool,
@@ -61,7 +63,7 @@ def command(
         if not new:
             refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)
         try:
-            return ended(execute(starting, is_new=new, run=name))
+            return ended(execute(starting, is_new=new, run=name, as_lines=as_lines))
         except StillOwned:
             if not watch:
                 raise

@@ -13,6 +13,7 @@ from rekindle.cli.plan import console, show, tell
 from rekindle.cli.progress import Display
 from rekindle.cli.run_options import Choices, options_of
 from rekindle.cli.run_session import LazySession
+from rekindle.cli.text import say_line
 from rekindle.cli.typed import learn
 from rekindle.config import Config
 from rekindle.errors import Refused, RekindleError, RunFailed
@@ -21,6 +22,7 @@ from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.state.run_state import RunState
 from rekindle.model.failures import Failure
 from rekindle.model.partitions import Partitions
+from rekindle.observe.notices import Notices, already_done
 from rekindle.observe.plan import Plan
 from rekindle.observe.progress import kept_text
 from rekindle.observe.summary import RunSummary
@@ -47,9 +49,11 @@ class Starting:
     choices: Choices
 
 
-def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSummary:
-    """Until everything is published. A failure names the exact next command."""
-    config, to = starting.config, console()
+def execute(starting: Starting, *, is_new: bool = False, run: str = "", as_lines: bool = False) -> RunSummary:
+    """Until everything is published. A failure names the exact next command. As JSON, only what happens is printed to
+    stdout: one notice in a line, as a hook gets them."""
+    config, to = starting.config, console(is_quiet=as_lines)
+    notices = Notices(lambda notice: say_line(notice.json()) if as_lines else None)
     ended: RunState | None = None
 
     def show_plan(plan: Plan) -> None:
@@ -58,6 +62,7 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
     def watch(events: tuple[Event, ...], state: RunState) -> None:
         nonlocal ended
         ended = state
+        notices(events, state)
         display(events, state)
         if any(isinstance(event, FailureHandled) for event in events) and not starting.session.is_alive():
             raise ConnectionError("the Spark application is gone, and this process cannot start another one")
@@ -92,6 +97,8 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "") -> RunSu
             learn(run=display.number, parameters=starting.parameters)
             died = SparkDied("the driver JVM of Spark died; committed results are kept", GO_ON)
             raise _with_trace(died, starting) from error
+    if as_lines and summary.was_done:
+        say_line(already_done(summary.pipeline, summary.run).json())
     for line in summary.lines(line_of):
         tell(to, line)
     return summary

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 import sys
@@ -85,6 +86,11 @@ def say(lines: Iterable[str] = ("",), *, err: bool = False, color: bool | None =
 def say_json(made: str | bytes) -> None:
     """Print JSON, which stays JSON whatever is hidden in it."""
     click.echo(visible(json_without_secrets(made)))
+
+
+def say_line(made: str) -> None:
+    """Print JSON in one line, at once."""
+    click.echo(visible(json.dumps(json.loads(json_without_secrets(made)), ensure_ascii=False)))
 
 
 def table(head: Sequence[Column], rows: Sequence[Cells], width: int | None) -> Iterator[str]:

@@ -38,6 +38,8 @@ class RunOptions:
     config          failover strategy, restart backoff and limits
     quiet           `run` prints nothing; otherwise it prints the plan, the progress and the summary to stderr
     watcher         called with the events of each decision after they are journaled
+    hook            a command that is told what happens, as a line of JSON on its standard input: started, failed,
+                    recovered, published, succeeded, gave up
     on_plan         called with the plan before it is executed
     sweep           how old waste of the pipeline is deleted in the background; None for not at all
     """
@@ -59,6 +61,7 @@ class RunOptions:
     stale_seconds: float = STALE_SECONDS
     quiet: bool = False
     watcher: Watcher = ignore
+    hook: str = ""
     on_plan: Callable[[Plan], None] | None = None
     sweep: GcRules | None = field(default_factory=lambda: rules_of(Config()))
 
@@ -76,6 +79,7 @@ def as_settings_say(config: Config) -> RunOptions:
         storage=config.storage,
         digest=config.digest,
         reuse=config.is_reused,
+        hook=config.hook,
         config=master_config(config),
         stale_seconds=config.stale_seconds,
         sweep=rules_of(config) if config.is_swept else None,

@@ -31,6 +31,7 @@ from rekindle.master.rules.published import ELSEWHERE, written_once
 from rekindle.master.state.run_state import Phase, RunState
 from rekindle.model.failures import FailureKind
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.notices import Notices
 from rekindle.observe.plan import Plan
 from rekindle.observe.plan_make import PlanInputs, done_plan
 from rekindle.observe.plan_times import StepRate
@@ -47,6 +48,7 @@ from rekindle.runtime.opening import JournalView, RunConstants, RunIntent, execu
 from rekindle.runtime.watcher import Watcher
 from rekindle.service import reuse
 from rekindle.service.done import differences
+from rekindle.service.hooks import NoticeHook
 from rekindle.service.options import RunOptions
 from rekindle.service.planning import foresee, paces_of, sizes, told_of
 from rekindle.service.reuse import EarlierResults
@@ -146,7 +148,7 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
     if ready.known is None:
         intent = replace(intent, reused=_brought(wish, ready))
         intent = replace(intent, order=enlist(store, wish.pipeline, intent.run))
-    with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep):
+    with BackgroundSweep(lambda: wish.store, wish.pipeline, options.sweep), NoticeHook(options.hook) as hook:
         state = execute(
             store,
             intent,
@@ -154,7 +156,7 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
             seen=ready.seen,
             force=options.force,
             stale_seconds=options.stale_seconds,
-            watcher=_both(tally, options.watcher),
+            watcher=_all(tally.take, Notices(hook.tell), options.watcher),
         )
         if state.phase is not Phase.SUCCEEDED:
             raise _failure_of(state)
@@ -361,10 +363,10 @@ def wanted_of(wish: RunRequest, name: str, order: int, constants: RunConstants) 
     )
 
 
-def _both(tally: SummaryBuilder, watcher: Watcher) -> Watcher:
+def _all(*watchers: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
-        tally.take(events, state)
-        watcher(events, state)
+        for watcher in watchers:
+            watcher(events, state)
 
     return watch
 
