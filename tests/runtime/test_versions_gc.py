@@ -152,6 +152,16 @@ def test_what_a_dead_publisher_left_goes_when_its_run_is_over(tmp_path: Path) ->
     assert target.versions() == {"v1", "v3", "v2-1-1-def", "theirs"}
 
 
+def test_nothing_goes_while_a_table_may_show_an_older_version(tmp_path: Path) -> None:
+    """The publisher of the newest version died after it put the pointer: its run goes on, or is closed, some day."""
+    target = Target(tmp_path)
+    for order, hours in ((1, 100), (2, 90)):
+        target.publish(order, hours, "day", adds=False)
+    assert target.gc(over={1}).findings == ()
+    assert target.versions() == {"v1", "v2"}
+    assert found(target.gc(over={1, 2})) == {WHY["replaced"]: 2}
+
+
 @pytest.mark.parametrize("other", [{"place": "def"}, {"pipeline": "hourly"}])
 def test_a_target_of_somebody_else_is_left_alone(tmp_path: Path, other: dict[str, str]) -> None:
     target = Target(tmp_path)

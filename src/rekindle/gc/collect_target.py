@@ -3,6 +3,8 @@
 Rules
 - The newest version stays. One that was replaced stays for gc.versions_hours and the grace time after that: until then
   it can be read, and whoever began to read it goes on.
+- While the run that published the newest version is not over, nothing that was replaced goes: a table, or the link of a
+  directory, may still show an older version, because its publisher died before it brought that to the newest.
 - A file goes when no pointer names it that stays. Its own pointer goes first: nobody can find it any more.
 - A directory that no pointer names was made by a publisher that did not come to its end. It goes when the run of that
   publisher is over, which its name tells, and its files are older than the grace time.
@@ -74,6 +76,8 @@ class TargetCollector:
             if top is None or (top.owner, top.place) != (target.pipeline, target.place):
                 because = "nothing is published there" if top is None else "another location publishes to it"
                 return _report(target, because, act=GcAction.LEAVE)
+            if not self._is_over(top.fence.order):
+                chain = _Chain(stays={**chain.goes, **chain.stays}, entries=chain.entries)
             waste = self._waste(store, chain, target.place)
             if not self._rules.is_dry:
                 self._remove(store, target, chain, waste)

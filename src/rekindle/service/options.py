@@ -29,7 +29,8 @@ class RunOptions:
     republish       publish sinks again whose inputs changed after they were published
     take_target     sinks whose targets are taken over from runs of another location
     compare_done    start a session to compare the inputs of a run that is done, too, where `spark` is a function
-    reuse           a new run takes results from an earlier one that kept the same (results.keep_hours)
+    reuse           a new run that keeps its results (`keep_ms` of `config`, results.keep_hours) takes those that an
+                    earlier run kept and that it would compute again
     force           take the run over although its driver may still be alive
     storage         options of the storage client, as obstore names them: endpoint, access_key_id, region …
     digest          which results get digests: `auto` (those not proved to be determinate), `always` or `never`

@@ -323,7 +323,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
         config=wish.options.limits,
         constants=replace(constants, settings={**constants.settings, **prepared.settings}),
     )
-    if known is not None or not wish.options.reuse:
+    if known is not None or not wish.options.reuse or not intent.config.keep_ms:
         return PreparedRun(seen, prepared, intent)
     earlier = reuse.find(wish.store, wish.pipeline, name, prepared.spec)
     reused = earlier.results if earlier is not None else ()
