@@ -1,26 +1,34 @@
-"""Write the reference pages from the code: settings, commands, errors. `--check` compares instead."""
+"""Write the reference pages from the code: settings, commands, errors, Python. `--check` compares instead."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
+import rekindle
 from rekindle import errors
+from rekindle.api import StepOptions
 from rekindle.cli.boundary import exit_code
 from rekindle.cli.main import group
 from rekindle.cli.next_command import lines_of
 from rekindle.cli.registry import COMMANDS
 from rekindle.cli.typed import begin, learn
 from rekindle.config import SETTINGS, SPARK_PREFIX, Setting
+from rekindle.master.facts.config import MasterConfig
 from rekindle.remedies import StartRemedy, in_python
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+LINE_MAX = 100
 MADE = "<!-- made by `make reference` from the code; do not edit -->"
 
 
@@ -120,7 +128,87 @@ variable is set. If a variable of your environment holds the secret, Rekindle pr
 """
 
 
-PAGES = {"configuration.md": configuration, "cli.md": commands, "errors.md": failures}
+def python() -> str:
+    """Every public name with all its parameters, grouped as users meet them."""
+    named = {name: getattr(rekindle, name) for name in rekindle.__all__ if not name.startswith("__")}
+    raised = {name for name, one in named.items() if inspect.isclass(one) and issubclass(one, errors.RekindleError)}
+    parts = [_public(f"rk.{name}", one) for name, one in named.items() if name not in raised]
+    parts += [_public("StepOptions", StepOptions), _public("MasterConfig", MasterConfig)]
+    told, listed = ", ".join(f"`rk.{name}`" for name in sorted(raised)), "\n\n".join(parts)
+    return f"""{MADE}
+# Python
+
+`import rekindle as rk`. Everything that is public stands here, with every parameter. Options of `source`, `step` and
+`sink` are those of [StepOptions](#stepoptions). [Errors](errors.md) that can be caught by name:
+
+{told}
+
+{listed}
+"""
+
+
+def _public(name: str, one: object) -> str:
+    if not inspect.isclass(one):
+        return f"## {name}\n\n```python\n{name}{_signature(one)}\n```\n\n{_told(one)}"
+    fields = [line for field, kind in inspect.get_annotations(one).items() if (line := _field(one, field, kind))]
+    listed = "```python\n" + "\n".join(fields) + "\n```\n\n" if fields else ""
+    methods = [
+        f"### {name}.{inner}\n\n```python\n{inner}{_signature(method)}\n```\n\n{_told(method)}"
+        for inner, method in vars(one).items()
+        if not inner.startswith("_") and inspect.isfunction(method)
+    ]
+    return "\n\n".join((f"## {name}\n\n{listed}{_told(one)}", *methods))
+
+
+def _field(one: type, field: str, kind: object) -> str:
+    if field.startswith("_"):
+        return ""
+    default = next((known.default for known in _fields(one) if known.name == field), inspect.Parameter.empty)
+    is_plain = isinstance(default, str | int | float | bool | tuple) or default is None
+    return f"{field}: {getattr(kind, '__forward_arg__', kind)}" + (f" = {_shown(default)}" if is_plain else "")
+
+
+def _shown(default: object) -> str:
+    """As it would be written in code."""
+    return json.dumps(default) if isinstance(default, str) else getattr(default, "__name__", repr(default))
+
+
+def _fields(one: type) -> Iterable[Any]:
+    if dataclasses.is_dataclass(one):
+        return dataclasses.fields(one)
+    return msgspec.structs.fields(one) if issubclass(one, msgspec.Struct) else ()
+
+
+def _signature(one: object) -> str:
+    """In one line where it fits, else a line for each parameter."""
+    assert callable(one)
+    found = inspect.signature(one)
+    parameters = [_parameter(each) for name, each in found.parameters.items() if name != "self"]
+    if any(each.kind is each.KEYWORD_ONLY for each in found.parameters.values()) and not any(
+        each.kind is each.VAR_POSITIONAL for each in found.parameters.values()
+    ):
+        at = next(i for i, each in enumerate(found.parameters.values()) if each.kind is each.KEYWORD_ONLY)
+        parameters.insert(at - ("self" in found.parameters), "*")
+    line = f"({', '.join(parameters)})"
+    return line if len(line) <= LINE_MAX else "(\n" + "".join(f"    {each},\n" for each in parameters) + ")"
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+    kind = f": {one.annotation}" if one.annotation is not one.empty else ""
+    return f"{stars}{one.name}{kind}" + (f" = {_shown(one.default)}" if one.default is not one.empty else "")
+
+
+def _told(one: object) -> str:
+    """What the code says of it: sentences as they are, lists of names as they stand."""
+    text = inspect.getdoc(one) or ""
+    parts = text.split("\n\n")
+    is_list = [any(re.match(r"\w[\w, ]*   +\S", line) for line in part.splitlines()) for part in parts]
+    made = [f"```text\n{part}\n```" if listed else part for part, listed in zip(parts, is_list, strict=True)]
+    return "\n\n".join(made)
+
+
+PAGES = {"configuration.md": configuration, "cli.md": commands, "errors.md": failures, "python.md": python}
 
 
 def _setting(one: Setting) -> str:

@@ -56,6 +56,10 @@ class RunList:
             driver=driver,
             steps=tally.steps,
             left_out=tally.left_out,
+            started_ms=tally.started_ms,
+            ended_ms=tally.ended_ms,
+            published=len(tally.published),
+            sinks=tally.sinks,
         )
 
     def _read(self, named: Named, tally: RunCounts) -> Position | None:

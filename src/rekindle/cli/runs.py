@@ -25,6 +25,9 @@ NEWEST = 50
 HEAD = (
     Column("RUN"),
     Column("PHASE"),
+    Column("STARTED"),
+    Column("TOOK", is_right=True),
+    Column("PUBLISHED", is_right=True),
     Column("KEPT", is_right=True),
     Column("CHANGED"),
     Column("PARAMETERS"),
@@ -41,8 +44,10 @@ HEAD = (
 def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: bool) -> None:
     """List the runs of a location, newest first.
 
-    RUN is pipeline/number, the form that other commands accept. KEPT is the number of committed result partitions. The
-    driver of an interrupted run is dead: `rekindle resume` resumes the run.
+    RUN is pipeline/number, the form that other commands accept. TOOK is the time from the start to the success,
+    PUBLISHED the number of sinks that are published. KEPT is the number of result partitions that are stored: a run
+    that succeeds deletes them, unless results.keep_hours says otherwise. The driver of an interrupted run is dead:
+    `rekindle resume` resumes the run.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -77,12 +82,22 @@ def _row(brief: RunLine, now_ms: int) -> tuple[Cell | str, ...]:
     return (
         f"{brief.pipeline}/{brief.number}",
         colored_phase(brief.phase),
+        "" if brief.started_ms is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(brief.started_ms / 1000)),
+        _took(brief),
+        f"{brief.published}/{brief.sinks}" if brief.sinks else "",
         f"{brief.kept:,}/{brief.wanted:,}{f', {brief.left_out:,} left out' if brief.left_out else ''}",
         changed,
         parameters_text(brief.parameters),
         brief.run,
         brief.driver,
     )
+
+
+def _took(brief: RunLine) -> str:
+    """Of a run that succeeded, with all the time in which no driver ran."""
+    if brief.started_ms is None or brief.ended_ms is None:
+        return ""
+    return time_text(max(0, brief.ended_ms - brief.started_ms))
 
 
 def parameters_text(parameters: dict[str, str] | None) -> str:

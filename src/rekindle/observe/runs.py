@@ -28,7 +28,8 @@ RESUMED = frozenset({"failing", "failed"})
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone;
-    `left_out` partitions are missing on the user's word."""
+    `left_out` partitions are missing on the user's word. `started_ms` is when it began, `ended_ms` when it succeeded;
+    `published` of `sinks` are."""
 
     pipeline: str
     run: str
@@ -41,6 +42,10 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = ""
     steps: int = 0
     left_out: int = 0
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    published: int = 0
+    sinks: int = 0
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -56,6 +61,7 @@ class _Graph(msgspec.Struct, frozen=True):
 class _Started(msgspec.Struct, frozen=True):
     at_ms: int
     drawn: _Graph = msgspec.field(name="graph")
+    sinks: tuple[str, ...] = ()
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -87,12 +93,24 @@ class _KeptStep(msgspec.Struct, frozen=True):
     holes: bytes = b""
 
 
-class _Folded(msgspec.Struct, frozen=True):
+class _Spec(msgspec.Struct, frozen=True):
+    sinks: tuple[str, ...] = ()
+
+
+class _Published(msgspec.Struct, frozen=True):
+    sink: str
+
+
+class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     """What a snapshot's state says, as far as a line needs it."""
 
     layout: _Graph
     phase: str
     steps: dict[str, _KeptStep]
+    spec: _Spec = _Spec()
+    published: dict[str, msgspec.Raw] = {}
+    run_time_ms: int = 0
+    ended_ms: int = 0
 
 
 _STARTED = msgspec.json.Decoder(_Started)
@@ -100,6 +118,7 @@ _COMMITTED = msgspec.json.Decoder(_Committed)
 _GONE = msgspec.json.Decoder(_Gone)
 _DROPPED = msgspec.json.Decoder(_Dropped)
 _TIMED = msgspec.json.Decoder(_Timed)
+_PUBLISHED = msgspec.json.Decoder(_Published)
 _FOLDED = msgspec.msgpack.Decoder(_Folded)
 
 
@@ -111,6 +130,10 @@ class RunCounts:
         self.changed_ms: int | None = None
         self.steps = 0
         self.wanted = 0
+        self.started_ms: int | None = None
+        self.ended_ms: int | None = None
+        self.sinks = 0
+        self.published: set[str] = set()
         self._kept: dict[str, Any] = {}
         self._holes: dict[str, Any] = {}
 
@@ -127,6 +150,8 @@ class RunCounts:
         found = _FOLDED.decode(snapshot)
         self._graph(found.layout)
         self.phase = found.phase
+        self.started_ms, self.ended_ms = found.run_time_ms or None, found.ended_ms or None
+        self.sinks, self.published = len(found.spec.sinks), set(found.published)
         self._kept = {name: BitMap.deserialize(step.committed) for name, step in found.steps.items()}
         self._holes = {name: BitMap.deserialize(step.holes) for name, step in found.steps.items() if step.holes}
 
@@ -148,7 +173,12 @@ class RunCounts:
             case "RunStarted":
                 started = _STARTED.decode(raw)
                 self._graph(started.drawn)
-                self.changed_ms = started.at_ms
+                self.changed_ms = self.started_ms = started.at_ms
+                self.sinks = len(started.sinks)
+            case "SinkPublished":
+                self.published.add(_PUBLISHED.decode(raw).sink)
+            case "RunSucceeded":
+                self.ended_ms = _TIMED.decode(raw).at_ms
             case "PartitionsCommitted":
                 committed = _COMMITTED.decode(raw)
                 self._of(committed.attempt.step).update(BitMap.deserialize(committed.partitions))
