@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from master.driving import Driven
+from master.driving import Driven, start_of
+from rekindle.master.decide import decide
 from rekindle.master.facts import stimuli as st
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.master.state.apply import fold
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import Partitions
 from rekindle.observe.plan_times import StepRate
@@ -34,6 +37,29 @@ def test_rows_tell_what_counts_what_was_there_and_what_runs() -> None:
     ]
     assert news[0] == "driver 2 of this run takes over"
     assert "clean: adopted 1 partition that the previous driver finished" in news
+
+
+def test_what_an_earlier_run_kept_is_told_as_such() -> None:
+    both = Partitions.parse("0-3")
+    reused = (st.ReusedResult(step="orders", number=4, partitions=both, manifest=b"files"),)
+    start = start_of(SHOP, reused=reused)
+    events = decide(None, start, 5)
+    state = fold(None, events)
+    assert state is not None
+    assert Progress().take(events, state) == ["orders: reuses 4 partitions of run 4"]
+
+
+def test_a_try_that_is_not_made_is_not_announced() -> None:
+    run = Driven(SHOP, config=MasterConfig(backoff=BackoffSpec("fixed", {"attempts_max": 1, "delay_ms": 500})))
+    news = []
+    progress = Progress()
+    for _ in range(3):
+        if run.state.attempts:
+            run.fail("orders", "0", signature=f"boom {run.now}")
+            news += progress.take(run.last, run.state)
+        run.give(st.Tick(), after_ms=600)
+    failures = [line for line in news if "failed:" in line]
+    assert ["retried in" in line for line in failures] == [True, False]
 
 
 def test_restarts_are_told_with_their_reason_as_they_happen() -> None:

@@ -6,6 +6,7 @@ from the failure is kept: it is the one that forced the vertex in.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 import msgspec
@@ -84,6 +85,11 @@ AnyReason = (
     | KeptByRun
     | EverythingRestarts
 )
+
+
+def taken_from(reasons: Iterable[tuple[AnyReason, object]]) -> int:
+    """The number of the run that a result is taken from; 0 if it is computed."""
+    return next((reason.number for reason, _ in reasons if isinstance(reason, KeptByRun)), 0)
 
 
 def sentence(reason: AnyReason) -> str:

@@ -22,7 +22,7 @@ from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Phase, RunState, Segment
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.model.reasons import AnyReason, Failed, KeptByRun, NotYetRun
+from rekindle.model.reasons import AnyReason, Failed, NotYetRun, taken_from
 from rekindle.observe.plan import Action, Budget, Deletion, Loss, Plan, Stage, Start
 from rekindle.observe.plan_ahead import SimulatedRun
 from rekindle.observe.plan_times import StepRate, span, whole
@@ -115,7 +115,7 @@ def done_plan(state: RunState, told: PlanInputs, differs: tuple[str, ...] = ()) 
 
 def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInputs) -> Stage:
     step, count = ahead.end.layout.graph.steps[name], ahead.end.layout.graph.steps[name].partitions
-    opened = [event for event in ahead.opened if event.attempt.step == name and not _taken_from(event)]
+    opened = [event for event in ahead.opened if event.attempt.step == name and not taken_from(event.because)]
     computed = EMPTY
     for event in opened:
         computed = computed | event.partitions
@@ -140,13 +140,8 @@ def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInp
         holes=ahead.end.steps[name].holes,
         keep=step.keep,
         lost=ahead.lost.get(name, EMPTY) - computed,
-        taken_from=max((_taken_from(event) for event in ahead.opened if event.attempt.step == name), default=0),
+        taken_from=max((taken_from(event.because) for event in ahead.opened if event.attempt.step == name), default=0),
     )
-
-
-def _taken_from(event: AttemptOpened) -> int:
-    """The number of the run whose result it is; 0 if it is computed."""
-    return next((reason.number for reason, _ in event.because if isinstance(reason, KeptByRun)), 0)
 
 
 def _tasks(started: Sequence[StartAttempt], asked: Tasks) -> int | None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from rekindle.master.facts import events as ev
 from rekindle.master.state.run_state import AttemptStatus, RunState
 from rekindle.model.failures import Failure
+from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
-from rekindle.model.reasons import AnyReason, NotYetRun, sentence
+from rekindle.model.reasons import AnyReason, NotYetRun, sentence, taken_from
 from rekindle.observe.plan import numbers_text
 from rekindle.observe.plan_times import Clock, StepRate
 from rekindle.observe.words import count_text, time_text
@@ -48,12 +49,15 @@ class Progress:
         self._kept: dict[str, Partitions] = {}
         self._started: dict[str, Partitions] = {}
         self._again: dict[str, int] = {}
+        self._taken: dict[AttemptId, int] = {}
+        self._gives_up = False
 
     def take(self, events: tuple[ev.Event, ...], state: RunState) -> list[str]:
         """The news in these events."""
         if self._state is None:
             self._kept = {name: step.committed for name, step in state.steps.items()}
         self._state = state
+        self._gives_up = any(isinstance(event, ev.RunFailing) for event in events)
         self._clock.take(events)
         return [line for event in events for line in self._news(event)]
 
@@ -89,13 +93,21 @@ class Progress:
             case ev.EpochOpened(epoch=epoch) if epoch > 1:
                 yield f"driver {epoch} of this run takes over"
             case ev.AttemptOpened(attempt, partitions):
-                yield from self._started_again(attempt.step, partitions, event.because)
+                if number := taken_from(event.because):
+                    self._taken[attempt] = number
+                else:
+                    yield from self._started_again(attempt.step, partitions, event.because)
             case ev.PartitionsCommitted(attempt=attempt, partitions=partitions) if event.is_adopted:
                 name = attempt.step
                 self._kept[name] = self._kept.get(name, EMPTY) | partitions
-                yield f"{name}: adopted {count_text(len(partitions), 'partition')} that the previous driver finished"
+                whose = (
+                    f"of run {self._taken[attempt]}" if attempt in self._taken else "that the previous driver finished"
+                )
+                how = "reuses" if attempt in self._taken else "adopted"
+                yield f"{name}: {how} {count_text(len(partitions), 'partition')} {whose}"
             case ev.FailureHandled():
-                wait = f"; retried in {time_text(event.due_ms - event.at_ms)}" if event.due_ms > event.at_ms else ""
+                is_retried = event.due_ms > event.at_ms and not self._gives_up
+                wait = f"; retried in {time_text(event.due_ms - event.at_ms)}" if is_retried else ""
                 yield from (f"{_vertex(one)} failed: {_cause(one)}{wait}" for one in event.failures)
             case ev.PartitionsLost(step, partitions, domain):
                 yield f"{step}: {numbers_text(partitions)} lost ({domain.value} failure), recomputed if needed"

@@ -17,8 +17,10 @@ from rekindle.master.facts import events as ev
 from rekindle.master.rules.advance import work_left
 from rekindle.master.rules.poison_beside import blocked, poisoned
 from rekindle.master.state.run_state import Phase, RunState
+from rekindle.model.ids import AttemptId
 from rekindle.model.kinds import Determinism
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.model.reasons import taken_from
 from rekindle.observe.show import record_ms
 from rekindle.observe.show_words import brief, clock, joined, one_line, reasons_of
 from rekindle.observe.words import count_text, escape
@@ -72,6 +74,7 @@ class _About:
         self.step = step
         self.wanted = wanted
         self._begun = EMPTY
+        self._taken: set[AttemptId] = set()
         self._inputs = frozenset(state.layout.producers[step])
         self._sinks = frozenset(state.sinks)
 
@@ -191,6 +194,8 @@ class _About:
 
     def _opened(self, event: ev.AttemptOpened, name: str) -> str:
         before, self._begun = self._begun, self._begun | event.partitions
+        if taken_from(event.because):
+            self._taken.add(event.attempt)
         if not self._touches(event.partitions):
             return ""
         subject = "it" if self.wanted is not None else count_text(len(event.partitions), "partition")
@@ -200,6 +205,8 @@ class _About:
         if not self._touches(event.partitions):
             return ""
         how = f"adopted from {name}, whose driver died" if event.is_adopted else f"committed by {name}"
+        if event.attempt in self._taken:
+            how = f"counts as {name}, with files of its own"
         text = f"{how}{self._of(event.partitions)}"
         if self._touches(event.changed):
             text += f"; differs from the lost result, or may differ{self._of(event.changed)}"
