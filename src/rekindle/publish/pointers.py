@@ -120,7 +120,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_same(self, other: Part) -> bool:
         """The same run brought the same files, whichever of its masters did it."""
-        return self.run == other.run and self.source == other.source
+        return self.source == other.source and self.run == other.run
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +306,8 @@ def _where_they_are(pointer: Pointer) -> tuple[Part, ...]:
 
 def _names(parts: Iterable[Part]) -> set[tuple[str, str]]:
     """Of which publications a version is made, and of which of their files."""
-    return {(one.version, name) for one in parts for name, _ in (*one.listed, ("", 0))}
+    found = ((one.version, one.listed) for one in parts)
+    return {(version, name) for version, listed in found for name, _ in (*listed, ("", 0))}
 
 
 def is_below(name: str, directories: Iterable[str]) -> bool:

@@ -87,7 +87,7 @@ def _link_all(source: str, made: str, pointer: Pointer) -> None:
             below = name.rpartition("/")[0]
             if below not in directories:
                 directories.add(below)
-                Path(made, below).mkdir(parents=True)
+                Path(f"{made}/{below}").mkdir(parents=True, exist_ok=True)
             os.link(f"{folder}/{name}", f"{made}/{name}")
 
 
