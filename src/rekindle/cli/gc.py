@@ -57,9 +57,10 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     store = open_store(config.location, config.storage)
     rules = rules_of(config, is_dry=is_dry)
     now_ms = round(store.now() * 1000)
-    named = [one for name in named_pipelines(store, pipeline) for one in runs_of(store, name)]
+    names = named_pipelines(store, pipeline)
+    named = [one for name in names for one in runs_of(store, name)]
     reports = list(tend_all(store, [(one.pipeline, one.run, one.number) for one in named], rules))
-    for name in named_pipelines(store, pipeline):
+    for name in names:
         reports += tend_targets(store, name, rules, partial(open_target, storage=config.storage))
     if not is_dry:
         tidy_location(store, rules.terms)

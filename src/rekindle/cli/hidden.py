@@ -76,9 +76,10 @@ def without_secrets(text: str) -> str:
     return without_passwords(text)
 
 
-def json_without_secrets(made: str | bytes) -> str:
-    """The same JSON, indented. Its texts are without secrets; the names in it and everything else stay."""
-    return json.dumps(_texts(json.loads(made)), indent=2, ensure_ascii=False)
+def json_without_secrets(made: str | bytes, *, indent: int | None = 2) -> str:
+    """The same JSON, indented, or in one line. Its texts are without secrets; the names in it and everything else
+    stay."""
+    return json.dumps(_texts(json.loads(made)), indent=indent, ensure_ascii=False)
 
 
 def _texts(value: Any) -> Any:

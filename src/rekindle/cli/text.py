@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import sys
@@ -90,7 +89,7 @@ def say_json(made: str | bytes) -> None:
 
 def say_line(made: str) -> None:
     """Print JSON in one line, at once."""
-    click.echo(visible(json.dumps(json.loads(json_without_secrets(made)), ensure_ascii=False)))
+    click.echo(visible(json_without_secrets(made, indent=None)))
 
 
 def table(head: Sequence[Column], rows: Sequence[Cells], width: int | None) -> Iterator[str]:

@@ -78,11 +78,11 @@ class PreparedPipeline:
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
-    """One file: where it is, how long it is, and its place below the root of the run."""
+    """One file: where it is, how long it is, and its name below the directory that it is copied to."""
 
     source: str
     bytes: int
-    place: str
+    name: str
 
 
 # Copies files into a run; gives those that are not what was committed, by their sources.

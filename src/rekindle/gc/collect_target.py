@@ -23,14 +23,16 @@ from rekindle.gc.audit_log import AuditEntry, AuditLog
 from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
 from rekindle.gc.policy import GcAction, Retention, is_ripe
 from rekindle.gc.remover import Remover
-from rekindle.publish.pointers import POINTERS, VERSION, Pointer, decode, fence_in
+from rekindle.publish.pointers import POINTERS, SCRATCH, VERSION, VERSIONS, VIEWS, Pointer, decode, fence_in
+from rekindle.results.leftovers import without_checksum
 from rekindle.storage.store import Store, StoredObject
 
-VERSIONS, VIEWS, SCRATCH = "versions/", "views/", "scratch/"
 REPLACED = "its version was replaced long ago"
 LEFT = "its publisher did not finish, and its run is over"
 NAMES_IN_ENTRY = 1000
 
+# What goes, by reason: folder and object.
+Waste = dict[str, list[tuple[str, StoredObject]]]
 # Whether the run of a number, in this location, can publish no more.
 IsOver = Callable[[int], bool]
 
@@ -80,25 +82,25 @@ class TargetCollector:
                 chain = _Chain(stays={**chain.goes, **chain.stays}, entries=chain.entries)
             waste = self._waste(store, chain, target.place)
             if not self._rules.is_dry:
-                self._remove(store, target, chain, waste)
-            return _report(target, "its newest version stays", tuple(_items(chain, waste)))
+                self._remove(store, target, waste)
+            return _report(target, "its newest version stays", tuple(_items(waste)))
         except (StoreFailed, AppendUnknown, AppendRejected) as error:
             return _report(target, "the store failed", trouble=error.message, act=GcAction.LEAVE)
 
-    def _waste(self, store: Store, chain: _Chain, place: str) -> dict[str, list[tuple[str, StoredObject]]]:
-        """What goes, by reason: folder and object."""
+    def _waste(self, store: Store, chain: _Chain, place: str) -> Waste:
+        """What goes, pointers first."""
         needed, retired = chain.names(stays=True), chain.names(stays=False)
-        found: dict[str, list[tuple[str, StoredObject]]] = {REPLACED: [], LEFT: []}
-        for folder in (VERSIONS, VIEWS, SCRATCH):
+        found: Waste = {REPLACED: [(POINTERS, chain.entries[name]) for name in sorted(chain.goes)], LEFT: []}
+        for folder in (f"{VERSIONS}/", f"{VIEWS}/", f"{SCRATCH}/"):
             for page in store.walk(folder):
                 for entry in page:
                     version, _, name = entry.name.partition("/")
-                    if folder == VERSIONS and version in needed:
-                        if _plain(name) in retired.get(version, ()) and _plain(name) not in needed[version]:
+                    if folder == f"{VERSIONS}/" and version in needed:
+                        if (file := without_checksum(name)) in retired.get(version, ()) and file not in needed[version]:
                             found[REPLACED].append((folder, entry))
-                    elif folder == VIEWS and version in needed:
+                    elif folder == f"{VIEWS}/" and version in needed:
                         continue
-                    elif version in retired and folder != SCRATCH:
+                    elif version in retired and folder != f"{SCRATCH}/":
                         found[REPLACED].append((folder, entry))
                     elif self._is_left(version, place, entry):
                         found[LEFT].append((folder, entry))
@@ -111,18 +113,9 @@ class TargetCollector:
         counted_in, fence = fence_in(told)
         return counted_in == place and self._is_over(fence.order)
 
-    def _remove(
-        self,
-        store: Store,
-        target: GcTarget,
-        chain: _Chain,
-        waste: dict[str, list[tuple[str, StoredObject]]],
-    ) -> None:
+    def _remove(self, store: Store, target: GcTarget, waste: Waste) -> None:
         remover = Remover(store, self._rules.limits)
-        found = {REPLACED: [(POINTERS, chain.entries[name]) for name in sorted(chain.goes)], LEFT: []}
         for why, entries in waste.items():
-            found[why] += entries
-        for why, entries in found.items():
             for start in range(0, len(entries), NAMES_IN_ENTRY):
                 some = entries[start : start + NAMES_IN_ENTRY]
                 self._diary.note(
@@ -153,20 +146,13 @@ def _read(store: Store, terms: Retention, now: float) -> _Chain:
     return chain
 
 
-def _plain(name: str) -> str:
-    """Without what Hadoop's checksum files have around the name of theirs."""
-    above, slash, last = name.rpartition("/")
-    return above + slash + (last[1:-4] if last.startswith(".") and last.endswith(".crc") else last)
-
-
-def _items(chain: _Chain, waste: dict[str, list[tuple[str, StoredObject]]]) -> list[GcItem]:
-    waste = {**waste, REPLACED: [*((POINTERS, chain.entries[name]) for name in chain.goes), *waste[REPLACED]]}
+def _items(waste: Waste) -> list[GcItem]:
     return [
         GcItem(
             what=FILES,
             why=why,
             files=len(entries),
-            bytes=sum(entry.bytes for folder, entry in entries if folder != VIEWS),
+            bytes=sum(entry.bytes for folder, entry in entries if folder != f"{VIEWS}/"),
             oldest_ms=round(min(entry.modified for _, entry in entries) * 1000),
         )
         for why, entries in waste.items()

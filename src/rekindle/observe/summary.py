@@ -112,8 +112,8 @@ class RunSummary:
             yield f"  published without {vertices(self.holes)}, which the user left out; the target names it"
         for where, runs in self.stale.items():
             told = ", ".join(map(str, runs))
-            yield f"  {where}: stale now, because they read what this run replaced: run {told}"
-            yield f"  next: start each again as a new run with its parameters, in this order; {say(SEE_RUNS)}"
+            yield f"  stale in {where}: run {told}, which read what this run replaced"
+            yield f"  next: start each again with its parameters as a new run, in this order; {say(SEE_RUNS)}"
 
     def __str__(self) -> str:
         return visible("\n".join(self.lines()))

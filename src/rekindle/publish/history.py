@@ -49,14 +49,13 @@ def newest_before(store: PointerStore, reader: Reader) -> Pointer | None:
     return None if is_below_own else top
 
 
-def previous(store: PointerStore, reader: Reader, shown: str) -> Pointer | None:
-    """The version before the reader's own key; None if its key is the first. Refuses a stale one."""
-    found = _newest_by_key(store)
+def previous(store: PointerStore, key: str, shown: str) -> Pointer | None:
+    """The version before a key; None if it is the first. Refuses a stale one."""
     past = past_of(newest(store).pointer)
-    place = past.index(reader.key) if reader.key in past else len(past)
-    before = past[:place]
+    before = past[: past.index(key)] if key in past else past
     if not before:
         return None
+    found = _newest_by_key(store)
     stale = [one for one in _stale(found, past) if one.key in before]
     if stale:
         raise _made_from_replaced(shown, stale[0])
@@ -74,10 +73,10 @@ def previous(store: PointerStore, reader: Reader, shown: str) -> Pointer | None:
     return chosen
 
 
-def is_previous(store: PointerStore, reader: Reader, read: frozenset[str]) -> bool:
-    """Whether these directories are the version before the reader's key, so that its key may be published anew."""
+def is_previous(store: PointerStore, key: str, read: frozenset[str]) -> bool:
+    """Whether these directories are the version before a key, so that the key may be published anew."""
     try:
-        before = previous(store, reader, "")
+        before = previous(store, key, "")
     except Refused:
         return False
     return before is not None and read == frozenset(before.folders)
@@ -88,6 +87,8 @@ def stale_after(store: PointerStore, key: str) -> list[Pointer]:
     They must be made again, in this order."""
     past = past_of(newest(store).pointer)
     behind = past[past.index(key) + 1 :] if key in past else ()
+    if not behind:
+        return []  # Nearly always: the chain need not be read.
     return [one for one in _stale(_newest_by_key(store), past) if one.key in behind]
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rekindle.errors import GraphRefused
+from rekindle.publish.pointers import VERSIONS
 from rekindle.publish.target import same_place
 from rekindle.storage.schemes import is_local, one_spelling, plain_path
 
-VERSIONS = "versions"
 PATHS_MAX = 1000
 
 

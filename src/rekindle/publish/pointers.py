@@ -38,7 +38,10 @@ from rekindle.errors import Refused, StoreFailed
 from rekindle.master.facts.events import Fence
 from rekindle.publish.target import PointerStore
 
+# What lies in a target with versions: the chain, the files, a directory of links for each version whose files lie in
+# several (on a disk), and what is not published yet.
 POINTERS = "pointers/"
+VERSIONS, VIEWS, SCRATCH = "versions", "views", "scratch"
 # Of what was overwritten, of what was appended, of files in Hive's directories, and of parts that stay where they are:
 # whoever does not know keys, lists of files, or directories of parts, would drop them.
 OVERWRITING, ADDING, LISTING, IN_PLACE = 1, 2, 3, 4
@@ -268,35 +271,34 @@ def compose(
         ours = msgspec.structs.replace(ours, key=part.key, claimed=part.fence)
     kept = tuple(left for one in old if (left := one.left_by(part)) is not None) if adds else ()
     parts = (*kept, ours)
-    is_listed, is_in_place = any(one.is_listed for one in parts), any(one.folder for one in parts)
     if top.pointer is not None and _names(parts) == _names(old):
         version = top.pointer.version
     else:
         version = f"{part.version}{ADDED_TO}{top.number}" if adds else part.version
-    if not adds:
-        return Pointer(
-            fence=part.fence,
-            owner=owner,
-            version=version,
-            schema=schema,
-            parts=parts,
-            format=IN_PLACE if is_in_place else LISTING if is_listed else OVERWRITING,
-            floor=part.fence,
-            floor_place=part.place,
-            at=at,
-        )
-    place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
+    if adds:
+        place, floor = top.pointer.overwritten if top.pointer is not None else ("", None)
+    else:
+        place, floor = part.place, part.fence
     return Pointer(
         fence=part.fence,
         owner=owner,
         version=version,
         schema=schema,
         parts=parts,
-        format=IN_PLACE if is_in_place else LISTING if is_listed else ADDING,
+        format=_format(parts, adds=adds),
         floor=floor,
         floor_place=place,
         at=at,
     )
+
+
+def _format(parts: Iterable[Part], *, adds: bool) -> int:
+    """The oldest that tells all of it."""
+    if any(one.folder for one in parts):
+        return IN_PLACE
+    if any(one.is_listed for one in parts):
+        return LISTING
+    return ADDING if adds else OVERWRITING
 
 
 def _where_they_are(pointer: Pointer) -> tuple[Part, ...]:

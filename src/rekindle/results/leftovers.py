@@ -30,7 +30,7 @@ def counted_tasks(segments: Iterable[Segment]) -> dict[int, int] | None:
 
 def is_counted(name: str, tasks: Mapping[int, int]) -> bool:
     """Whether a name below an attempt's directory belongs to what counts."""
-    name = _checked(name)
+    name = without_checksum(name)
     if name == LABEL:
         return True
     if found := DATA.fullmatch(name):
@@ -40,7 +40,7 @@ def is_counted(name: str, tasks: Mapping[int, int]) -> bool:
     return False
 
 
-def _checked(name: str) -> str:
+def without_checksum(name: str) -> str:
     """The file that a checksum is of; any other name is itself."""
     folder, slash, file = name.rpartition("/")
     is_checksum = file.startswith(".") and file.endswith(".crc")

@@ -60,30 +60,24 @@ def find(store: Store, pipeline: str, run: str, spec: RunSpec) -> EarlierResults
             state = peek(store, pipeline, name)
         except RekindleError:
             continue  # Another run's trouble is none of this one's.
-        found = _results(number, state, spec) if state is not None else ()
-        if state is not None and found:
-            return EarlierResults(name, state, found)
+        if state is not None and (found := _given(number, name, state, spec)).results:
+            return found
     return None
 
 
-def _results(number: int, state: RunState, spec: RunSpec) -> tuple[ReusedResult, ...]:
-    found = []
-    refused: set[str] = set()
-    upstream = GraphIndex(spec.graph).upstream
-    for name, why in reusable(spec, state).items():
-        made = None if why or not refused.isdisjoint(upstream[name]) else joined(state.steps[name].segments)
-        if made is None:
-            refused.add(name)
-            continue
-        manifest, digests, size = made
-        found.append(
-            ReusedResult(
-                step=name,
-                number=number,
-                partitions=state.steps[name].committed,
-                manifest=manifest,
-                digests=digests,
-                size_bytes=size,
-            )
+def _given(number: int, run: str, state: RunState, spec: RunSpec) -> EarlierResults:
+    """What this run can give: of what is the same, all whose files can stand in the directory of one attempt."""
+    made = {name: joined(state.steps[name].segments) for name, why in reusable(spec, state).items() if not why}
+    results = tuple(
+        ReusedResult(
+            step=name,
+            number=number,
+            partitions=state.steps[name].committed,
+            manifest=whole[0],
+            digests=whole[1],
+            size_bytes=whole[2],
         )
-    return tuple(found)
+        for name, whole in made.items()
+        if whole is not None
+    )
+    return EarlierResults(run, state, results).without((name for name, whole in made.items() if whole is None), spec)

@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -21,15 +20,6 @@ from rekindle.engine.adapter import FileCopy
 from rekindle.engine.spark.jvm import file_calls
 
 SCRATCH = "results/_scratch"
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """One file: where it is, how long it is, and its name in the directory."""
-
-    source: str
-    bytes: int
-    name: str
 
 
 class SourceFilesLost(Exception):
@@ -41,7 +31,7 @@ class SourceFilesLost(Exception):
 
 
 def complete(
-    spark: SparkSession, directory: str, scratch: str, wanted: list[Copy], *, shows_hidden: bool = False
+    spark: SparkSession, directory: str, scratch: str, wanted: Sequence[FileCopy], *, shows_hidden: bool = False
 ) -> set[str]:
     """Copy what the directory does not have yet. Afterwards it has every file of `wanted` at its full length, and
     perhaps others: the names of all are the answer. A directory of ours may have names that readers would not see."""
@@ -65,9 +55,8 @@ def complete(
 
 def into_run(spark: SparkSession, root: str, copies: Sequence[FileCopy]) -> frozenset[str]:
     """Bring files of an earlier run into this one; the sources that are not what was committed."""
-    wanted = [Copy(one.source, one.bytes, one.place) for one in copies]
     try:
-        complete(spark, root, f"{root}/{SCRATCH}", wanted, shows_hidden=True)
+        complete(spark, root, f"{root}/{SCRATCH}", copies, shows_hidden=True)
     except SourceFilesLost as lost:
         return frozenset(lost.found)
     return frozenset()

@@ -18,14 +18,12 @@ import secrets
 import shutil
 from pathlib import Path
 
-from rekindle.engine.spark.publish import versions
 from rekindle.errors import Refused
-from rekindle.publish.pointers import Pointer, top_of
+from rekindle.publish.pointers import VERSIONS, VIEWS, Pointer, top_of
 from rekindle.publish.target import PointerStore
 from rekindle.storage.schemes import plain_path
 
 CURRENT = "current"
-VIEWS = "views"
 # What a disk says that has no links: there is no `current` on it.
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
 
@@ -61,7 +59,7 @@ def _follow(base: str, store: PointerStore) -> None:
 def _view(base: str, pointer: Pointer) -> str:
     """A directory with all files of a version and no others, as a path below the target. It is made if need be."""
     if pointer.is_one_directory or not pointer.has_files:
-        return f"{versions.VERSIONS}/{pointer.folders[-1] if pointer.parts else pointer.version}"
+        return f"{VERSIONS}/{pointer.folders[-1] if pointer.parts else pointer.version}"
     view = f"{VIEWS}/{pointer.version}"
     root = _link(base).parent
     if (root / view).is_dir():
@@ -69,7 +67,7 @@ def _view(base: str, pointer: Pointer) -> str:
     made = root / VIEWS / f".{pointer.version}-{secrets.token_hex(8)}"
     made.mkdir(parents=True)
     try:
-        _link_all(f"{root}/{versions.VERSIONS}", str(made), pointer)
+        _link_all(f"{root}/{VERSIONS}", str(made), pointer)
         made.rename(root / view)
     except OSError:
         shutil.rmtree(made)

@@ -23,7 +23,7 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.files import Files
 from rekindle.publish.history import Reader, as_of, at_version, newest_before, previous
-from rekindle.publish.pointers import Pointer, hive_columns, newest
+from rekindle.publish.pointers import VERSIONS, Pointer, hive_columns, newest
 from rekindle.publish.target import PointerStore, url
 from rekindle.storage.schemes import is_local
 
@@ -117,7 +117,7 @@ def read_previous(spark: SparkSession, path: str, stores: Stores, schema: Struct
             "call it in a step; anywhere else rk.read_newest(spark, path) reads the newest version",
         )
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    pointer = previous(stores(base), reader, path)
+    pointer = previous(stores(base), reader.key, path)
     rows = spark.range(0).select() if pointer is None else _frame(spark, base, pointer)
     return _with_columns(rows, wanted, path)
 
@@ -156,7 +156,7 @@ def _frame(spark: SparkSession, base: str, pointer: Pointer) -> DataFrame:
     ]
     return result_calls.version(
         spark,
-        [f"{base}/{versions.VERSIONS}/{folder}" for folder in numbers],
+        [f"{base}/{VERSIONS}/{folder}" for folder in numbers],
         files,
         its_schema=pointer.schema,
         hive_columns=hive_columns(pointer),

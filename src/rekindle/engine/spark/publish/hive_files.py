@@ -25,13 +25,13 @@ from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.publication import Publication, StagedFiles
 from rekindle.errors import Refused
 from rekindle.publish.files import Files
-from rekindle.publish.pointers import VERSION, Pointer, fence_in, is_below
+from rekindle.publish.pointers import SCRATCH, VERSION, Pointer, fence_in, is_below
 from rekindle.publish.target import PARTITION
 
 NO_VALUE = (ArrayType, BinaryType, MapType, StructType, VariantType)
 STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 NAMED_MAX = 3
-SCRATCH, STAGED = "scratch", "-hive"
+STAGED = "-hive"
 
 
 def check_columns(target: Files, schema: str) -> None:

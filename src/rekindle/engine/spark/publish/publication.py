@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from rekindle.engine.adapter import FileCopy
 from rekindle.engine.spark.publish import copying
-from rekindle.engine.spark.publish.copying import Copy
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.pointers import POINTERS, Part, Pointer, identify, version_of
@@ -106,15 +106,15 @@ class Publication:
             directories=self.staged.directories if self.staged is not None else (),
         )
 
-    def copies(self, part: Part) -> list[Copy]:
+    def copies(self, part: Part) -> list[FileCopy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""
         if self.staged is not None:
-            return [Copy(f"{self.staged.folder}/{name}", length, name) for name, length in part.files()]
+            return [FileCopy(f"{self.staged.folder}/{name}", length, name) for name, length in part.files()]
         named = zip(self.files, part.files(), strict=True)
-        return [Copy(path, length, name) for (path, length), (name, _) in named]
+        return [FileCopy(path, length, name) for (path, length), (name, _) in named]
 
 
-def write(spark: SparkSession, what: Publication, directory: str, scratch: str, copies: list[Copy]) -> set[str]:
+def write(spark: SparkSession, what: Publication, directory: str, scratch: str, copies: list[FileCopy]) -> set[str]:
     """Copy the files, or write one without rows if there are none. Returns names that do not belong to them."""
     there = copying.complete(spark, directory, scratch, copies)
     wanted = {copy.name for copy in copies}

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.copying import Copy
+from rekindle.engine.adapter import FileCopy, Stores
 from rekindle.engine.spark.publish.publication import Publication, write
 from rekindle.engine.spark.publish.publisher import (
     PublicationFenced,
@@ -27,12 +26,11 @@ from rekindle.engine.spark.publish.publisher import (
 )
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.history import Reader, is_previous, with_past
+from rekindle.publish.history import is_previous, with_past
 from rekindle.publish.overlap import reads_versions
-from rekindle.publish.pointers import NewestPointer, Pointer, advance, compose, newest
+from rekindle.publish.pointers import SCRATCH, VERSIONS, NewestPointer, Pointer, advance, compose, newest
 from rekindle.publish.target import PointerStore, PublishTarget
 
-VERSIONS = "versions"
 # Refuses a result that does not fit to the version on top.
 CheckColumns = Callable[[Pointer | None], None]
 
@@ -118,8 +116,7 @@ def _check_read(what: Publication, top: Pointer, store: PointerStore) -> None:
     is_own = (top.place, top.fence.order) == (what.place, what.fence.order)
     if not what.read or what.read.issuperset(top.folders or (top.version,)) or is_own:
         return
-    reader = Reader(owner=what.owner, place=what.place, order=what.fence.order, has_published=True, key=what.key)
-    if is_previous(store, reader, what.read):
+    if is_previous(store, what.key, what.read):
         return
     raise PublicationFenced(
         f"{what.target.shown} is read by this run as it was before run {top.fence.order} published to it: what that "
@@ -131,7 +128,7 @@ def _check_read(what: Publication, top: Pointer, store: PointerStore) -> None:
 def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None, new: Pointer) -> None:
     """Our files come from the committed result, those of other keys from the version before, unless they stay there."""
     ours = what.part()
-    copies: list[Copy] = []
+    copies: list[FileCopy] = []
     folder = new.version
     for part in new.parts:
         if part.is_same(ours) and (part.listed == ours.listed and not _is_in_old(what)):
@@ -140,11 +137,11 @@ def _fill(spark: SparkSession, what: Publication, base: str, old: Pointer | None
         elif not part.folder:
             assert old is not None, "parts of other keys come from an older version"
             before = f"{base}/{VERSIONS}/{old.folder_of(part)}"
-            copies += [Copy(f"{before}/{name}", length, name) for name, length in part.files()]
+            copies += [FileCopy(f"{before}/{name}", length, name) for name, length in part.files()]
     if not copies and new.has_files:
         return
     directory = f"{base}/{VERSIONS}/{folder}"
-    strange = write(spark, what, directory, f"{base}/scratch/{new.version}", copies)
+    strange = write(spark, what, directory, f"{base}/{SCRATCH}/{new.version}", copies)
     if strange:
         raise OSError(f"{directory} holds files that are not of this version: {sorted(strange)[:3]}")
 
