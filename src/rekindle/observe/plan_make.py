@@ -131,7 +131,7 @@ def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInp
         why=_reasons(opened, _failed(name, before)) if computed else (),
         changes=tuple(told.changes.get(name, ())),
         tasks=_tasks([one for one in ahead.started if one.attempt.step == name], told.tasks),
-        bytes_kept=_bytes(_cut(before, name, kept), told.sizes),
+        bytes_kept=_bytes(_cut(before or ahead.opening, name, kept), told.sizes),
         determinism=step.determinism,
         doubts=tuple(told.doubts.get(name, ())),
         span=span(pace, count, len(computed), told.cores, remakes_exchange=not is_narrow) if computed else None,
@@ -198,8 +198,8 @@ def _failed(name: str, before: RunState | None) -> Partitions:
     return EMPTY if before is None else before.failed_of(name)
 
 
-def _cut(before: RunState | None, name: str, kept: Partitions) -> tuple[Segment, ...]:
-    segments = before.steps[name].segments if before else ()
+def _cut(before: RunState, name: str, kept: Partitions) -> tuple[Segment, ...]:
+    segments = before.steps[name].segments
     return tuple(
         Segment(one.attempt, one.partitions & kept, one.manifest, one.digests)
         for one in segments
