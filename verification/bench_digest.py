@@ -138,7 +138,7 @@ class Bench:
         frame = change(session.read.parquet(f"file:{self.folder}/source{case.columns}").where("id >= 0"))
         if case.has_exchange:
             return layout.hold(frame, session, layout.Layout(("id",), PARTITIONS))
-        return layout.hold(frame, session, layout.choose(frame, (), PARTITIONS, reads_kept=False))
+        return layout.hold(frame, session, layout.choose(frame, (), PARTITIONS))
 
     def _write(
         self,

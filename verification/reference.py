@@ -95,15 +95,20 @@ def commands() -> str:
 
 Only `plan`, `run`, `resume`, `reproduce`, `check` and `verify` start Spark.
 
-| exit code | meaning |
-| --- | --- |
-| 0 | done; for `plan`: nothing to do |
-| 1 | failed; repeating the command does not help |
-| 2 | `plan`: there is work; `check`, `verify`: something differs |
-| 3 | refused: nothing was changed, and the message says why |
-| 4 | failed but resumable: the same command reuses what is kept |
-| 5 | done before, but code, inputs or targets changed since; nothing was computed |
-| 130 | interrupted |
+| exit code | meaning | does a retry help? |
+| --- | --- | --- |
+| 0 | done; for `plan`: nothing to do | |
+| 1 | failed, and cannot be resumed | no |
+| 2 | `plan`: there is work; `check`, `verify`: something differs | no |
+| 3 | refused, by Rekindle or by the storage: somebody must act, and the message says how | no, but for `RK124` and \
+`RK200`: another process has the run |
+| 4 | failed but resumable: the same command reuses what is kept | yes, if the cause passes by itself: lost executors, \
+a storage that does not answer. A step that fails on its data fails again, at the cost of those partitions |
+| 5 | done before, but code, inputs or targets changed since; nothing was computed | no |
+| 130 | interrupted | yes |
+
+A process that a signal ended (137, 143: killed, out of memory) has no code of Rekindle: the same command resumes the
+run.
 
 {parts}
 """

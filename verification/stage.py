@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from rekindle.cli.demo_driver import bytes_below
 from rekindle.engine.spark.session import jar_path
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.model.partitions import EMPTY, Partitions
@@ -23,7 +24,7 @@ from rekindle.storage.stores import open_store
 from support.drivers import Driver, start_driver
 from support.eventlog import EventLog, Kind, SparkTask, read_all
 from support.s3 import S3Server
-from support.signals import when
+from support.signals import STALLED_S, when
 
 WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
 # These JVMs are killed before a better compiler, or a look at classes that Spark has shipped, pays off.
@@ -201,34 +202,47 @@ class Session(Generic[Ask, Said]):
         lines = path.read_bytes().splitlines() if path.exists() else []
         return [msgspec.json.decode(line, type=self._stage.play.answer) for line in lines]
 
-    def answer(self, number: int, timeout_s: float = 180.0) -> Said:
-        self._until(lambda: len(self.answers()) > number, timeout_s)
+    def answer(self, number: int, timeout_s: float = STALLED_S) -> Said:
+        self.until(lambda: len(self.answers()) > number, timeout_s)
         return self.answers()[number]
 
-    def do(self, order: Ask, timeout_s: float = 180.0) -> Said:
+    def do(self, order: Ask, timeout_s: float = STALLED_S) -> Said:
         return self.answer(self.ask(order), timeout_s)
 
-    def wait_for(self, text: str, timeout_s: float = 180.0, count: int = 1, or_answer: int | None = None) -> None:
+    def wait_for(self, text: str, timeout_s: float = STALLED_S, count: int = 1, or_answer: int | None = None) -> None:
         """Until its output says so, `count` times, or until an order is answered."""
 
         def is_said() -> bool:
             is_answered = or_answer is not None and len(self.answers()) > or_answer
             return is_answered or self.driver.text().count(text) >= count
 
-        self._until(is_said, timeout_s)
+        self.until(is_said, timeout_s)
 
-    def _until(self, predicate: Callable[[], bool], timeout_s: float) -> None:
-        """Wait, and show what the driver said if it ends or takes too long."""
+    def wait(self, timeout_s: float = STALLED_S) -> int:
+        """The exit code of the driver, once it ended by itself."""
+        return self.driver.wait(timeout_s, self._sign)
+
+    def _sign(self) -> tuple[int, int, int]:
+        """It changes as long as the driver says something, one of its tasks starts or ends, or anything is stored. The
+        size of the event log tells nothing: drivers are made to flush it all the time."""
+        logs = (path for path in self.events.rglob("*") if path.is_file())
+        tasks = sum(path.read_bytes().count(b'"SparkListenerTask') for path in logs)
+        return self.driver.printed(), tasks, bytes_below(self._stage.place.folder)
+
+    def until(self, predicate: Callable[[], object], timeout_s: float = STALLED_S) -> None:
+        """Wait, and show what the driver said if it ends, or if nothing moves for too long."""
 
         def is_true() -> bool:
-            if not predicate() and not self.driver.is_alive():
+            was_alive = self.driver.is_alive()
+            is_so = bool(predicate())
+            if not is_so and not was_alive:
                 raise RuntimeError(f"the driver ended:\n{self.driver.text()[-4000:]}")
-            return predicate()
+            return is_so
 
         try:
-            when(is_true, timeout_s)
+            when(is_true, timeout_s, sign=self._sign)
         except TimeoutError:
-            raise TimeoutError(f"not within {timeout_s} s:\n{self.driver.text()[-4000:]}") from None
+            raise TimeoutError(f"nothing moved for {timeout_s} s:\n{self.driver.text()[-4000:]}") from None
 
     def log(self) -> EventLog:
         logs = read_all(self.events)

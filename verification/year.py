@@ -100,7 +100,7 @@ class Year:
         """The committed files of a night: written as a task would, once."""
         store, found = self.place.open(self.place.root), []
         for number in range(FILES_OF_A_NIGHT):
-            name = f"results/{night:04d}/part-{number}.parquet"
+            name = f"results/{night:04d}/part-1_{number:05d}.parquet"
             table = pa.table({"id": range(ROWS), "amount": [night] * ROWS, "day": [day_of(night)] * ROWS})
             body = io.BytesIO()
             pq.write_table(table, body)

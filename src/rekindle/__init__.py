@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from rekindle.onramp import run
     from rekindle.pipeline.constants import run_time, seed
-    from rekindle.publish.targets import directory, files, replace, table
+    from rekindle.publish.targets import directory, each_partition, files, replace, table
 
 __all__ = [
     "Fenced",
@@ -38,6 +38,7 @@ __all__ = [
     "StoreFailed",
     "__version__",
     "directory",
+    "each_partition",
     "files",
     "previous",
     "read_newest",
@@ -53,7 +54,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "previous", "read_newest"),
     "pipeline.constants": ("run_time", "seed"),
-    "publish.targets": ("directory", "files", "replace", "table"),
+    "publish.targets": ("directory", "each_partition", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),
 }

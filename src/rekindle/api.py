@@ -18,7 +18,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
-from rekindle.engine.adapter import VersionRequest
+from rekindle.config import load_config
+from rekindle.engine.adapter import Stores, VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused
@@ -285,11 +286,13 @@ def read_newest(
 
     version    another version, by its name or by the number of its publication
     as_of      the version that was the newest at this time, such as "2026-11-01T06:00:00+00:00"
+    storage    options of the storage client; by default those of the run in whose step this is called, and outside
+               of a run those of the settings (storage.*)
 
     gc keeps replaced versions for gc.versions_hours.
     """
     wanted = VersionRequest(version, as_of)
-    return spark_adapter().read_newest(spark, path, stores_of(storage or {}), wanted)
+    return spark_adapter().read_newest(spark, path, _stores(spark, storage), wanted)
 
 
 def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | None = None) -> Any:
@@ -299,7 +302,15 @@ def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | No
     earlier one does not read what it, or anybody after it, published. Before the first publication the DataFrame has
     the columns of `schema` (a DDL string or a StructType) and no rows.
     """
-    return spark_adapter().read_previous(spark, path, stores_of(storage or {}), schema)
+    return spark_adapter().read_previous(spark, path, _stores(spark, storage), schema)
+
+
+def _stores(spark: Any, storage: Mapping[str, str] | None) -> Stores:
+    """Options that were not given are those of the run in whose step this is, else those of the settings."""
+    if storage is not None:
+        return stores_of(storage)
+    adapter = spark_adapter()
+    return adapter.run_stores() or stores_of(load_config(spark=adapter.properties(spark)).storage)
 
 
 def verify_files(place: VerifiedRun, step: str | None = None) -> RunVerification:

@@ -17,6 +17,7 @@ RekindleError                       code  next command or hint is part of every 
 ├── AppendRejected                  RK301 not written: another record has this number
 ├── AppendUnknown                   RK302 maybe written: read again before anything else
 ├── StoreFailed                     RK303 the storage certainly did not do what was asked
+│   └── StoreDenied                 RK304 and it will not, until somebody acts
 └── RunFailed                       RK4xx the run stopped; what was kept is named
     ├── PublishedDiffers            RK410 what a sink that is or may be published was made from came back different
     └── RowsNotConserved            RK411 Spark wrote rows elsewhere than the layout says, or not all of them
@@ -191,12 +192,23 @@ class AppendUnknown(RekindleError):
 
 
 class StoreFailed(RekindleError):
-    """The storage failed and wrote nothing: it denied access, was full, or could not be reached."""
+    """The storage failed and wrote nothing: it was full, or could not be reached. A retry can help."""
 
     code = "RK303"
-    advice = (
+    advice: ClassVar[tuple[Remedy, ...]] = (
         CommandRemedy("doctor", "try the storage"),
         StartRemedy(to="when it answers"),
+    )
+
+
+class StoreDenied(StoreFailed):
+    """The storage denied access and wrote nothing, and a retry cannot help until somebody acts: there are no
+    credentials, no permission or no such bucket, or the disk is read-only."""
+
+    code = "RK304"
+    advice = (
+        TextRemedy("give this user access to the storage that is named, or use another location"),
+        StartRemedy(to="then"),
     )
 
 

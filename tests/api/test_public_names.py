@@ -11,7 +11,7 @@ import rekindle
 
 NAMES = """
     Fenced GraphRefused Pipeline Plan Refused RekindleError RunFailed RunOptions RunSummary StepSummary StillOwned
-    StoreFailed __version__ directory files previous read_newest replace run run_time seed table
+    StoreFailed __version__ directory each_partition files previous read_newest replace run run_time seed table
 """.split()
 PIPELINE = "add_sink add_source add_step check name plan reproduce run show sink source step try_steps verify".split()
 

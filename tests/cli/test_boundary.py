@@ -59,6 +59,7 @@ def test_exit_codes() -> None:
     assert exit_code(errors.RunFailed("", is_resumable=False)) is ExitCode.FAILED
     assert exit_code(errors.StillOwned("")) is exit_code(errors.Fenced("")) is ExitCode.REFUSED
     assert exit_code(errors.StoreFailed("")) is exit_code(errors.AppendUnknown("")) is ExitCode.RESUMABLE
+    assert exit_code(errors.StoreDenied("")) is ExitCode.REFUSED, "a retry cannot help"
     assert exit_code(errors.RekindleError("")) is ExitCode.FAILED
 
 

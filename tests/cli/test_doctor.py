@@ -70,8 +70,8 @@ def test_a_store_that_ignores_conditions(
         ("ftp://there", "RK100 no store is known for ftp://there", "next: use a path or one of the schemes"),
         (
             "/dev/null/runs",
-            "RK303 /dev/null/runs did not write",
-            "next: when it answers: rekindle doctor --location /dev/null/runs",
+            "RK304 /dev/null/runs did not write",
+            "next: give this user access to the storage that is named, or use another location",
         ),
         ("s3a://", "s3a:// cannot be opened", "next: look at the location, and at how the store is reached"),
     ],

@@ -3,6 +3,7 @@ how the command ends. A class that has no row fails the last test."""
 
 from __future__ import annotations
 
+import errno
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -171,7 +172,16 @@ def a_store_that_gives_no_answer(scene: Scene) -> int:
     return scene.user.types("run")
 
 
-@leads_to(errors.StoreFailed, "did not", "try the storage: rekindle doctor --location", ExitCode.RESUMABLE)
+@leads_to(errors.StoreFailed, "No space left", "try the storage: rekindle doctor --location", ExitCode.RESUMABLE)
+def a_disk_that_is_full(scene: Scene) -> int:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    scene.patch.setattr("os.fsync", full)
+    return scene.user.types("run")
+
+
+@leads_to(errors.StoreDenied, "did not", "then: rekindle run --location")
 def a_location_that_cannot_be_written(scene: Scene) -> int:
     (scene.folder / "file").write_text("")
     scene.user._location = str(scene.folder / "file" / "below")

@@ -56,7 +56,7 @@ def test_runs_lists_every_run_newest_first(look: Look) -> None:
     said = look("runs")
     assert said.code == 0 and said.err == ""
     lines = [line.split() for line in said.out.splitlines()]
-    assert lines[0][:6] == ["RUN", "PHASE", "STARTED", "TOOK", "PUBLISHED", "KEPT"]
+    assert lines[0][:8] == ["RUN", "PHASE", "STARTED", "TOOK", "PUBLISHED", "ROWS", "SIZE", "KEPT"]
     assert [line[:2] for line in lines[1:]] == [
         ["daily/4", "closed"],
         ["daily/3", "interrupted"],
@@ -91,7 +91,8 @@ def test_a_run_is_found_by_any_of_its_names(look: Look, word: str) -> None:
 
 def test_the_newest_run_is_meant_if_none_is_named(look: Look) -> None:
     assert look("show", "weekly").out.startswith("run 1 of weekly  succeeded")
-    assert look("show", "2").out.startswith("run 2 of daily  succeeded")
+    told = look("show", "2").out
+    assert told.startswith("run 2 of daily  succeeded") and "sink daily: published, version v2-1-1" in told
     assert "run daily/4 is closed" in look("show").err
 
 
@@ -210,11 +211,11 @@ def test_a_newer_journal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "next: pip install -U rekindle" in said.err
 
 
-def test_a_store_that_fails_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_that_cannot_be_used_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     location = str(tmp_path / ("too-long" * 40))
     said = call(capsys, "runs", "--location", location)
-    assert said.code == 4 and said.err.startswith(f"error RK303: {location} did not list")
-    assert f"next: try the storage: rekindle doctor --location {location}\n" in said.err
+    assert said.code == 3 and said.err.startswith(f"error RK304: {location} did not list: File name too long")
+    assert f"then: rekindle runs --location {location}\n" in said.err
 
 
 @pytest.mark.s3

@@ -101,8 +101,10 @@ def test_a_step_that_fails_is_told_with_its_frames_and_ends_with_1(
     monkeypatch.setenv("REKINDLE_TRACE_FOLDER", str(tmp_path / "traces"))
     bench.tried = ReproductionResult(failure=SAID, frames=('  File "daily.py", line 12, in price',), trace="all of it")
     assert user.types("reproduce", "counted[2]") == ExitCode.FAILED
-    *_, fails, frame, where = user.out.splitlines()
+    *_, fails, frame, first, more, where = user.out.splitlines()
     assert (fails, frame) == (f"counted[2] fails: {SAID}", '  File "daily.py", line 12, in price')
+    assert first == "These are the first 20 rows of each input: the one that fails may be a later one."
+    assert more.startswith("To see more of them: rekindle reproduce --rows 1000 --location ")
     assert Path(where.removeprefix("full trace: ")).read_text() == "all of it"
 
 

@@ -179,6 +179,7 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     asked = len(user.adapter.asked)
     assert user.types("run") == ExitCode.REFUSED
     assert "belongs to process" in user.err and "--force" in user.err
+    assert f"next: watch it until it ends: rekindle run --watch --location {user._location} " in user.err
     assert len(user.adapter.asked) == asked, "nothing is prepared for a run that is alive"
     user.adapter.make = lambda folder: InstantEngine(open_store(str(folder)), "app-2")
     assert user.types("plan") == ExitCode.WORK

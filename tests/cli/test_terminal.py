@@ -111,7 +111,7 @@ def _drawn_once(screen: Screen) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_run_without_a_terminal_prints_plain_lines(tmp_path: Path) -> None:
     write(tmp_path, poison=-1, is_loud=True)
     words = ["run", "shop_pipeline.py", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]

@@ -22,7 +22,7 @@ def stage(cluster: LocalCluster, place: Place, folder: Path) -> Stage:
     return Stage(LIGHT, cluster, place, folder / "stage", make_input(folder / "input"), str(TEST_JAR))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_aborts_and_changes_on_disk(cluster: LocalCluster, tmp_path: Path) -> None:
     on = stage(cluster, disk(tmp_path), tmp_path)
     try:
@@ -40,7 +40,7 @@ def test_aborts_and_changes_on_disk(cluster: LocalCluster, tmp_path: Path) -> No
     }
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("case", ["kills", "exchange", "commit", "zombie"])
 def test_processes_that_die_on_s3(cluster: LocalCluster, s3: S3Server, tmp_path: Path, case: str) -> None:
     on = stage(cluster, cloud(s3), tmp_path)

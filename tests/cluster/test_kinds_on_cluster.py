@@ -31,7 +31,7 @@ def answers(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     return dict(zip(("replicated", *CASES), drive(cluster, folder / "driver", orders), strict=True))
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["determinate", "random", "memory"])
 def test_exactly_what_lay_on_the_executor_is_made_again_and_both_readers_see_one_version(
     answers: dict[str, Answer], name: str
@@ -45,7 +45,7 @@ def test_exactly_what_lay_on_the_executor_is_made_again_and_both_readers_see_one
     assert found.is_one_version
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(1800)
 def test_what_lies_on_two_executors_survives_the_loss_of_one(answers: dict[str, Answer]) -> None:
     found = answers["replicated"]
     assert found.on_executor == list(range(PARTITIONS)), "a copy of each was lost"
@@ -53,6 +53,6 @@ def test_what_lies_on_two_executors_survives_the_loss_of_one(answers: dict[str, 
     assert found.is_one_version
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(1800)
 def test_the_control_plain_persist_changes_rows_unseen(answers: dict[str, Answer]) -> None:
     assert 0 < answers["control"].changed_rows < ROWS

@@ -121,7 +121,7 @@ def test_the_event_log_of_a_killed_driver_is_readable(
     assert {task.partition for task in log.unfinished()} == set(range(6, 10))
     assert {task.status for task in log.tasks} <= {Status.SUCCESS, Status.RUNNING}
     assert [job.result for job in log.jobs] == [None]
-    when(lambda: not cluster.executors(), 30.0)
+    when(lambda: not cluster.executors())
 
 
 @pytest.mark.s3
@@ -144,7 +144,7 @@ def test_spark_writes_and_reads_parquet_on_s3(start: Start, s3: S3Server) -> Non
 def test_a_killed_worker_comes_back(cluster: LocalCluster, start: Start, marks: Path) -> None:
     cluster.restart_worker(1)
     driver = start(SLOW, str(marks))
-    when(lambda: cluster.executor_pids(1), 60.0)
+    when(lambda: cluster.executor_pids(1))
     after_line(driver.output, "COUNT 24")
     assert driver.wait() == 0, driver.text()
 

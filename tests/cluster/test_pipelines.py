@@ -27,11 +27,11 @@ def played(case: Callable[[Stage], Figures], cluster: LocalCluster, place: Place
         stage.end()
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(1800)
 def test_poison_damage_and_changes_on_disk(cluster: LocalCluster, tmp_path: Path) -> None:
     assert played(changed_code, cluster, disk(tmp_path), tmp_path)["runs"] == 5
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_drivers_that_die_on_s3(cluster: LocalCluster, s3: S3Server, tmp_path: Path) -> None:
     assert played(lambda stage: drivers(stage, 2), cluster, cloud(s3), tmp_path)["again"] == 0

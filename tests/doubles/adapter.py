@@ -52,3 +52,9 @@ class FakeAdapter:
 
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> str:
         return f"{session} reads what was before it in {path} as {schema}"
+
+    def run_stores(self) -> Stores | None:
+        return None
+
+    def properties(self, session: Any) -> dict[str, str]:
+        return {}

@@ -125,6 +125,9 @@ class Kept:
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> str:
         raise AssertionError("nobody reads it")
 
+    def run_stores(self) -> Stores | None:
+        raise AssertionError("nobody reads it")
+
     def look(self, session: Any, stored: StoredFiles) -> FileCheck:
         self.looked.append(stored)
         step = stored.schema

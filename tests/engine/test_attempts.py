@@ -470,7 +470,8 @@ def test_a_failure_names_the_files_and_a_source_that_changed_is_not_read(spark: 
     )
     made = SparkEngine(spark, f"file:{tmp_path / 'run'}", {"totals": group})
     (ended,) = (one for one in attempt(made) if isinstance(one, AttemptEnded))
-    assert f"(reading {name})" in ended.failures[0].cause.text
+    cause = ended.failures[0].cause
+    assert f"(reading {tmp_path}/lake/{name})" in cause.text and cause.files == (f"{lake}/{name}",)
     spark.range(10, 11).selectExpr("id", "id % 3 k").write.mode("append").parquet(lake)
     made.close()
     made = SparkEngine(spark, f"file:{tmp_path / 'other'}", {"totals": group})

@@ -321,12 +321,108 @@ WINDOWS = [
         "Sum over a window by rows",
     ),
     row("doubles", "select sum(d) over (partition by i) from t", UNKNOWN, "Sum of floating point"),
-    row("peers have no number of their own", "select row_number() over (order by i) from t", UNKNOWN, "RowNumber"),
+    row("peers have no number of their own", "select id, row_number() over (order by i) from t", UNKNOWN, "RowNumber"),
     row(
         "peers have no order",
         "select lag(id) over (order by i) from t",
         UNKNOWN,
         "Lag",
+    ),
+    row(
+        "peers in all columns are the same rows",
+        "select i, s, row_number() over (partition by i order by s desc) from (select i, s from t)",
+        DETERMINATE,
+    ),
+    row(
+        "a column that is not sorted by tells peers apart",
+        "select i, id, row_number() over (partition by i order by s) from t",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "what nobody reads of them is no column",
+        "select i, row_number() over (partition by i order by s) from t",
+        DETERMINATE,
+    ),
+    row(
+        "a key of groups tells rows apart, whatever else is sorted by",
+        "select *, row_number() over (order by d desc, k) n, lag(d) over (order by k) b, ntile(3) over (order by k) c, "
+        "nth_value(d, 2) over (order by k) e from (select s k, max(i) d, max(a) from t group by s)",
+        DETERMINATE,
+    ),
+    row(
+        "over a window that was there before, too",
+        "select *, row_number() over (order by r, k) from "
+        "(select *, rank() over (order by d) r from (select s k, max(i) d from t group by s))",
+        DETERMINATE,
+    ),
+    row(
+        "distinct rows are told apart by all columns",
+        "select i, s, row_number() over (partition by i order by s) from (select distinct i, s from t)",
+        DETERMINATE,
+    ),
+    row(
+        "a part of the key does not tell rows apart",
+        "select *, row_number() over (order by i) from (select i, s, max(id) from t group by i, s)",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "doubles that compare equal may have another sign",
+        "select d, row_number() over (order by d) from (select d from t)",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "a key of doubles is no proof",
+        "select *, row_number() over (order by d) from (select d, max(i) from t group by d)",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "nor one of collated strings",
+        "select *, row_number() over (order by c) from (select c, max(i) from collated group by c)",
+        UNKNOWN,
+        "Aggregate of collated strings",
+        "RowNumber",
+        "Window of collated strings",
+    ),
+    row(
+        "what is computed from a key is none",
+        "select *, row_number() over (order by k % 2) from (select i k, max(id) from t group by i)",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "a key is none any more behind a join",
+        "select *, row_number() over (order by k) from (select i k, max(id) m from t group by i) x join t on k = t.id",
+        UNKNOWN,
+        "RowNumber",
+    ),
+    row(
+        "of two windows one may be in a total order",
+        lambda s: plain(s, "id, i").select(
+            "*",
+            F.row_number().over(Window.orderBy("id", "i")).alias("sure"),
+            F.lag("id").over(Window.orderBy("i")).alias("not"),
+        ),
+        UNKNOWN,
+        "Lag",
+    ),
+    row(
+        "in a total order a frame by rows has no peers to cut through",
+        "select *, sum(k) over (order by k rows 1 preceding) from (select i k, max(id) from t group by i)",
+        DETERMINATE,
+    ),
+    row(
+        "and still no exact sum of doubles, and no first one",
+        "select *, sum(d) over w, first(d) over w from (select i k, max(d) d from t group by i) "
+        "window w as (order by k rows 1 preceding)",
+        UNKNOWN,
+        "First",
+        "First over a window by rows",
+        "Max of floating point",
+        "Sum of floating point",
     ),
     row(
         "an aggregate that was not tried over windows",

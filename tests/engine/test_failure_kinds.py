@@ -26,7 +26,9 @@ from rekindle.engine.spark.failures import (
     raised_in,
     signature,
     text_of,
+    while_reading,
 )
+from rekindle.engine.spark.plan import kept_frames
 from rekindle.model.failures import FailureKind
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "failure_texts.json").read_text())
@@ -135,6 +137,32 @@ def test_the_users_own_exception_is_shown_with_its_line() -> None:
     raised = raised_in(PYTHON.format(3, "orders.BadRow", 7))
     assert raised is not None
     assert (raised.line, raised.place) == ("orders.BadRow: bad row 7", "orders.py:3 in parse")
+
+
+ROOT = "file:/runs/daily/20261113T000000Z-aa"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ([f"{ROOT}/results/clean/g1/e1-a3/part-10_00002.c000.snappy.parquet"], "kept result clean[2]"),
+        (["file:/lake/day 1/orders.csv"], "/lake/day 1/orders.csv"),
+        (["s3a://lake/a.csv", "s3a://lake/b.csv"], "s3a://lake/a.csv, s3a://lake/b.csv"),
+        ([f"s3a://lake/{n}" for n in "abcd"], "s3a://lake/a, s3a://lake/b, s3a://lake/c …"),
+    ],
+)
+def test_a_file_of_ours_is_told_as_a_partition_and_any_other_by_its_path(files: list[str], told: str) -> None:
+    plain = cause_of(PYTHON.format(3, "ValueError", 7))
+    cause = while_reading(plain, files, ROOT)
+    assert cause.text == f"{plain.text} (reading {told})"
+    assert cause.at == "orders.py:3 in parse" and cause.files == tuple(files[:3])
+    assert signature(cause) == signature(cause_of(PYTHON.format(3, "ValueError", 8)))
+    assert while_reading(plain, [], ROOT) is plain
+
+
+def test_paths_may_have_spaces() -> None:
+    line = "file:/lake/a b.csv 0+640 file:/lake/c.csv 640+3 "
+    assert kept_frames.paths_in(line) == ["file:/lake/a b.csv", "file:/lake/c.csv"]
 
 
 def test_failures_look_alike_by_exception_and_line_and_not_by_row() -> None:

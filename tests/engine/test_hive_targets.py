@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -121,6 +122,27 @@ def test_one_day_is_replaced_and_the_others_are_not_touched(
     assert lake.run(DAYS[1], 0).was_done
 
 
+def test_the_limit_of_current_for_a_reader_that_lists_directories_while_it_changes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As docs/concepts.md tells: it lists a day before the change, and the countries of the day after it. Whoever
+    follows the link first reads one version."""
+    columns = ["day", "country"]
+    target = rk.files(f"{tmp_path}/gold", "partition", hive_partition_by=columns, partition={"day": "{day}"})
+    lake = Lake(spark, tmp_path, target)
+    lake.run(DAYS[0], 10, 1)
+    link = lake.gold / "current"
+    resolved, below = link.resolve(), f"day={DAYS[0]}"
+    countries = [path.name for path in (link / below).iterdir()]
+    lake.run(DAYS[0], 90, 2, new=True)
+
+    def rows(folder: Path) -> int:
+        files = (path for country in countries for path in (folder / below / country).glob("*.parquet"))
+        return sum(pq.read_metadata(path).num_rows for path in files)
+
+    assert (rows(link), rows(resolved)) == (45, 10), "half of the new rows, and all of the old ones"
+
+
 def test_directories_with_rows_are_replaced_where_none_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """As bare Spark's dynamic overwrite: a country without rows stays."""
     lake = Lake(spark, tmp_path, rk.files(f"{tmp_path}/gold", "partition", hive_partition_by=["day", "country"]))
@@ -219,3 +241,23 @@ def test_a_column_may_be_added_and_others_stay_as_they_are(
         assert sorted(
             map(tuple, frame.selectExpr("string(id)", "string(day)", "channel").collect()), key=str
         ) == sorted(expected, key=str)
+
+
+def test_a_night_without_rows_replaces_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Every night has the same key where a pipeline has no parameters. Without partition= only directories with rows
+    are replaced."""
+    target = rk.files(f"{tmp_path}/gold", "partition", hive_partition_by="day")
+    for day, rows in ((DAYS[0], 20), (DAYS[1], 30), (DAYS[2], 0)):
+        pipeline = rk.Pipeline("nightly")
+
+        @pipeline.source
+        def orders(spark: SparkSession, night: str = day, rows: int = rows) -> DataFrame:
+            return orders_of(spark, night, rows)
+
+        @pipeline.sink(target)
+        def fact(orders: DataFrame) -> DataFrame:
+            return orders
+
+        pipeline.run(spark, f"{tmp_path}/runs", options=rk.RunOptions(new=True))
+    found = rk.read_newest(spark, f"{tmp_path}/gold").groupBy("day").count().collect()
+    assert {str(row["day"]): row["count"] for row in found} == {DAYS[0]: 20, DAYS[1]: 30}

@@ -18,7 +18,7 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed
 from rekindle.publish import pointers
-from rekindle.publish.pointers import IN_PLACE, Pointer, newest, top_of
+from rekindle.publish.pointers import FORMAT, IN_PLACE, Pointer, newest, top_of
 from rekindle.publish.targets import Files, files
 from rekindle.storage.stores import open_store
 
@@ -161,7 +161,7 @@ def test_days_without_rows_leave_what_can_be_read(spark: SparkSession, tmp_path:
 
 
 def test_a_version_of_a_newer_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pointer = Pointer(fence=Fence(1, 1, 1), owner="daily", version="v", schema="", parts=(), format=IN_PLACE + 1)
+    pointer = Pointer(fence=Fence(1, 1, 1), owner="daily", version="v", schema="", parts=(), format=FORMAT + 1)
     store = open_store(f"{tmp_path}/out")
     store.put_if_absent(f"{pointers.POINTERS}{1:020d}", pointers.encode(pointer))
     with pytest.raises(Refused, match="newer Rekindle"):

@@ -170,7 +170,7 @@ NUMBERED: dict[str, tuple[Build, str]] = {
     "a total order": (lambda s: rows(s).orderBy("k"), "8 bound"),
     "round robin": (lambda s: rows(s).repartition(50), "8 by id, k"),
     "fewer": (lambda s: rows(s).coalesce(3), "8 by id, k"),
-    "one": (lambda s: rows(s).coalesce(1), "1 bound"),
+    "one": (lambda s: rows(s).coalesce(1), "1 alone"),
     "rebalanced": (lambda s: rows(s).hint("rebalance"), "8 by id, k"),
 }
 

@@ -241,7 +241,7 @@ CHOICES: dict[str, tuple[Build, str]] = {
     "a narrow step by the splits of its source": (lambda s: s.range(0, 90, 1, 5).where("id > 3"), "5 by split"),
     "Python too": (lambda s: s.range(0, 90, 1, 5).withColumn("d", doubled("id")), "5 by split"),
     "a total order is bound to the application": (lambda s: s.range(9).orderBy(F.desc("id")), "7 bound"),
-    "a limit is one partition": (lambda s: s.range(9).limit(3), "1 bound"),
+    "a limit is one partition": (lambda s: s.range(9).limit(3), "1 alone"),
     "a union by all of its plain columns": (lambda s: s.range(9).union(s.range(9)), "7 by id"),
     "a cross join too": (lambda s: s.range(3).selectExpr("id + 0 id").crossJoin(s.range(3).toDF("b")), "7 by id, b"),
 }
@@ -250,14 +250,14 @@ CHOICES: dict[str, tuple[Build, str]] = {
 @pytest.mark.parametrize(("build", "expected"), CHOICES.values(), ids=CHOICES)
 def test_a_step_without_keys_finds_its_own(spark: SparkSession, build: Build, expected: str) -> None:
     session = group_session(spark, {})
-    assert str(layout.choose(build(session), (), N)) == expected
+    assert str(layout.choose(build(session), (), N, {"other": layout.Layout(("id",), N)})) == expected
 
 
 def test_over_sources_alone_their_pinned_sizes_decide(spark: SparkSession) -> None:
     session = group_session(spark, {})
     frame = session.range(0, 90, 1, 5).join(session.range(9).toDF("k"), F.col("id") == F.col("k"))
-    assert str(layout.choose(frame, (), N, reads_kept=False)) == "5 by split"
-    assert str(layout.choose(frame, (), N, reads_kept=True)) == "7 by id"
+    assert str(layout.choose(frame, (), N)) == "5 by split"
+    assert str(layout.choose(frame, (), N, {"other": layout.Layout(("id",), N)})) == "7 by id"
 
 
 def test_where_no_number_is_asked_for_that_of_the_plan_stays(spark: SparkSession) -> None:
@@ -284,9 +284,10 @@ def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: 
     commits = keep(first, tmp_path / "a")
     session = group_session(spark, {})
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
+    stand_in = kept_frames.stand_in(session, "first", first.schema, first.layout)
+    chosen = layout.choose(stand_in.selectExpr("id + 1 id"), (), N, {"first": first.layout})
     rows = kept_frames.read(session, f"file:{tmp_path / 'a'}", files, first.schema, first.layout, is_by_file=True)
     frame = rows.selectExpr("id + 1 id")
-    chosen = layout.choose(frame, (), N, reads_numbered=first.partitions)
     assert str(chosen) == "4 by file"
     second = layout.hold(frame, session, chosen)
     again = {commit.partition: commit for commit in keep(second, tmp_path / "b")}

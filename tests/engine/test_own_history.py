@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.master.facts.events import SinkPublished
+from rekindle.service import running
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_target
 
 
 def nightly(folder: Path) -> rk.Pipeline:
@@ -81,3 +85,26 @@ def test_a_run_does_not_read_what_it_published(spark: SparkSession, tmp_path: Pa
         again = made.run(spark, location, day=day)
         assert again.was_done and again.differs == ()
     assert days(spark, tmp_path) == {"1": 3, "2": 3, "3": 3}
+
+
+def test_a_step_reads_a_target_with_the_storage_options_of_its_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Endpoint and credentials were given to the run: a step must not need them again. Outside of a run the settings
+    have them."""
+    begin(spark, tmp_path)
+    asked: list[dict[str, str]] = []
+
+    def opened(base: str, storage: Mapping[str, str]) -> Store:
+        asked.append(dict(storage))
+        return open_target(base, storage)
+
+    monkeypatch.setattr(running, "open_target", opened)
+    nightly(tmp_path).run(spark, f"{tmp_path}/runs", day="2", options=rk.RunOptions(storage={"region": "of the run"}))
+    assert asked and all(one == {"region": "of the run"} for one in asked)
+    asked.clear()
+    monkeypatch.setenv("REKINDLE_STORAGE_REGION", "of the settings")
+    assert days(spark, tmp_path) == {"1": 3, "2": 3}
+    assert asked == [{"region": "of the settings"}]
+    rk.read_newest(spark, f"{tmp_path}/history", {})
+    assert asked[-1] == {}

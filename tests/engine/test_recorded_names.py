@@ -29,6 +29,7 @@ AS_RECORDED = {
     "rekindle.failover.waste": "Terms",
     "rekindle.master.config": "BackoffSpec MasterConfig",
     "rekindle.onramp": "run",
+    "rekindle.publish.each_partition": "EachPartition each_partition",
     "rekindle.remedies": "CommandRemedy StartKind StartRemedy TextRemedy",
     "rekindle.runtime.janitor.remover": "Limits",
     "rekindle.runtime.janitor.tend": "Rules",
@@ -37,6 +38,7 @@ AS_RECORDED = {
 }
 # What a run tells, and a step has no use for.
 TOLD = {"Plan", "RunSummary", "StepSummary"}
+CALLED = rk.each_partition(lambda rows: None, "/a")
 
 
 def _classes(found: Any, seen: dict[str, Any]) -> None:
@@ -54,7 +56,7 @@ def test_everything_that_a_step_may_hold_has_the_name_it_was_recorded_by() -> No
     for name in sorted(set(rk.__all__) - TOLD - {"__version__"}):
         value = getattr(rk, name)
         _classes(value, seen) if isinstance(value, type) else seen.setdefault(name, value)
-    for kind in (rk.files("/a"), rk.table("a.b"), rk.replace("/a", atomic=False), rk.directory("/a")):
+    for kind in (rk.files("/a"), rk.table("a.b"), rk.replace("/a", atomic=False), rk.directory("/a"), CALLED):
         _classes(type(kind), seen)
     names: dict[str, list[str]] = {}
     for name, value in seen.items():

@@ -231,7 +231,7 @@ def test_a_polling_reader_sees_whole_versions_in_order(spark: SparkSession, resu
         while not is_over.is_set():
             found = tables._find(spark, gold)
             assert found is not None
-            days = pq.read_table(found.location.removeprefix("file:")).column("day").to_pylist()
+            days = pq.read_table(found.facts.location.removeprefix("file:")).column("day").to_pylist()
             seen.extend(Counter(days).items())
 
     with ThreadPoolExecutor(1) as pool:

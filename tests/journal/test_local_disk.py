@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.errors import StoreFailed
+from rekindle.errors import StoreDenied, StoreFailed
 from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
 from rekindle.storage.store import Put
 
@@ -68,6 +69,26 @@ def test_an_error_before_the_link_is_a_certain_no(tmp_path: Path, step: str) -> 
     with pytest.raises(StoreFailed, match="Input/output error"):
         LocalDisk(tmp_path, fail).put_if_absent("folder/one", b"1")
     assert LocalDisk(tmp_path).list_after("folder/") == []
+
+
+@pytest.mark.parametrize(
+    ("number", "is_denied"),
+    [
+        pytest.param(errno.EACCES, True, id="no permission"),
+        pytest.param(errno.EROFS, True, id="a read-only disk"),
+        pytest.param(errno.ENOTDIR, True, id="a file where a folder should be"),
+        pytest.param(errno.ENOSPC, False, id="a full disk, on which others may make room"),
+        pytest.param(errno.EIO, False, id="a disk that does not answer"),
+        pytest.param(errno.ESTALE, False, id="a server that went away"),
+    ],
+)
+def test_what_a_retry_cannot_help_is_told_apart(tmp_path: Path, number: int, is_denied: bool) -> None:
+    def fail(name: str) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(StoreFailed, match=os.strerror(number)) as failed:
+        LocalDisk(tmp_path, fail).put_if_absent("folder/one", b"1")
+    assert isinstance(failed.value, StoreDenied) == is_denied
 
 
 def test_a_folder_that_was_deleted_meanwhile_is_made_again(tmp_path: Path) -> None:

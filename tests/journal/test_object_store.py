@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from doubles.dropping_proxy import DroppingProxy
-from rekindle.errors import StoreFailed
+from rekindle.errors import StoreDenied, StoreFailed
 from rekindle.journal.history import read
 from rekindle.storage.store import Put, Store
 from rekindle.storage.stores import open_store
@@ -31,18 +31,22 @@ def proxy(s3: S3Server) -> Iterator[DroppingProxy]:
 def test_nobody_there_is_unknown_for_a_write_and_a_failure_for_a_read(s3: S3Server) -> None:
     store = store_at(s3, endpoint="http://127.0.0.1:1")
     assert store.put_if_absent("one", b"1") is Put.UNKNOWN
-    with pytest.raises(StoreFailed, match="did not read one"):
+    with pytest.raises(StoreFailed, match="did not read one") as failed:
         store.get("one")
+    assert type(failed.value) is StoreFailed, "a retry can help"
 
 
 def test_no_rights_is_a_certain_no(s3: S3Server) -> None:
-    with pytest.raises(StoreFailed, match="did not write one"):
+    with pytest.raises(StoreDenied, match="did not write one"):
         store_at(s3, secret_access_key="wrong").put_if_absent("one", b"1")
 
 
 def test_no_bucket_is_a_certain_no(s3: S3Server) -> None:
-    with pytest.raises(StoreFailed, match="did not write one"):
-        open_store("s3://nowhere/x", s3.store_settings).put_if_absent("one", b"1")
+    store = open_store("s3://nowhere/x", s3.store_settings)
+    with pytest.raises(StoreDenied, match="did not write one"):
+        store.put_if_absent("one", b"1")
+    with pytest.raises(StoreDenied, match="did not list:"):
+        store.list_folders("")
 
 
 def test_an_answer_that_got_lost_is_unknown_and_the_object_is_there(s3: S3Server, proxy: DroppingProxy) -> None:

@@ -130,6 +130,7 @@ class Driven:
         checksum: str | None = None,
         attempt: AttemptId | None = None,
         size_bytes: int = 0,
+        rows: int | None = None,
         after_ms: int = 1,
     ) -> tuple[Event, ...]:
         version = self.state.steps[step].exchange_version if version is None else version
@@ -142,6 +143,7 @@ class Driven:
                 exchange_version=version,
                 exchange_checksum=checksum,
                 size_bytes=size_bytes,
+                rows=rows,
             ),
             after_ms=after_ms,
         )
@@ -217,11 +219,13 @@ class Driven:
             )
         )
 
-    def seal(self, step: str, partitions: str = "", version: int | None = None) -> tuple[Event, ...]:
+    def seal(
+        self, step: str, partitions: str = "", version: int | None = None, rows: int | None = None
+    ) -> tuple[Event, ...]:
         found = Partitions.parse(partitions) if partitions else EMPTY
         return self.give(
             st.AttemptSealed(
-                attempt=self.attempt(step), partitions=found, manifest=b"files", digests=None, exchange_version=version
+                attempt=self.attempt(step), partitions=found, manifest=b"files", exchange_version=version, rows=rows
             )
         )
 

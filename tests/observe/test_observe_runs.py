@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from master.driving import Driven
 from observe.telling import RECORDINGS, frames_in, name_of, records_in
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import RunState
@@ -46,6 +47,22 @@ def test_a_tally_goes_on_from_any_snapshot(path: Path) -> None:
     for frame in frames[at:]:
         tally.add(frame.frame.types, frame.frame.events)
     assert (tally.phase, tally.kept, tally.wanted) == counted(end)
+
+
+def test_rows_and_bytes_are_those_of_what_is_published() -> None:
+    run = Driven("a[2]\nb[2]", sinks=("a", "b"))
+    for step in "ab":
+        run.commit(step, "0-1", rows=10, size_bytes=100)
+        run.end(step)
+
+    def told() -> tuple[int | None, int | None]:
+        tally = RunCounts()
+        tally.begin(msgspec.msgpack.encode(run.state, enc_hook=enc_hook))
+        return tally.rows, tally.size_bytes
+
+    assert told() == (None, None)
+    run.publish()
+    assert told() == (20, 200)
 
 
 def test_the_time_of_a_run_is_that_of_its_newest_record() -> None:

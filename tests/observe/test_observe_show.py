@@ -13,6 +13,7 @@ from rekindle.master.facts.events import AttemptOpened, EpochOpened, FailureHand
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.picture_page import page
 from rekindle.observe.show import INTERRUPTED, RunView, view_of
 from rekindle.observe.show_words import brief, clock, one_line, to_json
 
@@ -78,6 +79,51 @@ def test_a_run_without_its_driver_was_interrupted() -> None:
     told, _ = view_of([run.journal], is_alone=True)
     assert (told.phase, told.is_resumable) == ("succeeded", False)
     assert [(sink.name, sink.is_published) for sink in told.sinks] == [("a", True)]
+
+
+def sized(run: Driven, step: str) -> tuple[int | None, int | None]:
+    return next((one.rows, one.bytes) for one in view(run).steps if one.name == step)
+
+
+def test_rows_and_bytes_are_told_of_steps_and_sinks_also_when_everything_is_released() -> None:
+    run = Driven("a[4] =blocking=> b[4]", sinks=("b",), targets={"b": "daily to files /out"})
+    run.commit("a", "0-1", rows=10, size_bytes=100)
+    assert sized(run, "a") == (10, 100) and sized(run, "b") == (None, None)
+    assert str(view(run).sinks[0]) == "not published"
+    run.commit("a", "2-3", rows=5, size_bytes=50)
+    run.end("a")
+    run.commit("b", "0-3", rows=0, size_bytes=7)
+    run.end("b")
+    run.publish()
+    assert sized(run, "a") == (15, 150) and sized(run, "b") == (0, 7)
+    (sink,) = view(run).sinks
+    assert (sink.shown, str(sink)) == ("daily to files /out", "published, 0 rows, 7 bytes")
+    assert "daily to files /out" in page(view(run)) and "7 bytes" in page(view(run))
+
+
+def test_what_a_dead_driver_finished_counts_once() -> None:
+    run = Driven("a[4]", sinks=("a",))
+    run.commit("a", "0-1", rows=10)
+    run.take_over()
+    run.seal("a", "0-2", rows=13)
+    assert sized(run, "a") == (13, None)
+    run.commit("a", "3", rows=1)
+    run.end("a")
+    run.publish()
+    assert run.state.published_sizes["a"].rows == 14
+
+
+def test_rows_of_partitions_that_count_no_more_are_not_guessed() -> None:
+    run = Driven("a[4]@run_end", sinks=("a",))
+    run.commit("a", "0-3", rows=10)
+    run.lose("a", "3")
+    run.end("a")
+    run.finish("a")
+    assert sized(run, "a") == (None, None)
+
+
+def test_the_graph_of_a_page_fits_to_it() -> None:
+    assert '<input type="checkbox" checked>' in page(view(Driven("a[2]")))
 
 
 def test_notebooks_show_the_graph() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from master.driving import AT_ONCE, Driven
 from observe.test_plan import nothing_left
@@ -14,6 +15,7 @@ from rekindle.model.partitions import Partitions
 from rekindle.observe.plan import Budget, Deletion, Plan
 from rekindle.observe.plan_ahead import Expected, play
 from rekindle.observe.plan_make import PlanInputs, plan_of
+from rekindle.observe.plan_times import StepRate
 from rekindle.observe.summary import SummaryBuilder, summary_of
 
 CHAIN = "a[1]@run_end =blocking=> b[1]@run_end =blocking=> c[1]"
@@ -27,7 +29,9 @@ def unknown(step: str, count: int) -> None:
     return None
 
 
-def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) -> Plan:
+def fresh(
+    drawing: str, budget_bytes: int = 0, expected: Expected = ten_each, rates: Mapping[str, StepRate] | None = None
+) -> Plan:
     run = Driven(drawing)
     config = MasterConfig(budget_bytes=budget_bytes)
     first = st.StartRun(
@@ -41,7 +45,18 @@ def fresh(drawing: str, budget_bytes: int = 0, expected: Expected = ten_each) ->
         application="app",
         owner="me",
     )
-    return plan_of(None, play(None, first, 0, nothing_left, expected=expected), PlanInputs())
+    return plan_of(None, play(None, first, 0, nothing_left, expected=expected), PlanInputs(paces=rates or {}))
+
+
+def test_what_protection_writes_is_told_where_it_was_measured() -> None:
+    """Bare Spark writes what is published, too: it is no cost."""
+    rates = {step: StepRate(1000, 1, size) for step, size in (("a", 200), ("b", 50), ("c", 900))}
+    plan = fresh(CHAIN, rates=rates)
+    assert plan.protects == ("a", "b")
+    told = "Protection writes about 250 bytes, as measured in an earlier run: a (200 bytes) and b (50 bytes)."
+    assert told in str(plan)
+    assert [stage["bytes_written"] for stage in json.loads(plan.to_json())["stages"]] == [200, 50, 900]
+    assert "Protection" not in str(fresh(CHAIN)) + str(fresh(CHAIN, rates={"a": rates["a"]}))
 
 
 def test_the_plan_says_how_long_results_are_kept() -> None:

@@ -152,6 +152,32 @@ def test_what_a_dead_publisher_left_goes_when_its_run_is_over(tmp_path: Path) ->
     assert target.versions() == {"v1", "v3", "v2-1-1-def", "theirs"}
 
 
+def test_notes_go_when_a_later_run_of_the_same_key_took_the_place_of_theirs(tmp_path: Path) -> None:
+    target = Target(tmp_path)
+    for order, hours, key in ((1, 100, "monday"), (2, 90, "tuesday"), (3, 80, "monday"), (4, 70, "tuesday")):
+        target.publish(order, hours, key)
+        target.write(f"noted/v{order}-0-0-abc/v{order}-1-1-abc-000001", hours)
+    target.write("noted/v1-0-0-abc/v1-2-1-abc-000002", 0.5)
+    target.write("noted/v1-0-0-def/v1-1-1-def-000001", 100)
+    target.write("noted/theirs", 100)
+
+    def noted() -> list[str]:
+        return sorted(name for name in target.there() if name.startswith("noted/"))
+
+    everything = noted()
+    assert target.gc(over={3, 4}).findings and noted() == everything, "a run that is not over may note more"
+    assert found(target.gc(over={1, 3, 4}))[collect_target.OUTDATED] == 1
+    assert noted() == [name for name in everything if name != "noted/v1-0-0-abc/v1-000001"]
+    target.gc()
+    assert [name.split("/")[1] for name in noted()] == [
+        "theirs",
+        "v1-0-0-abc",
+        "v1-0-0-def",
+        "v3-0-0-abc",
+        "v4-0-0-abc",
+    ]
+
+
 def test_nothing_goes_while_a_table_may_show_an_older_version(tmp_path: Path) -> None:
     """The publisher of the newest version died after it put the pointer: its run goes on, or is closed, some day."""
     target = Target(tmp_path)

@@ -122,6 +122,25 @@ WINDOWS = _queries(
     ("rank", "select id, rank() over (partition by k order by day) x, dense_rank() over (order by k) y from t"),
     ("row_number, unique order", "select id, row_number() over (partition by k order by id) x from t"),
     ("row_number with ties", "select id, row_number() over (partition by k order by day) x from t"),
+    (
+        "row_number over all columns, with duplicates",
+        "select k, day, row_number() over (partition by k order by day) x from (select k, day from t)",
+    ),
+    (
+        "row_number over the key of groups",
+        "select *, row_number() over (order by x desc, k, day) y "
+        "from (select k, day, max(id) x from t group by k, day)",
+    ),
+    (
+        "places in a total order",
+        "select *, lag(x) over w l, ntile(4) over w q, sum(x) over (order by k, day rows 2 preceding) s, "
+        "nth_value(x, 2) over w v from (select k, day, max(id) x from t group by k, day) window w as (order by k, day)",
+    ),
+    (
+        "the newest of each key, in a total order",
+        "select * from (select *, row_number() over (partition by k order by day desc, s) x "
+        "from (select distinct k, day, s from t)) where x = 1",
+    ),
     ("lag with ties", "select id, lag(id) over (partition by k order by day) x from t"),
     ("sum over peers", "select id, sum(n) over (partition by k order by day) x from t"),
     ("sum by rows, with ties", "select id, sum(id) over (partition by k order by day rows 2 preceding) x from t"),

@@ -14,7 +14,7 @@ from rekindle.local_cluster.processes import Process
 from stage import Ran, attempt_tasks, opened, same, tagged, total
 from support.drivers import cont_driver, kill_driver, stop_driver
 from support.eventlog import Kind
-from support.signals import cont, kill, stop, when
+from support.signals import cont, kill, stop
 
 SMALL, WIDE = 8, 16
 OLD_MS = 10_000
@@ -242,10 +242,10 @@ def delayed_commit(stage: Stage) -> Figures:
     stage.cure()
     session = stage.session("gate").start({**SPECULATION, "spark.executorEnv.REKINDLE_GATE": str(gate)})
     number = session.ask(Order("totals", "gated", protocol="rekindle.test.GatedCommitProtocol"))
-    when(lambda: (gate / "waiting").exists() and (gate / "waiting").read_text(), 120)
+    session.until(lambda: (gate / "waiting").exists() and (gate / "waiting").read_text())
     executor = Process.of(int((gate / "waiting").read_text()))
     assert executor is not None and executor.pid in stage.cluster.executor_pids()
-    when(lambda: len(gated_markers(stage)) == 1, 120)
+    session.until(lambda: len(gated_markers(stage)) == 1)
     answer = session.answer(number)
     same("phase", answer.phase, "succeeded")
     stop(executor)
@@ -254,7 +254,7 @@ def delayed_commit(stage: Stage) -> Figures:
         (gate / "open").touch()
     finally:
         cont(executor)
-    when(lambda: len(gated_markers(stage)) == 2, 60)
+    session.until(lambda: len(gated_markers(stage)) == 2)
     again = session.do(Order("totals", "gated", is_reread=True))
     same("output after the late commit", again.digest, answer.digest)
     same("output", answer.digest, session.do(Order("totals", "", is_bare=True)).digest)
@@ -279,9 +279,9 @@ def zombie_driver(stage: Stage) -> Figures:
     same("phase", answer.phase, "succeeded")
     woken_ms = time.time_ns() // 1_000_000
     cont_driver(old.driver)
-    late = old.answer(number, 60)
+    late = old.answer(number)
     same("the zombie's end", late.phase, "fenced")
-    same("its exit code", old.driver.wait(60), 5)
+    same("its exit code", old.wait(), 5)
     if "taken over" not in late.error:
         raise AssertionError(f"the zombie should say what happened: {late.error}")
     log = old.log()

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from cluster_test.driver import Order
@@ -29,7 +28,6 @@ from rekindle.runtime.opening import codec
 from rekindle.storage.stores import open_store
 from stage import same
 from support.drivers import kill_driver
-from support.signals import when
 
 HERE = Path(__file__).parent
 N = 3
@@ -98,19 +96,14 @@ def started(stage: Stage, name: str, **variables: str) -> tuple[Session, int, st
     stage.uncure()
     session = stage.session(name, **variables).start()
     number = session.ask(Order(name, tries=1, stale_seconds=10))
-    _until(session, lambda: "opened slow/" in _text(session, name))
+    session.until(lambda: "opened slow/" in _text(session, name))
     run = run_of(_text(session, name))
-    _until(session, lambda: counted(stage, run).get("report") == ALL)
+    session.until(lambda: counted(stage, run).get("report") == ALL)
     return session, number, run
 
 
 def _text(session: Session, name: str) -> str:
     return section(session.driver.text(), name)
-
-
-def _until(session: Session, predicate: Callable[[], bool]) -> None:
-    when(lambda: predicate() or not session.driver.is_alive(), SECONDS_MAX)
-    assert session.driver.is_alive(), session.driver.text()[-3000:]
 
 
 def two_consumers(stage: Stage) -> Figures:
@@ -177,7 +170,7 @@ def cancelled(stage: Stage) -> Figures:
     """A producer is cancelled with its run: nothing of it counts, what it read stays for a resume, and goes with it."""
     session, _, run = started(stage, "cancelled")
     session.driver.process.send(signal.SIGINT)
-    session.driver.wait(SECONDS_MAX)
+    session.wait(SECONDS_MAX)
     kept = {"clean": ALL, "report": ALL}
     gc(stage)
     same("cancelled", (counted(stage, run), files(stage, run)), (kept, kept))
@@ -198,8 +191,8 @@ def unfinished_again(stage: Stage) -> Figures:
     hold.touch()
     session, _, run = started(stage, "unfinished")
     stage.cure()
-    _until(session, lambda: "opened ledger/" in _text(session, "unfinished"))
-    _until(session, lambda: files(stage, run) == {"report": ALL, "slow": ALL})
+    session.until(lambda: "opened ledger/" in _text(session, "unfinished"))
+    session.until(lambda: files(stage, run) == {"report": ALL, "slow": ALL})
     kill_driver(session.driver)
     _remove(stage, run, "slow", 1)
     hold.unlink()

@@ -3,7 +3,8 @@
 A day is a real driver process (`rekindle run pipeline.py -p day=…`). The plain PySpark script runs on the same input
 after it and is the truth. After each night the files of all other days must be the same, by name, inode and time; at
 the end every reader must see exactly the rows of the plain script: `spark.read`, pyarrow, pandas, DuckDB and
-`rk.read_newest`.
+`rk.read_newest`. With `--storage s3` targets and runs are in the bucket of a real S3 server, and files are compared by
+name, ETag and time.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from nightly.gold import Mark
 from nightly.lake import DAYS, Lake
-from nightly.readers import Readers, files_by_day
-from nightly.shop import CODE, DIFFERENT, DONE, NIGHT_S_MAX, SCHEMA, SETTINGS, Shop
+from nightly.readers import Readers
+from nightly.shop import CODE, DIFFERENT, DONE, NIGHT_S_MAX, SCHEMA, Shop
+from support.s3 import S3Server
 
 CORRECTED, LATE, BESIDE = DAYS[1], DAYS[2], DAYS[6]
 CODE_FROM, SCHEMA_FROM = DAYS[7], DAYS[8]
@@ -46,7 +50,7 @@ class Campaign:
 
     def night(self, day: str, *options: str, is_killed: bool = False) -> None:
         """One day, and bare Spark's word on it."""
-        before = files_by_day(self.shop.gold)
+        before = self.shop.gold.by_day("fact")
         if is_killed:
             after = self.chance.randrange(1, self.records)
             was = self.shop.run_killed(day, after, self.chance)
@@ -73,7 +77,7 @@ class Campaign:
 
     def at_once(self, day: str, late: str) -> None:
         """Late data of one day while another day runs: two drivers. One that was overtaken is run anew, as it says."""
-        before = files_by_day(self.shop.gold)
+        before = self.shop.gold.by_day("fact")
         self.shop.lake.deliver_late(late)
         drivers = {day: self.shop.start(day), late: self.shop.start(late, "--new")}
         codes = {}
@@ -93,8 +97,8 @@ class Campaign:
         self.nights += 2
         self._others_are_the_same(before, day, late)
 
-    def _others_are_the_same(self, before: dict[str, dict[str, tuple[int, int]]], *days: str) -> None:
-        after = files_by_day(self.shop.gold)
+    def _others_are_the_same(self, before: dict[str, dict[str, Mark]], *days: str) -> None:
+        after = self.shop.gold.by_day("fact")
         changed = [day for day in {*before, *after} - set(days) if before.get(day) != after.get(day)]
         if changed:
             self.wrong.append(f"the night of {' and '.join(days)} touched files of {', '.join(sorted(changed))}")
@@ -128,34 +132,43 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="nightly")
     parser.add_argument("--days", type=int, default=len(DAYS))
     parser.add_argument("--seed", type=int, default=19)
+    parser.add_argument("--storage", choices=["disk", "s3"], default="disk", help="where targets and runs lie")
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     asked = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     folder = Path(tempfile.mkdtemp(prefix="nightly-"))
     print(f"in {folder}")
-    shop = Shop(folder, Lake(folder / "lake", asked.seed))
-    campaign = Campaign(shop, random.Random(asked.seed))
-    builder = SparkSession.builder.appName("nightly-truth").config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
     began = time.monotonic()
-    try:
-        shop.begin()
-        play(campaign, spark, DAYS[: asked.days])
-        campaign.wrong += Readers(spark, shop.bare, shop.gold).differing()
-    finally:
-        spark.stop()
-        if not asked.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+    with S3Server() if asked.storage == "s3" else nullcontext() as server:
+        campaign = Campaign(Shop(folder, Lake(folder / "lake", asked.seed), server), random.Random(asked.seed))
+        try:
+            held(campaign, DAYS[: asked.days])
+        finally:
+            if not asked.keep:
+                shutil.rmtree(folder, ignore_errors=True)
     for line in campaign.wrong:
         print(f"WRONG {line}")
     minutes = (time.monotonic() - began) / 60
     print(
-        f"RESULT nightly days={asked.days} nights={campaign.nights} kills={campaign.kills} "
+        f"RESULT nightly storage={asked.storage} days={asked.days} nights={campaign.nights} kills={campaign.kills} "
         f"run_again={campaign.refused} wrong={len(campaign.wrong)} minutes={minutes:.1f}"
     )
     return 0 if not campaign.wrong and campaign.kills > 0 else 1
+
+
+def held(campaign: Campaign, days: tuple[str, ...]) -> None:
+    """The nights, and what every reader sees at their end."""
+    shop = campaign.shop
+    builder = SparkSession.builder.appName("nightly-truth")
+    for key, value in {**shop.settings, "spark.sql.warehouse.dir": f"{shop.folder}/warehouse"}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        shop.begin()
+        play(campaign, spark, days)
+        campaign.wrong += Readers(spark, shop.bare, shop.gold).differing()
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

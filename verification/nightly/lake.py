@@ -32,10 +32,16 @@ NEW_COLUMN = "channel"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The lake in a folder. Equal seeds give equal files."""
+    """The lake in a folder. Equal seeds give equal files. `scale` times as many orders, events and customers."""
 
     folder: Path
     seed: int
+    scale: int = 1
+
+    @property
+    def customers(self) -> int:
+        """Of the first day; later ones have a few more."""
+        return CUSTOMERS * self.scale
 
     def begin(self) -> None:
         """What does not go by day."""
@@ -70,14 +76,15 @@ class Lake:
         number: int,
         *,
         salt: str = "",
-        rows: int = ORDERS // FILES,
+        rows: int = 0,
         is_bad: bool = False,
         new_column: bool = False,
     ) -> None:
         chance = self._chance("orders", day, number, salt)
         path = self.folder / "orders" / f"day={day}" / f"part-{number}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        first = (DAYS.index(day) * 10 + number) * ORDERS
+        rows = rows or ORDERS * self.scale // FILES
+        first = (DAYS.index(day) * 10 + number) * ORDERS * self.scale
         with path.open("w", newline="") as file:
             lines = csv.writer(file)
             lines.writerow((*COLUMNS, NEW_COLUMN) if new_column else COLUMNS)
@@ -85,15 +92,16 @@ class Lake:
                 # One order of ten is there in more versions than one, and the newest counts.
                 order, version = (first + row - 1, 2) if row % 10 == 9 else (first + row, 1)
                 amount = f"{chance.randrange(100, 90_000) / 100:.2f}"
-                line = [order, version, chance.randrange(CUSTOMERS), chance.randrange(PRODUCTS), amount]
+                line = [order, version, chance.randrange(self.customers), chance.randrange(PRODUCTS), amount]
                 if is_bad and row == rows // 2:
                     line[-1] = BAD_AMOUNT
                 lines.writerow([*line, chance.choice(("web", "app"))] if new_column else line)
 
-    def write_events(self, day: str, number: int, *, rows: int = EVENTS) -> None:
+    def write_events(self, day: str, number: int, *, rows: int = 0) -> None:
         chance = self._chance("events", day, number)
+        rows = rows or EVENTS * self.scale
         table = {
-            "customer_id": [chance.randrange(CUSTOMERS) for _ in range(rows)],
+            "customer_id": [chance.randrange(self.customers) for _ in range(rows)],
             "page": [f"/product/{chance.randrange(PRODUCTS)}" for _ in range(rows)],
             "at": [chance.randrange(86_400) for _ in range(rows)],
         }
@@ -101,10 +109,10 @@ class Lake:
 
     def _customers(self, day: str) -> None:
         """All of the days before are made again, so that a day depends on the seed alone."""
-        countries = [COUNTRIES[number % len(COUNTRIES)] for number in range(CUSTOMERS)]
+        countries = [COUNTRIES[number % len(COUNTRIES)] for number in range(self.customers)]
         for one in DAYS[: DAYS.index(day) + 1]:
             chance = self._chance("customers", one)
-            for _ in range(CUSTOMERS // 50):
+            for _ in range(self.customers // 50):
                 countries[chance.randrange(len(countries))] = chance.choice(COUNTRIES)
             countries += [chance.choice(COUNTRIES) for _ in range(3)]
         ids = range(len(countries))

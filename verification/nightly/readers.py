@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
+from nightly.gold import Gold
 
 # By path below the gold, and whether the values of directories are columns.
 HIVE, FLAT, BY_DAY = ("fact", "quarantined"), ("totals", "history"), ("report",)
 TABLE = "fact_table"
 Row = dict[str, Any]
 Rows = list[tuple[str, ...]]
+Read = Callable[[str], list[Row]]
 
 
 def rows_of(found: Iterable[Mapping[str, Any]]) -> Rows:
@@ -31,13 +34,13 @@ def rows_of(found: Iterable[Mapping[str, Any]]) -> Rows:
 class Readers:
     """Reads with plain `spark.read`, pyarrow, pandas and DuckDB, and with `rk.read_newest`."""
 
-    def __init__(self, spark: SparkSession, bare: Path, gold: Path) -> None:
+    def __init__(self, spark: SparkSession, bare: Path, gold: Gold) -> None:
         self._spark, self._bare, self._gold = spark, bare, gold
 
     def differing(self) -> list[str]:
         """Which reader sees which target otherwise than bare Spark wrote it."""
         found = []
-        for name in (*HIVE, *FLAT, *BY_DAY, *([TABLE] if (self._gold / TABLE).exists() else [])):
+        for name in (*HIVE, *FLAT, *BY_DAY, *([TABLE] if self._gold.has(TABLE) else [])):
             bare = self.bare(name)
             for reader, read in self._readers(name).items():
                 seen = rows_of(read())
@@ -59,49 +62,91 @@ class Readers:
         return rows_of(self._rows(self._spark.read.option("mergeSchema", True).parquet(f"file:{folder}")))
 
     def _readers(self, name: str) -> dict[str, Callable[[], list[Row]]]:
-        gold = self._gold / name
         if name == TABLE:
             # The catalog of a session without Hive ends with it; what the table's location holds does not.
-            return {"read_newest": lambda: self._rows(rk.read_newest(self._spark, str(gold)))}
-        places = {"": gold / "current"}
+            return {"read_newest": lambda: self._newest(name)}
+        targets = {"": name}
         if name in BY_DAY:
-            places = {day.name.removeprefix("day="): _whole(day) for day in sorted(gold.glob("day=*"))}
-        readers: dict[str, Callable[[], list[Row]]] = {
-            reader: partial(_below, places, read) for reader, read in self._by_path().items()
-        }
-        if name not in BY_DAY:
-            readers["read_newest"] = lambda: self._rows(rk.read_newest(self._spark, str(gold)))
-        return readers
+            targets = {day.removeprefix("day="): f"{name}/{day}" for day in self._gold.folders(name)}
+        by_target: dict[str, Read] = self._by_path() if self._gold.server is None else self._by_list()
+        if all(self._gold.is_versioned(target) for target in targets.values()):
+            by_target["read_newest"] = self._newest
+        return {reader: partial(_below, targets, read) for reader, read in by_target.items()}
 
-    def _by_path(self) -> dict[str, Callable[[Path], list[Row]]]:
+    def _newest(self, name: str) -> list[Row]:
+        return self._rows(rk.read_newest(self._spark, f"{self._gold.root}/{name}", self._gold.storage))
+
+    def _by_path(self) -> dict[str, Read]:
+        """Readers of a disk, who know no pointers."""
+
+        def whole(name: str) -> Path:
+            """The newest version of files, or a directory as it is."""
+            folder = Path(self._gold.root, name)
+            return folder / "current" if (folder / "current").exists() else folder
+
         return {
-            "spark.read": lambda path: self._rows(self._spark.read.option("mergeSchema", True).parquet(f"file:{path}")),
-            "pyarrow": by_pyarrow,
-            "pandas": by_pandas,
-            "duckdb": by_duckdb,
+            "spark.read": lambda name: self._rows(
+                self._spark.read.option("mergeSchema", True).parquet(f"file:{whole(name)}")
+            ),
+            "pyarrow": lambda name: list(_table(whole(name)).to_pylist()),
+            "pandas": lambda name: _by_pandas(_table(whole(name))),
+            "duckdb": lambda name: by_duckdb(whole(name)),
         }
+
+    def _by_list(self) -> dict[str, Read]:
+        """Readers of an object store without `rk.read_newest`: they take the files that the newest pointer names, or a
+        directory when it has its `_SUCCESS`."""
+        return {
+            "spark.read": self._spark_by_list,
+            "pyarrow": lambda name: list(self._listed(name).to_pylist()),
+            "pandas": lambda name: _by_pandas(self._listed(name)),
+            "duckdb": self._duckdb_by_list,
+        }
+
+    def _files(self, name: str) -> list[tuple[str, str]]:
+        if self._gold.is_versioned(name):
+            return list(self._gold.named(name))
+        store = self._gold.store(name)
+        assert store.get("_SUCCESS") is not None, f"{name} is complete"
+        return [(self._gold.url(name), file) for file in store.list_after("") if file.endswith(".parquet")]
+
+    def _spark_by_list(self, name: str) -> list[Row]:
+        rows: list[Row] = []
+        for folder, files in groupby(sorted(self._files(name)), key=lambda one: one[0]):
+            read = self._spark.read.option("mergeSchema", True).option("basePath", folder)
+            rows += self._rows(read.parquet(*(f"{folder}/{file}" for _, file in files)))
+        return rows
+
+    def _listed(self, name: str) -> pa.Table:
+        paths = [self._gold.path(f"{folder}/{file}") for folder, file in self._files(name)]
+        if not paths:
+            return pa.table({})
+        filesystem = self._gold.filesystem
+        found = ds.dataset(paths, filesystem=filesystem, partitioning="hive", format="parquet")
+        schemas = (pq.read_schema(path, filesystem=filesystem) for path in paths)
+        schema = pa.unify_schemas([found.schema, *schemas])
+        return ds.dataset(paths, schema, "parquet", filesystem, partitioning="hive").to_table()
+
+    def _duckdb_by_list(self, name: str) -> list[Row]:
+        table = self._listed(name)
+        if not table.num_columns:
+            return []
+        with duckdb.connect() as connection:
+            found = connection.from_arrow(table)
+            return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
     def _rows(self, frame: DataFrame) -> list[Row]:
         return [row.asDict() for row in frame.collect()]
 
 
-def _whole(folder: Path) -> Path:
-    """The newest version of files, or a directory as it is."""
-    return folder / "current" if (folder / "current").exists() else folder
+def _below(targets: Mapping[str, str], read: Read) -> list[Row]:
+    """What lies in several targets, each with its day where there is one for each."""
+    return [row | ({"day": day} if day else {}) for day, name in targets.items() for row in read(name)]
 
 
-def _below(places: Mapping[str, Path], read: Callable[[Path], list[Row]]) -> list[Row]:
-    """What lies in several places, each with its day where there is one for each."""
-    return [row | ({"day": day} if day else {}) for day, path in places.items() for row in read(path)]
-
-
-def by_pyarrow(path: Path) -> list[Row]:
-    return list(_table(path).to_pylist())
-
-
-def by_pandas(path: Path) -> list[Row]:
+def _by_pandas(table: pa.Table) -> list[Row]:
     """Whole numbers stay whole beside missing values."""
-    found = _table(path).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    found = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     return list(found.astype(object).where(found.notna(), None).to_dict("records"))
 
 
@@ -117,12 +162,3 @@ def by_duckdb(path: Path) -> list[Row]:
         options = "hive_partitioning = true, union_by_name = true, hive_types_autocast = false"
         found = connection.sql(f"select * from read_parquet('{path}/**/*.parquet', {options})")
         return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-
-
-def files_by_day(gold: Path) -> dict[str, dict[str, tuple[int, int]]]:
-    """For each day the files of the fact, with inode and time of the last change."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for path in (gold / "fact" / "current").glob("day=*/*/*.parquet"):
-        known = path.stat()
-        found.setdefault(path.parts[-3].removeprefix("day="), {})[path.name] = (known.st_ino, known.st_mtime_ns)
-    return found

@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nightly.gold import Gold
 from nightly.lake import NEW_COLUMN, Lake
 from support.drivers import Driver, kill_driver, start_driver
+from support.s3 import S3Server
 
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).with_name("rekindle")
@@ -24,6 +26,7 @@ SCRIPTS = ("plain.py", "pipeline.py", "onramp.py")
 DONE, DIFFERENT = 0, 5
 # Far more than a night takes: a busy machine is no fault.
 NIGHT_S_MAX = 1_500.0
+LOOK_S = 0.05
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
@@ -45,20 +48,26 @@ SCHEMA = (
 
 @dataclass(slots=True)
 class Shop:
-    """Everything below one folder. `bare` is what the plain script writes, the truth."""
+    """Everything below one folder; with a server, what is published and the location of the runs in its bucket. `bare`
+    is what the plain script writes, the truth."""
 
     folder: Path
     lake: Lake
+    server: S3Server | None = None
     project: Path = field(init=False)
     bare: Path = field(init=False)
-    gold: Path = field(init=False)
-    runs: Path = field(init=False)
-    onramp: Path = field(init=False)
+    gold: Gold = field(init=False)
+    runs: Gold = field(init=False)
+    onramp: Gold = field(init=False)
 
     def __post_init__(self) -> None:
         self.project, self.bare = self.folder / "project", self.folder / "bare"
-        self.gold, self.runs = self.folder / "gold", self.folder / "runs"
-        self.onramp = self.folder / "onramp"
+        root = str(self.folder) if self.server is None else self.server.url("shop")
+        self.gold, self.runs, self.onramp = (Gold(f"{root}/{name}", self.server) for name in ("gold", "runs", "onramp"))
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return SETTINGS | (self.server.spark_settings if self.server is not None else {})
 
     def begin(self) -> None:
         self.project.mkdir(parents=True)
@@ -78,9 +87,9 @@ class Shop:
 
     def start(self, day: str, *options: str) -> Driver:
         """A driver of the pipeline for one day."""
-        place = ("--location", str(self.runs))
+        place = ("--location", self.runs.root)
         arguments = ("run", str(self.project / "pipeline.py"), "-p", f"day={day}", *place, *options)
-        return start_driver(COMMAND, *arguments, folder=self.folder / "drivers", settings=SETTINGS, env=self._env)
+        return start_driver(COMMAND, *arguments, folder=self.folder / "drivers", settings=self.settings, env=self._env)
 
     def run(self, day: str, *options: str, ends_with: int = DONE) -> str:
         """A night until it is over; what it printed."""
@@ -94,7 +103,7 @@ class Shop:
         driver = self.start(day)
         try:
             while driver.is_alive() and self.records(set(self._runs()) - before) < after:
-                time.sleep(0.02)
+                time.sleep(LOOK_S)
             time.sleep(chance.random())
             is_killed = driver.is_alive()
             if is_killed:
@@ -106,9 +115,9 @@ class Shop:
 
     def run_onramp(self, day: str) -> None:
         """The script with the on-ramp, into a gold of its own."""
-        arguments = (str(self.lake.folder), str(self.onramp), day)
+        arguments = (str(self.lake.folder), self.onramp.root, day)
         script = self.project / "onramp.py"
-        driver = start_driver(script, *arguments, folder=self.folder / "drivers", settings=SETTINGS, env=self._env)
+        driver = start_driver(script, *arguments, folder=self.folder / "drivers", settings=self.settings, env=self._env)
         finish(driver, day, DONE)
 
     def run_plain(self, day: str) -> None:
@@ -120,19 +129,23 @@ class Shop:
         finally:
             sys.argv = before
 
-    def records(self, runs: set[Path]) -> int:
+    def records(self, runs: set[str]) -> int:
         """How many records the journals of these runs have."""
-        return sum(1 for run in runs for _ in (run / "journal").glob("0*"))
+        store = self.runs.store()
+        names = (name for run in runs for name in store.list_after(f"nightly/{run}/journal/"))
+        return sum(1 for name in names if name.startswith("0"))
 
     def newest_records(self) -> int:
         return self.records({max(self._runs())})
 
-    def _runs(self) -> list[Path]:
-        return [path for path in (self.runs / "nightly").glob("2*") if path.is_dir()]
+    def _runs(self) -> list[str]:
+        return [name for name in self.runs.store().list_folders("nightly/") if name.startswith("2")]
 
     @property
     def _env(self) -> Mapping[str, str]:
-        places = {"LAKE": str(self.lake.folder), "GOLD": str(self.gold)}
+        places = {"LAKE": str(self.lake.folder), "GOLD": self.gold.root}
+        if self.server is not None:
+            places |= {f"REKINDLE_STORAGE_{name.upper()}": value for name, value in self.server.store_settings.items()}
         return {**places, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": os.environ["SPARK_LOCAL_IP"]}
 
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rekindle.local_cluster.processes import Process, end
-from support.signals import cont, stop, when
+from support.signals import KERNEL_S_MAX, STALLED_S, cont, stop, when
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -40,7 +40,8 @@ class Driver:
 
     @property
     def processes(self) -> list[Process]:
-        return [self.process, *([self.java] if self.java else [])]
+        java = self.java  # Looked for once: it may end in between.
+        return [self.process, *([java] if java is not None else [])]
 
     def text(self) -> str:
         return self.output.read_text(errors="replace")
@@ -48,12 +49,17 @@ class Driver:
     def is_alive(self) -> bool:
         return self.process.is_alive()
 
-    def wait(self, timeout_s: float = 120.0) -> int:
-        """Its exit code; a driver that takes longer is an error that shows the end of its output."""
+    def wait(self, timeout_s: float = STALLED_S, sign: Callable[[], object] | None = None) -> int:
+        """Its exit code. A driver that does not end, and has printed nothing for so long, is an error that shows the
+        end of its output; `sign` tells more of its steps than its output does."""
         try:
-            return self._child.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"still running after {timeout_s} s:\n{self.text()[-3000:]}") from None
+            when(lambda: self._child.poll() is not None, timeout_s, sign=sign or self.printed)
+        except TimeoutError:
+            raise TimeoutError(f"still running, and silent for {timeout_s} s:\n{self.text()[-3000:]}") from None
+        return self._child.wait()
+
+    def printed(self) -> int:
+        return self.output.stat().st_size
 
     def end(self) -> None:
         """Whatever is left of it, ended."""
@@ -99,8 +105,8 @@ def kill_driver(driver: Driver) -> int:
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in processes:
             process.send(number)
-    when(lambda: not any(process.is_alive() for process in processes), 10.0)
-    driver.wait(10.0)
+    when(lambda: not any(process.is_alive() for process in processes), KERNEL_S_MAX)
+    driver.wait(KERNEL_S_MAX)
     return moment_ms
 
 

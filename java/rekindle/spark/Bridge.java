@@ -18,11 +18,13 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.spark.Dependency;
 import org.apache.spark.MapOutputTrackerMaster;
 import org.apache.spark.ShuffleStatus;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.PartitionPruningRDD;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.rdd.UnionRDD;
 import org.apache.spark.scheduler.MapStatus;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -39,6 +41,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** What Python asks of the JVM in one call instead of one call per partition. */
 public final class Bridge {
@@ -90,25 +93,33 @@ public final class Bridge {
   }
 
   /**
-   * How the one file scan below an RDD is cut, one line per partition: path, first byte and length of each of its pieces; empty if there is no
-   * such scan, or more than one.
+   * How the file scans below an RDD are cut, one line per partition of it: path, first byte and length of each of its pieces. Several scans only in a
+   * union, whose partitions are theirs one after the other; empty if its partitions are others than those of scans.
    */
   public static String splits(RDD<?> rdd) {
-    RDD<?> current = rdd;
-    while (!(current instanceof FileScanRDD scan)) {
-      if (current.dependencies().size() != 1) {
-        return "";
-      }
-      current = current.dependencies().head().rdd();
-    }
     StringBuilder lines = new StringBuilder();
+    return splits(rdd, lines) ? lines.toString() : "";
+  }
+
+  private static boolean splits(RDD<?> rdd, StringBuilder lines) {
+    if (rdd instanceof FileScanRDD scan) {
+      lines(scan, lines);
+      return true;
+    }
+    List<Dependency<?>> dependencies = CollectionConverters.asJava(rdd.dependencies()).stream().<Dependency<?>>map(one -> one).toList();
+    if (rdd instanceof UnionRDD<?>) {
+      return dependencies.stream().allMatch(one -> splits(one.rdd(), lines));
+    }
+    return dependencies.size() == 1 && splits(dependencies.get(0).rdd(), lines);
+  }
+
+  private static void lines(FileScanRDD scan, StringBuilder lines) {
     for (Iterator<FilePartition> it = scan.filePartitions().iterator(); it.hasNext(); ) {
       for (PartitionedFile file : it.next().files()) {
         lines.append(file.filePath().toPath()).append(' ').append(file.start()).append('+').append(file.length()).append(' ');
       }
       lines.append('\n');
     }
-    return lines.toString();
   }
 
   /**

@@ -65,6 +65,7 @@ public final class PlanNodes {
         one.put("is_bucketed", scan.relation().bucketSpec().isDefined());
         FileIndex index = scan.relation().location();
         one.put("index", index instanceof StandIn ? CommittedFiles.class.getSimpleName() : index.getClass().getSimpleName());
+        one.put("place", index instanceof StandIn ? index.rootPaths().head().toString() : "");
       }
     }
     return JSON.writeValueAsString(out);

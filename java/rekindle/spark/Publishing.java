@@ -34,6 +34,7 @@ import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.classic.SparkSession;
@@ -200,7 +201,10 @@ public final class Publishing {
     return session.sessionState().catalog().databaseExists(database);
   }
 
-  /** Location and schema of a table, then each of its properties, name before value. Null if there is no such table. */
+  /**
+   * Location, schema, provider and type of a table, whether it has buckets, whether the catalog tracks its partitions, their columns, then each of its
+   * properties, name before value. Null if there is no such table.
+   */
   public static String[] table(SparkSession session, String database, String name) throws AnalysisException {
     SessionCatalog catalog = session.sessionState().catalog();
     TableIdentifier identifier = new TableIdentifier(name, Option.apply(database));
@@ -212,6 +216,11 @@ public final class Publishing {
     List<String> told = new ArrayList<>();
     told.add(location.isDefined() ? CatalogUtils.URIToString(location.get()) : "");
     told.add(table.schema().json());
+    told.add(table.provider().isDefined() ? table.provider().get() : "");
+    told.add(table.tableType().name());
+    told.add(String.valueOf(table.bucketSpec().isDefined()));
+    told.add(String.valueOf(table.tracksPartitionsInCatalog()));
+    told.add(String.join("\n", CollectionConverters.asJava(table.partitionColumnNames())));
     CollectionConverters.asJava(table.properties()).forEach((key, value) -> told.addAll(List.of(key, value)));
     return told.toArray(String[]::new);
   }
@@ -220,6 +229,13 @@ public final class Publishing {
   public static String defaultPlace(SparkSession session, String database, String name) {
     URI place = session.sessionState().catalog().defaultTablePath(new TableIdentifier(name, Option.apply(database)));
     return CatalogUtils.URIToString(place);
+  }
+
+  /** Dropping the table, or a partition of it, removes no file any more. */
+  public static void makeExternal(SparkSession session, String database, String name) throws ReflectiveOperationException, AnalysisException {
+    SessionCatalog catalog = session.sessionState().catalog();
+    CatalogTable table = catalog.getTableMetadata(new TableIdentifier(name, Option.apply(database)));
+    catalog.alterTable((CatalogTable) with(table, Map.of("tableType", CatalogTableType.EXTERNAL())));
   }
 
   /** Location and properties of a table, changed by one call to the catalog; statistics of the old files are dropped. */
@@ -242,7 +258,7 @@ public final class Publishing {
   }
 
   /** A copy of a Scala case class with some fields changed; its number of fields differs between Spark versions. */
-  private static Object with(Product value, Map<String, Object> changes) throws ReflectiveOperationException {
+  static Object with(Product value, Map<String, Object> changes) throws ReflectiveOperationException {
     Object[] fields = new Object[value.productArity()];
     for (int i = 0; i < fields.length; i++) {
       fields[i] = changes.getOrDefault(value.productElementName(i), value.productElement(i));

@@ -16,13 +16,18 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.NoopCache$;
 import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitioningUtils;
+import org.apache.spark.sql.execution.datasources.csv.CSVFileFormat;
+import org.apache.spark.sql.execution.datasources.json.JsonFileFormat;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -75,8 +80,26 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
     this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : spec(session, columns, places);
   }
 
+  /** The format of the files, as Spark calls it, and the options of its reader. */
+  public record Reading(String format, Map<String, String> options) {
+    private FileFormat made() {
+      return switch (format) {
+        case "parquet" -> new ParquetFileFormat();
+        case "csv" -> new CSVFileFormat();
+        case "json" -> new JsonFileFormat();
+        case "orc" -> new OrcFileFormat();
+        default -> throw new IllegalArgumentException("no files of " + format + " are published");
+      };
+    }
+
+    /** Whether a column of this type can be in such files. */
+    public static boolean holds(String format, String type) {
+      return new Reading(format, Map.of()).made().supportDataType(DataType.fromJson(type));
+    }
+  }
+
   /** A version as a frame. `columns`: a line for each column of Hive's directories, none where there are no such directories. */
-  public static Dataset<Row> read(SparkSession session, String folders, String names, String schema, String columns) {
+  public static Dataset<Row> read(SparkSession session, String folders, String names, String schema, String columns, Reading how) {
     List<String> last = columns.lines().toList();
     List<StructField> inFiles = new ArrayList<>();
     Map<String, StructField> inNames = new HashMap<>();
@@ -91,7 +114,7 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
     StructType rest = new StructType(inFiles.toArray(StructField[]::new));
     VersionFiles index = new VersionFiles(session, folders, names, hive);
     return session.baseRelationToDataFrame(
-        new HadoopFsRelation(index, hive, rest, Option.empty(), new ParquetFileFormat(), SparkObjects.immutable(Map.of()), session));
+        new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkObjects.immutable(how.options()), session));
   }
 
   private static PartitionSpec spec(SparkSession session, StructType columns, Map<Path, String> places) {

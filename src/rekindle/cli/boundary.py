@@ -3,8 +3,8 @@
 - Every error of ours is two things: `error RKnnn: what happened` and `next: what to type`, a line for each remedy. On a
   terminal the first is wrapped at spaces; a line with a command never is, so that it can be copied.
 - Anything else is a fault of ours or of the user's code: one line, and the full trace in a file whose path is printed.
-- Exit codes are for schedulers and never change their meaning. A usage error is a refusal: 2 means that `plan` found
-  work.
+- Exit codes are for schedulers and never change their meaning: 4 alone says that the same command, typed again, can
+  help without anybody's doing. A usage error is a refusal: 2 means that `plan` found work.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from rekindle.errors import (
     Refused,
     RekindleError,
     RunFailed,
+    StoreDenied,
     StoreFailed,
 )
 from rekindle.remedies import Remedy
@@ -135,7 +136,7 @@ def exit_code(error: RekindleError) -> ExitCode:
     match error:
         case RunFailed():
             return ExitCode.RESUMABLE if error.is_resumable else ExitCode.FAILED
-        case Refused() | Fenced():
+        case Refused() | Fenced() | StoreDenied():
             return ExitCode.REFUSED
         case AppendRejected() | AppendUnknown() | StoreFailed():
             return ExitCode.RESUMABLE

@@ -24,35 +24,18 @@ from pathlib import Path
 from rekindle.cli.supervise import interpreter
 from rekindle.errors import RunFailed
 from rekindle.local_cluster.processes import Process, end, wait_gone
+from rekindle.local_cluster.timeouts import ProgressTimeout
 
 CLI = "from rekindle.cli.main import main; main()"
 HINT = "rekindle demo --keep demo, then look at demo/spark.log"
 GONE_SECONDS_MAX = 10.0
 STALLED_SECONDS = 180.0
-LOOK_SECONDS = 2.0
 POLL_SECONDS = 0.1
 # What the JVM says of itself whenever Spark starts.
 NOISE = "WARNING: Using incubator modules"
 
 # Shows a line of a command.
 Show = Callable[[str], None]
-
-
-class ProgressTimeout:
-    """Knows since when nothing moves. `sign` is a value that is another one after each step forward."""
-
-    def __init__(self, sign: Callable[[], object]) -> None:
-        self._sign = sign
-        self._last = sign()
-        self._moved = self._looked = time.monotonic()
-
-    def is_over(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS:
-            sign, self._looked = self._sign(), now
-            if sign != self._last:
-                self._last, self._moved = sign, now
-        return now - self._moved > STALLED_SECONDS
 
 
 class StartedCommand:
@@ -86,7 +69,7 @@ class StartedCommand:
         return code
 
     def patience(self) -> ProgressTimeout:
-        return ProgressTimeout(lambda: (self._lines, self._grows()))
+        return ProgressTimeout(lambda: (self._lines, self._grows()), STALLED_SECONDS)
 
     def processes(self) -> list[Process]:
         """Python, and its JVM once it was started."""

@@ -6,6 +6,7 @@ import click
 
 from rekindle.cli.boundary import ExitCode, write_trace
 from rekindle.cli.catalog import Named, find_run, newest_of
+from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, pipeline_argument, with_settings
 from rekindle.cli.run_options import Choices, with_spark
 from rekindle.cli.run_session import session_here
@@ -21,6 +22,7 @@ from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 
 ROWS = 20
+MORE = 50
 
 
 @click.command("reproduce")
@@ -80,5 +82,8 @@ def _try(opened: ReproducedVertex, named: Named, rows: int) -> int:
     say([f"{styled(f'{opened.vertex} fails:', 'red', bold=True)} {tried.failure}"])
     for line in tried.frames:
         say([line])
+    if opened.inputs and rows:
+        say([f"These are the first {count_text(rows, 'row')} of each input: the one that fails may be a later one."])
+        say([f"To see more of them: {same(rows=rows * MORE)}"])
     say([f"full trace: {write_trace(tried.trace)}"])
     return ExitCode.FAILED

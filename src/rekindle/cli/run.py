@@ -7,6 +7,7 @@ import sys
 import click
 
 from rekindle.cli.boundary import tell
+from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
 from rekindle.cli.run_session import LazySession
@@ -14,6 +15,7 @@ from rekindle.cli.run_start import SparkDied, Starting, ended, execute
 from rekindle.cli.run_watch import watch_living
 from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, supervise
 from rekindle.errors import StillOwned
+from rekindle.remedies import TextRemedy
 
 
 @click.command("run")
@@ -64,9 +66,10 @@ def command(
             refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)
         try:
             return ended(execute(starting, is_new=new, run=name, as_lines=as_lines))
-        except StillOwned:
+        except StillOwned as error:
             if not watch:
-                raise
+                follow = TextRemedy(f"watch it until it ends: {same(watch=True, leaves=('force',))}")
+                raise StillOwned(error.message, (follow, *error.remedies)) from error
             return watch_living(starting)
         except SparkDied as error:
             if not is_child:

@@ -60,6 +60,8 @@ class RunList:
             ended_ms=tally.ended_ms,
             published=len(tally.published),
             sinks=tally.sinks,
+            rows=tally.rows,
+            bytes=tally.size_bytes,
         )
 
     def _read(self, named: Named, tally: RunCounts) -> Position | None:

@@ -9,8 +9,8 @@ from rekindle.cli.progress import Display
 from rekindle.cli.run_start import Starting
 from rekindle.cli.typed import learn
 from rekindle.journal.keys import find_claim
-from rekindle.master.state.run_state import Phase
-from rekindle.remedies import StartKind, StartRemedy
+from rekindle.master.state.run_state import Phase, RunState
+from rekindle.remedies import StartKind, StartRemedy, new_run
 from rekindle.service.watching import watch
 from rekindle.storage.stores import open_store
 
@@ -28,16 +28,20 @@ def watch_living(starting: Starting) -> int:
     with Display(to) as display:
         for events, state in watch(store, pipeline, held.run, stale_seconds=config.stale_seconds):
             display(events, state)
-    phase = display.state.phase if display.state else Phase.RUNNING
-    tell(to, f"run {held.run}: {_ending(phase)}")
-    return ExitCode.DONE if phase is Phase.SUCCEEDED else ExitCode.RESUMABLE
+    code, told = ending_of(display.state)
+    tell(to, f"run {held.run}: {told}")
+    return code
 
 
-def _ending(phase: Phase) -> str:
-    match phase:
+def ending_of(state: RunState | None) -> tuple[ExitCode, str]:
+    if state is None:
+        return ExitCode.RESUMABLE, f"its driver is gone; {line_of(GO_ON)}"
+    match state.phase:
         case Phase.SUCCEEDED:
-            return "done"
+            return ExitCode.DONE, "done"
+        case _ if state.gave_up_for_good is not None:
+            return ExitCode.FAILED, f"failed, and cannot be resumed; {line_of(new_run())}"
         case Phase.FAILED | Phase.FAILING:
-            return f"failed; {line_of(GO_ON)}"
+            return ExitCode.RESUMABLE, f"failed; {line_of(GO_ON)}"
         case _:
-            return f"its driver is gone; {line_of(GO_ON)}"
+            return ExitCode.RESUMABLE, f"its driver is gone; {line_of(GO_ON)}"

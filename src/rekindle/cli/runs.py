@@ -15,7 +15,7 @@ from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table,
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
 from rekindle.observe.runs import RunLine
-from rekindle.observe.words import time_text
+from rekindle.observe.words import bytes_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import CommandRemedy
 from rekindle.storage.store import Store
@@ -28,6 +28,8 @@ HEAD = (
     Column("STARTED"),
     Column("TOOK", is_right=True),
     Column("PUBLISHED", is_right=True),
+    Column("ROWS", is_right=True),
+    Column("SIZE", is_right=True),
     Column("KEPT", is_right=True),
     Column("CHANGED"),
     Column("PARAMETERS"),
@@ -45,9 +47,9 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
     """List the runs of a location, newest first.
 
     RUN is pipeline/number, the form that other commands accept. TOOK is the time from the start to the success,
-    PUBLISHED the number of sinks that are published. KEPT is the number of result partitions that are stored: a run
-    that succeeds deletes them, unless results.keep_hours says otherwise. The driver of an interrupted run is dead:
-    `rekindle resume` resumes the run.
+    PUBLISHED the number of sinks that are published, ROWS and SIZE what they have together. KEPT is the number of
+    result partitions that are stored: a run that succeeds deletes them, unless results.keep_hours says otherwise. The
+    driver of an interrupted run is dead: `rekindle resume` resumes the run.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -85,6 +87,8 @@ def _row(brief: RunLine, now_ms: int) -> tuple[Cell | str, ...]:
         "" if brief.started_ms is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(brief.started_ms / 1000)),
         _took(brief),
         f"{brief.published}/{brief.sinks}" if brief.sinks else "",
+        "" if brief.rows is None else f"{brief.rows:,}",
+        "" if brief.bytes is None else bytes_text(brief.bytes),
         f"{brief.kept:,}/{brief.wanted:,}{f', {brief.left_out:,} left out' if brief.left_out else ''}",
         changed,
         parameters_text(brief.parameters),

@@ -16,7 +16,7 @@ from rekindle.cli.typed import learn
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
-from rekindle.observe.words import count_text, time_text
+from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import StartKind, StartRemedy
 
 SHOWN = 10
@@ -27,6 +27,8 @@ STEPS = (
     Column("COMPUTED", is_right=True),
     Column("RESTARTED", is_right=True),
     Column("MISSING", is_right=True),
+    Column("ROWS", is_right=True),
+    Column("SIZE", is_right=True),
     Column("GENERATION", is_right=True),
     Column("ATTEMPTS", is_right=True),
     Column("FAILURES", is_right=True),
@@ -43,7 +45,8 @@ STEPS = (
 def command(settings: Settings, run: str | None, is_json: bool, html: str | None) -> None:
     """Show one run: its steps, attempts, failures and restarts, with the reasons.
 
-    RUN is a number, a name, the beginning of a name, a pipeline, or pipeline/number; the newest if left out.
+    RUN is a number, a name, the beginning of a name, a pipeline, or pipeline/number; the newest if left out. ROWS and
+    SIZE are those of the committed results, also of those that were deleted since.
     """
     view = open_run(settings, run).view
     if html is not None:
@@ -97,6 +100,8 @@ def _step(step: StepView) -> tuple[Cell | str, ...]:
         f"{step.computed:,}",
         f"{step.again:,}",
         f"{step.missing:,}",
+        "" if step.rows is None else f"{step.rows:,}",
+        "" if step.bytes is None else bytes_text(step.bytes),
         str(step.generation),
         str(step.attempts),
         str(step.failures),

@@ -118,3 +118,7 @@ class RunAdapter(Protocol):
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> Any:
         """The version before the key of the run whose steps are built."""
         ...
+
+    def run_stores(self) -> Stores | None:
+        """The stores of the run whose steps are built, None outside of a run."""
+        ...

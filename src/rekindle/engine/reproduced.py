@@ -14,18 +14,18 @@ from typing import Any, Protocol
 from rekindle.engine.adapter import PrepareRequest
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
+from rekindle.model.failures import Cause
 
 
 @dataclass(frozen=True, slots=True)
 class ReproductionRequest:
-    """A vertex to try. `inputs` are the kept partitions it reads and nothing else; `failure` is how it failed, in one
-    line. Without a partition: all of the step, or the Spark tasks below its partitions that read the files which the
-    failure names."""
+    """A vertex to try. `inputs` are the kept partitions it reads and nothing else; `failure` is how it failed.
+    Without a partition: all of the step, or the Spark tasks below its partitions that read the files of the failure."""
 
     step: str
     partition: int | None
     inputs: tuple[Input, ...]
-    failure: str = ""
+    failure: Cause | None = None
 
     def __str__(self) -> str:
         return self.step if self.partition is None else f"{self.step}[{self.partition}]"

@@ -8,6 +8,8 @@ Rules
 - A file goes when no pointer names it that stays. Its own pointer goes first: nobody can find it any more.
 - A directory that no pointer names was made by a publisher that did not come to its end. It goes when the run of that
   publisher is over, which its name tells, and its files are older than the grace time.
+- What `each_partition` noted of a run goes in the same way, when no pointer that stays has a part of that run: a later
+  run of its key took its place.
 - A target whose newest version is of another pipeline or another location is theirs.
 - Nothing is deleted before the audit log says what and why. Whatever else lies there is not ours and stays.
 """
@@ -23,12 +25,14 @@ from rekindle.gc.audit_log import AuditEntry, AuditLog
 from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
 from rekindle.gc.policy import GcAction, Retention, is_ripe
 from rekindle.gc.remover import Remover
+from rekindle.publish.each_partition import NOTED
 from rekindle.publish.pointers import POINTERS, SCRATCH, VERSION, VERSIONS, VIEWS, Pointer, decode, fence_in
 from rekindle.results.leftovers import without_checksum
 from rekindle.storage.store import Store, StoredObject
 
 REPLACED = "its version was replaced long ago"
 LEFT = "its publisher did not finish, and its run is over"
+OUTDATED = "it was noted of a run that is over, and a later run took its place"
 NAMES_IN_ENTRY = 1000
 
 # What goes, by reason: folder and object.
@@ -104,14 +108,25 @@ class TargetCollector:
                         found[REPLACED].append((folder, entry))
                     elif self._is_left(version, place, entry):
                         found[LEFT].append((folder, entry))
+        found[OUTDATED] = self._outdated(store, chain, place)
         return found
 
+    def _outdated(self, store: Store, chain: _Chain, place: str) -> list[tuple[str, StoredObject]]:
+        """Notes of runs that nothing is left of."""
+        held = {part.run for pointer in chain.stays.values() for part in pointer.parts}
+        return [
+            (f"{NOTED}/", entry)
+            for page in store.walk(f"{NOTED}/")
+            for entry in page
+            if self._is_left(folder := entry.name.partition("/")[0], place, entry) and _run_in(folder) not in held
+        ]
+
     def _is_left(self, version: str, place: str, entry: StoredObject) -> bool:
-        told = VERSION.match(version.lstrip("."))
-        if told is None or not is_ripe((self._now - entry.modified) * 1000, self._rules.terms):
+        run = _run_in(version)
+        if run is None or not is_ripe((self._now - entry.modified) * 1000, self._rules.terms):
             return False
-        counted_in, fence = fence_in(told)
-        return counted_in == place and self._is_over(fence.order)
+        counted_in, order = run
+        return counted_in == place and self._is_over(order)
 
     def _remove(self, store: Store, target: GcTarget, waste: Waste) -> None:
         remover = Remover(store, self._rules.limits)
@@ -144,6 +159,15 @@ def _read(store: Store, terms: Retention, now: float) -> _Chain:
         is_over = (now - replaced) * 1000 > terms.versions_ms + terms.grace_ms
         (chain.goes if is_over else chain.stays)[name] = decode(body)
     return chain
+
+
+def _run_in(version: str) -> tuple[str, int] | None:
+    """The place and the order of the run that made something of this name; None if it is not ours."""
+    told = VERSION.match(version.lstrip("."))
+    if told is None:
+        return None
+    counted_in, fence = fence_in(told)
+    return counted_in, fence.order
 
 
 def _items(waste: Waste) -> list[GcItem]:

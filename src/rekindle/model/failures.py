@@ -70,12 +70,16 @@ _DOMAIN: dict[FailureKind, FailureDomain] = {
 }
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """One link of the chain from what was seen to what began it."""
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One link of the chain from what was seen to what began it. `text` is one line for a person, and has everything in
+    it; `at` is the line of the user's own code that raised it (`daily.py:12 in cents`), `files` are the first files
+    that the Spark task was reading, as Spark names them."""
 
     kind: FailureKind
     text: str = ""
     behind: Cause | None = None
+    at: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def is_recoverable(self) -> bool:

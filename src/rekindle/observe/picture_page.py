@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from rekindle.observe.picture_svg import AGAIN, COLORS, svg
 from rekindle.observe.picture_timeline import timeline
-from rekindle.observe.show import FailureView, RestartView, RunView, StepView
+from rekindle.observe.show import FailureView, RestartView, RunView, SinkView, StepView
 from rekindle.observe.show_words import brief, clock, joined
-from rekindle.observe.words import escape, time_text
+from rekindle.observe.words import bytes_text, escape, time_text
 
 LISTED_MAX = 200
 PHASE_COLORS = {"succeeded": COLORS["computed"], "failed": COLORS["failed"], "failing": COLORS["failed"]}
@@ -42,7 +42,7 @@ td.when { white-space: nowrap; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px; }
 .bad { color: #d64550; }
 .fit { float: right; color: var(--soft); font-size: 13px; }
-.fit:has(input:checked) ~ .scroll svg { width: 100%; height: auto; }
+.fit:has(input:checked) ~ .scroll svg { max-width: 100%; height: auto; }
 """
 
 
@@ -57,7 +57,8 @@ def page(view: RunView) -> str:
             _section("Timeline", f'<div class="scroll">{timeline(view)}</div>'),
             _section("Restart sets", _restarts(view.restarts)),
             _section("Failures", _failures(view.failures)),
-            _section("Drivers and sinks", _drivers(view)),
+            _section("Sinks", _sinks(view.sinks)) if view.sinks else "",
+            _section("Drivers", _drivers(view)),
         )
     )
     return _document(title, body)
@@ -90,7 +91,7 @@ def _head(view: RunView, title: str) -> str:
 
 
 def _graph(view: RunView) -> str:
-    fit = '<label class="fit"><input type="checkbox"> fit to the page</label>'
+    fit = '<label class="fit"><input type="checkbox" checked> fit to the page</label>'
     return f'{fit}{_legend()}<div class="scroll">{svg(view.picture())}</div>'
 
 
@@ -105,6 +106,8 @@ def _legend() -> str:
 
 def _steps(steps: Sequence[StepView]) -> str:
     numbers = (
+        "rows",
+        "size",
         "kept",
         "reused",
         "computed",
@@ -120,8 +123,10 @@ def _steps(steps: Sequence[StepView]) -> str:
     rows = (
         [
             step.name,
+            "" if step.rows is None else f"{step.rows:,}",
+            "" if step.bytes is None else bytes_text(step.bytes),
             f"{step.committed:,}/{step.partitions:,}",
-            *(f"{getattr(step, name.replace(' ', '_')):,}" for name in numbers[1:]),
+            *(f"{getattr(step, name.replace(' ', '_')):,}" for name in numbers[3:]),
             f"{step.kind}, {step.determinism}",
             joined(step.why),
         ]
@@ -147,11 +152,23 @@ def _failures(failures: Sequence[FailureView]) -> str:
     return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "message"), rows)
 
 
+def _sinks(sinks: Sequence[SinkView]) -> str:
+    rows = (
+        [
+            one.shown,
+            one.state,
+            one.version,
+            "" if one.rows is None else f"{one.rows:,}",
+            "" if one.bytes is None else bytes_text(one.bytes),
+        ]
+        for one in sinks
+    )
+    return _table(("sink and target", "state", "version", "rows", "size"), rows, ("rows", "size"))
+
+
 def _drivers(view: RunView) -> str:
     rows = ([clock(one.at_ms), str(one.epoch), one.owner, one.application] for one in view.drivers[-LISTED_MAX:])
-    sinks = [f"{sink.shown}: {sink}" for sink in view.sinks]
-    published = f"<p>{escape('sinks: ' + ', '.join(sinks))}</p>" if sinks else ""
-    return published + _table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
+    return _table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
 
 
 def _older(things: Sequence[object]) -> str:

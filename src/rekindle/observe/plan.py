@@ -73,6 +73,7 @@ class Stage:
     keep: KeepUntil | None = None
     lost: Partitions = EMPTY
     taken_from: int = 0
+    bytes_written: int | None = None
 
     @property
     def numbers(self) -> str:
@@ -153,6 +154,7 @@ class Stage:
             "times": self.times,
             "tasks": self.tasks,
             "bytes_kept": self.bytes_kept,
+            "bytes_written": self.bytes_written,
             "determinism": self.determinism.value if self.determinism else None,
             "doubts": list(self.doubts),
             "ms": _pair(self.span),
@@ -231,7 +233,8 @@ class Plan:
     """What a start of the pipeline will do. `run` is empty for a run that has no name yet; `before` says how the run
     ended so far; `destinations` say which sink is published where; `ends` is why it cannot finish, if it cannot;
     `living` is the owner if it is alive; `released` are the steps whose results are deleted before the run ends,
-    because they are consumed; `differs` is what changed since a finished run was published."""
+    because they are consumed; `differs` is what changed since a finished run was published; `protects` are the steps
+    whose results are written although nobody publishes them."""
 
     pipeline: str
     run: str
@@ -250,6 +253,7 @@ class Plan:
     budget: Budget | None = None
     released: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
+    protects: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
@@ -305,6 +309,7 @@ class Plan:
             f"{self._deleted()}"
         )
         yield from (f"Publishes {one}." for one in self.destinations)
+        yield from self._protection()
         if self.budget is not None:
             yield str(self.budget)
         if self.loss is not None:
@@ -314,6 +319,14 @@ class Plan:
             yield f"Published without {self.without}, which the user left out. The target will name what is missing."
         if self.ends:
             yield f"The run cannot finish: {self.ends}"
+
+    def _protection(self) -> Iterator[str]:
+        """What it costs that not everything starts from zero: bytes that bare Spark would not write."""
+        sizes = {stage.step: stage.bytes_written for stage in self.stages if stage.step in self.protects}
+        known = {step: size for step, size in sizes.items() if size is not None}
+        if known and len(known) == len(sizes):
+            told = names_text(f"{step} ({bytes_text(size)})" for step, size in known.items())
+            yield f"Protection writes about {bytes_text(sum(known.values()))}, as measured in an earlier run: {told}."
 
     def _deleted(self) -> str:
         replaced = [one for one in self.deletions if not (one.is_after or one.is_released) and one.partitions]
@@ -357,6 +370,7 @@ class Plan:
             "ms": _pair(self.span),
             "publishes": list(self.publishes),
             "targets": list(self.destinations),
+            "protects": list(self.protects),
             "differs": list(self.differs),
             "deletions": [
                 {

@@ -29,7 +29,8 @@ RESUMED = frozenset({"failing", "failed"})
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `kept` of `wanted` result partitions count now; `phase` is `interrupted` where its driver is gone;
     `left_out` partitions are missing on the user's word. `started_ms` is when it began, `ended_ms` when it succeeded;
-    `published` of `sinks` are."""
+    `published` of `sinks` are, with so many `rows` and `bytes` in all: None where a run has published nothing, or
+    nobody told."""
 
     pipeline: str
     run: str
@@ -46,6 +47,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int | None = None
     published: int = 0
     sinks: int = 0
+    rows: int | None = None
+    bytes: int | None = None
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -101,6 +104,11 @@ class _Published(msgspec.Struct, frozen=True):
     sink: str
 
 
+class _Size(msgspec.Struct, frozen=True):
+    rows: int | None
+    bytes: int
+
+
 class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     """What a snapshot's state says, as far as a line needs it."""
 
@@ -111,6 +119,7 @@ class _Folded(msgspec.Struct, frozen=True, kw_only=True):
     published: dict[str, msgspec.Raw] = {}
     run_time_ms: int = 0
     ended_ms: int = 0
+    published_sizes: dict[str, _Size] = {}
 
 
 _STARTED = msgspec.json.Decoder(_Started)
@@ -134,12 +143,27 @@ class RunCounts:
         self.ended_ms: int | None = None
         self.sinks = 0
         self.published: set[str] = set()
+        self._sizes: dict[str, _Size] = {}
         self._kept: dict[str, Any] = {}
         self._holes: dict[str, Any] = {}
 
     @property
     def kept(self) -> int:
         return sum(map(len, self._kept.values()))
+
+    @property
+    def rows(self) -> int | None:
+        """Of all that is published; a snapshot alone tells it."""
+        told = [one.rows for one in self._sizes_published() if one.rows is not None]
+        return sum(told) if told and len(told) == len(self.published) else None
+
+    @property
+    def size_bytes(self) -> int | None:
+        told = [one.bytes for one in self._sizes_published() if one.bytes]
+        return sum(told) if told and len(told) == len(self.published) else None
+
+    def _sizes_published(self) -> list[_Size]:
+        return [size for sink, size in self._sizes.items() if sink in self.published]
 
     @property
     def left_out(self) -> int:
@@ -152,6 +176,7 @@ class RunCounts:
         self.phase = found.phase
         self.started_ms, self.ended_ms = found.run_time_ms or None, found.ended_ms or None
         self.sinks, self.published = len(found.spec.sinks), set(found.published)
+        self._sizes = found.published_sizes
         self._kept = {name: BitMap.deserialize(step.committed) for name, step in found.steps.items()}
         self._holes = {name: BitMap.deserialize(step.holes) for name, step in found.steps.items() if step.holes}
 

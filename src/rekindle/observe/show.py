@@ -14,13 +14,13 @@ import msgspec
 from rekindle.master.facts import events as ev
 from rekindle.master.rules.poison_beside import poisoned
 from rekindle.master.state.apply import apply
-from rekindle.master.state.run_state import Phase, RunState
+from rekindle.master.state.run_state import Phase, ResultSize, RunState
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
-from rekindle.observe.words import count_text, escape
+from rekindle.observe.words import count_text, escape, size_texts
 
 OPEN = "running"
 INTERRUPTED = "interrupted"
@@ -98,6 +98,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     computed    the same, made under the newest driver
     released    those of the two that count no more
     again       partitions that were ever started more than once
+    rows, bytes of what was committed last, also if it was released since; None if it cannot be told
     """
 
     name: str
@@ -120,6 +121,8 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     why: tuple[ReasonView, ...]
     reads: tuple[str, ...]
     left_out: int = 0
+    rows: int | None = None
+    bytes: int | None = None
 
     @property
     def shares(self) -> tuple[Share, ...]:
@@ -133,28 +136,38 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         told += [f"{self.again:,} started more than once"] * bool(self.again)
         told += [f"last restart: {joined(self.why)}"] * bool(self.why)
         told += [f"{self.released:,} released, no longer needed"] * bool(self.released)
+        told += size_texts(self.rows, self.bytes)
         again = f" · {self.again:,} restarted" if self.again else ""
         note = f"{self.reused + self.computed:,}/{self.partitions:,} {self.kind}{again}"
         return PictureNode(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
 
 
-class SinkView(msgspec.Struct, frozen=True):
+class SinkView(msgspec.Struct, frozen=True, kw_only=True):
     """What the run publishes: `name` is the kept step, `target` says which sink publishes it where. `may_be`: a
-    publication began, and nobody heard how it ended."""
+    publication began, and nobody heard how it ended. What is published has a `version`, and `rows` and `bytes` if they
+    can be told."""
 
     name: str
     is_published: bool
     may_be: bool = False
     target: str = ""
+    version: str = ""
+    rows: int | None = None
+    bytes: int | None = None
 
     @property
     def shown(self) -> str:
         return self.target or self.name
 
-    def __str__(self) -> str:
+    @property
+    def state(self) -> str:
         if self.is_published:
             return "published"
         return "may be published" if self.may_be else "not published"
+
+    def __str__(self) -> str:
+        version = [f"version {self.version}"] if self.version else []
+        return ", ".join((self.state, *version, *size_texts(self.rows, self.bytes)))
 
 
 class EdgeView(msgspec.Struct, frozen=True):
@@ -253,15 +266,7 @@ def view_of(
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
         edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
-        sinks=tuple(
-            SinkView(
-                sink,
-                sink in state.published,
-                sink in state.publications_unconfirmed,
-                state.spec.targets.get(sink, ""),
-            )
-            for sink in state.sinks
-        ),
+        sinks=tuple(_sink(state, sink) for sink in state.sinks),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),
         restarts=tuple(fold.restarts),
@@ -269,6 +274,18 @@ def view_of(
         holes=tuple(_hole(event, state) for event in fold.holes),
     )
     return view, state
+
+
+def _sink(state: RunState, sink: str) -> SinkView:
+    size = state.published_sizes.get(sink) if sink in state.published else None
+    return SinkView(
+        name=sink,
+        is_published=sink in state.published,
+        may_be=sink in state.publications_unconfirmed,
+        target=state.spec.targets.get(sink, ""),
+        rows=size.rows if size else None,
+        bytes=size.bytes or None if size else None,
+    )
 
 
 def record_ms(events: Iterable[ev.Event], before_ms: int) -> int:
@@ -292,12 +309,15 @@ class _Fold:
         self.begun: dict[str, Partitions] = {}
         self.again: dict[str, Partitions] = {}
         self.made: dict[str, dict[int, Partitions]] = {}
+        self.sizes: dict[str, ResultSize] = {}
 
     def record(self, events: Sequence[ev.Event]) -> None:
         self.at_ms = record_ms(events, self.at_ms)
         for event in events:
             self._collect(event)
             self.state = apply(self.state, event)
+            if isinstance(event, ev.PartitionsCommitted) and self.state.is_complete(event.attempt.step):
+                self.sizes[event.attempt.step] = self.state.size_of(event.attempt.step)
 
     def _collect(self, event: ev.Event) -> None:
         match event:
@@ -405,6 +425,7 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
         made = made | partitions
     running = state.running(name) - made
     failed = step.suspects.partitions - made - running
+    size = fold.sizes.get(name) or state.size_of(name)
     return StepView(
         name=name,
         kind=spec.kind.value,
@@ -426,6 +447,8 @@ def _step(fold: _Fold, state: RunState, name: str) -> StepView:
         why=_last_why(fold, name),
         reads=state.layout.producers[name],
         left_out=len(step.holes),
+        rows=size.rows if made else None,
+        bytes=size.bytes or None,
     )
 
 

@@ -29,6 +29,12 @@ def bytes_text(count: int | None) -> str:
     return f"{count} bytes" if unit == 0 else f"{size:.3g} {UNITS[unit]}"
 
 
+def size_texts(rows: int | None, bytes_: int | None) -> list[str]:
+    """`1,204 rows` and `12 MB`, each if it is known."""
+    told = [] if rows is None else [count_text(rows, "row")]
+    return told if bytes_ is None else [*told, bytes_text(bytes_)]
+
+
 def time_text(ms: int | None) -> str:
     """`3 h 10 min`, `12 min`, `8 s`: two units at most."""
     if ms is None:

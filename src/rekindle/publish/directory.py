@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rekindle.publish.target import check_path, same_place, url
+from rekindle.publish.files import PARQUET, Files
+from rekindle.publish.target import OVERWRITE, check_path, same_place, url
 from rekindle.storage.schemes import is_local
 
 
@@ -18,10 +20,17 @@ class Directory:
     is_written_once: ClassVar[bool] = True
 
     path: str
+    format: str = PARQUET
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def shown(self) -> str:
-        return f"directory {self.path}"
+        return f"{'' if self.format == PARQUET else f'{self.format} '}directory {self.path}"
+
+    @property
+    def as_files(self) -> Files:
+        """How its files are written."""
+        return Files(path=self.path, mode=OVERWRITE, format=self.format, options=self.options)
 
     @property
     def seen(self) -> str:
@@ -35,8 +44,13 @@ class Directory:
 
     def __post_init__(self) -> None:
         check_path(self.path)
+        _ = self.as_files  # Checks the format.
 
 
-def directory(path: str) -> Directory:
-    """A directory that does not exist yet."""
-    return Directory(path)
+def directory(path: str, *, format: str = PARQUET, options: Mapping[str, str] | None = None) -> Directory:
+    """A directory that does not exist yet.
+
+    format, options       `parquet`, `csv`, `json` or `orc`, with options of Spark's writer and reader, such as
+                          `{"header": "true"}`
+    """
+    return Directory(path, format, tuple(sorted((options or {}).items())))

@@ -3,6 +3,8 @@
 Rules
 - `hive_partition_by` is the layout of what is published: one directory for each value, as Spark's `partitionBy` writes
   it. How a result is kept is another thing (`partition_by` of a step).
+- `format` is that of the files, as Spark's `DataFrameWriter` names it, and `options` are the writer's: files are
+  published as they are kept unless one of these, or Hive's directories, asks for others.
 - `mode="partition"` replaces directories and leaves the others alone: those that `partition` names, and the rows must
   lie in them; without `partition` those in which there are rows.
 """
@@ -18,7 +20,17 @@ from rekindle.publish.target import ADDS_SEEN, APPEND, OVERWRITE, PARTITION, che
 from rekindle.storage.schemes import is_local
 
 REPLACES_SEEN = "; only the directories that this run names, or has rows for, are replaced"
-COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "none")
+PARQUET, CSV = "parquet", "csv"
+# By format, as Spark names them.
+COMPRESSIONS = {
+    PARQUET: ("snappy", "zstd", "gzip", "lz4", "none"),
+    CSV: ("gzip", "bzip2", "lz4", "snappy", "deflate", "none"),
+    "json": ("gzip", "bzip2", "lz4", "snappy", "deflate", "none"),
+    "orc": ("snappy", "zstd", "zlib", "lz4", "none"),
+}
+FORMATS = tuple(COMPRESSIONS)
+# Of Spark's modes to read text files in, the one that loses no row.
+PERMISSIVE = "permissive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +48,24 @@ class Files:
     sort_by: tuple[str, ...] = ()
     compression: str = ""
     max_records_per_file: int = 0
+    format: str = PARQUET
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Its files are not those that are kept."""
+        how = (self.hive_partition_by, self.sort_by, self.compression, self.max_records_per_file, self.options)
+        return any(how) or self.format != PARQUET
+
+    @property
+    def read_with(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """The format of its files, and what a reader must be told of it."""
+        return self.format, self.options if self.format != PARQUET else ()
 
     @property
     def shown(self) -> str:
         below = "".join(f", {name}={value}" for name, value in self.partition)
-        return f"files {self.path}{below}"
+        return f"{'' if self.format == PARQUET else f'{self.format} '}files {self.path}{below}"
 
     @property
     def adds(self) -> bool:
@@ -79,46 +104,69 @@ class Files:
             )
         if self.partition and self.mode != PARTITION:
             raise Refused(f'{self.shown}: partition says what mode="partition" replaces', 'add mode="partition"')
-        if not columns and (self.sort_by or self.compression or self.max_records_per_file):
+        if self.format not in FORMATS:
+            raise Refused(f"{self.path}: the format {self.format!r} is not known", f"use one of {', '.join(FORMATS)}")
+        known = COMPRESSIONS[self.format]
+        if self.compression and self.compression not in known:
             raise Refused(
-                f"{self.shown}: without hive_partition_by the files of the result are published as they are",
-                "sort in the step; or name columns: hive_partition_by=[…]",
+                f"{self.shown}: compression {self.compression!r} is not known for {self.format}",
+                f"use one of {', '.join(known)}",
             )
-        if self.compression and self.compression not in COMPRESSIONS:
+        for name, value in self.options:
+            if name.lower() == "mode" and value.lower() != PERMISSIVE:
+                raise Refused(
+                    f"{self.shown}: with mode={value} a reader drops rows that lack a column that was added later, or "
+                    "fails",
+                    f"leave it out, or use {PERMISSIVE}",
+                )
+        clash = {"compression", "codec", "maxrecordsperfile"} & {name.lower() for name, _ in self.options}
+        if clash:
             raise Refused(
-                f"{self.shown}: compression {self.compression!r} is not known", f"use one of {', '.join(COMPRESSIONS)}"
+                f"{self.shown}: options name {', '.join(sorted(clash))}, which has a parameter of its own",
+                "give it as compression= or max_records_per_file=",
             )
 
 
 def files(
     path: str,
-    mode: str = OVERWRITE,
+    mode: str | None = None,
     *,
     hive_partition_by: str | Sequence[str] = (),
     partition: Mapping[str, str] | None = None,
     sort_by: str | Sequence[str] = (),
     compression: str = "",
     max_records_per_file: int = 0,
+    format: str = PARQUET,
+    options: Mapping[str, str] | None = None,
 ) -> Files:
     """Versioned files below `path`; read the newest with `read_newest`.
 
     mode                  `overwrite` replaces everything, `partition` some directories, `append` only the rows that the
-                          same parameters appended before
+                          same parameters appended before; `partition` where partition= is given, else `overwrite`
     hive_partition_by     the columns whose values are directories, such as `day=2026-11-01/country=DE`
     partition             with `mode="partition"`: which directories are replaced, such as `{"day": "{day}"}`, although
                           there may be no row for them; a column that the result does not have is added
-    sort_by, compression, max_records_per_file    how the files in Hive's directories are written
+    sort_by, compression, max_records_per_file    how the files are written
+    format, options       `parquet`, `csv`, `json` or `orc`, with options of Spark's writer and reader, such as
+                          `{"header": "true"}`
     """
     return Files(
         path=path,
-        mode=mode,
-        hive_partition_by=_names(hive_partition_by),
+        mode=mode or mode_for(partition),
+        hive_partition_by=names_of(hive_partition_by),
         partition=tuple((partition or {}).items()),
-        sort_by=_names(sort_by),
+        sort_by=names_of(sort_by),
         compression=compression,
         max_records_per_file=max_records_per_file,
+        format=format,
+        options=tuple(sorted((options or {}).items())),
     )
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+def mode_for(partition: Mapping[str, str] | None) -> str:
+    """What is replaced where nothing is said of it."""
+    return PARTITION if partition else OVERWRITE
+
+
+def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)

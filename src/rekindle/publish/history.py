@@ -110,9 +110,9 @@ def with_past(pointer: Pointer, top: Pointer | None, read: frozenset[str]) -> Po
 
 
 def at_version(store: PointerStore, version: str | int, path: str) -> Pointer:
-    """A version by its name, or by the number of its publication."""
+    """A version by its name, by the mark of its publication (`rekindle show` prints that), or by the number of it."""
     for number, pointer in _downwards(store):
-        if version in (pointer.version, number):
+        if version in (pointer.version, pointer.mark, number):
             return pointer
     raise _not_there(f"{path} has no version {version}", store)
 

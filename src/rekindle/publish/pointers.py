@@ -42,10 +42,11 @@ from rekindle.publish.target import PointerStore
 # several (on a disk), and what is not published yet.
 POINTERS = "pointers/"
 VERSIONS, VIEWS, SCRATCH = "versions", "views", "scratch"
-# Of what was overwritten, of what was appended, of files in Hive's directories, and of parts that stay where they are:
-# whoever does not know keys, lists of files, or directories of parts, would drop them.
-OVERWRITING, ADDING, LISTING, IN_PLACE = 1, 2, 3, 4
-FORMAT = IN_PLACE
+# Of what was overwritten, of what was appended, of files in Hive's directories, of parts that stay where they are, and
+# of files that are not Parquet: whoever does not know keys, lists of files, directories of parts, or formats of files,
+# would drop them, or not read them.
+OVERWRITING, ADDING, LISTING, IN_PLACE, OF_FILES = 1, 2, 3, 4, 5
+FORMAT = OF_FILES
 ADDED_TO = "-on-"
 # What `version_of` makes.
 VERSION = re.compile(r"v(\d+)-(\d+)-(\d+)(?:-([0-9a-f]+))?")
@@ -60,7 +61,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     pipeline's runs are counted; `key` tells the parameters of the run, empty where that was not noted; `claimed` is the
     fence of the newest master of the run that published the same files. `listed` are files (path in the version
     directory, bytes) in Hive's directories, which have names of their own; `directories` are those that it replaced.
-    `folder` is the version directory in which its files lie, empty if that is the one of the pointer."""
+    `by_directory`: it replaces nothing but those, none if it has no rows. `folder` is the version directory in which
+    its files lie, empty if that is the one of the pointer."""
 
     fence: Fence
     source: str
@@ -72,6 +74,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[tuple[str, int], ...] = ()
     directories: tuple[str, ...] = ()
     folder: str = ""
+    by_directory: bool = False
 
     @property
     def version(self) -> str:
@@ -96,7 +99,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         has some of them; or both are of one key."""
         if self.run == other.run:
             return True
-        if self.directories:
+        if self.by_directory or self.directories:
             names = (*(name for name, _ in other.listed), *other.directories)
             return any(is_below(name, self.directories) for name in names)
         return self.key != "" and self.key == other.key
@@ -133,7 +136,8 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     before its first publication: whoever asked for that handed them over. `at` is when it was published, in seconds, by
     the clock of the publisher; 0 where that was not noted. `read` are the version directories of the same target that
     its run read, and `past` the keys that published before it and with it, in the order in which each of them was
-    first: noted where a publication is made from the one before it."""
+    first: noted where a publication is made from the one before it. `files_format` is how Spark calls the format of its
+    files, and `options` are those that it reads them with."""
 
     fence: Fence
     owner: str
@@ -147,6 +151,8 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
     read: tuple[str, ...] = ()
     past: tuple[str, ...] = ()
+    files_format: str = "parquet"
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:

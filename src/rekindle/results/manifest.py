@@ -108,6 +108,12 @@ def size_of(commits: Iterable[Commit]) -> int:
     return sum(commit.bytes for commit in commits if commit.bytes > 0)
 
 
+def rows_of(commits: Iterable[Commit]) -> int | None:
+    """How many rows these partitions have; None unless it was told of each."""
+    told = [commit.rows if commit.has_rows else 0 for commit in commits]
+    return sum(told) if all(rows >= 0 for rows in told) else None
+
+
 def schema_of(packed: bytes) -> str:
     """The schema of the result as Spark's JSON, so that a consumer can be planned without its producer's code."""
     return _columns(packed).schema

@@ -20,6 +20,11 @@ def directory_of(attempt: AttemptId) -> str:
     return f"{RESULTS}/{attempt.step}/g{attempt.generation}/e{attempt.epoch}-a{attempt.number}"
 
 
+def step_of(path: str) -> str:
+    """The step that made a data file, by its whole path. What lies above the run may look like a result, too."""
+    return str(_ATTEMPT.findall(path)[-1][0])
+
+
 def attempt_of(path: str) -> AttemptId | None:
     """The attempt that a file below the run belongs to; None if it lies in no attempt's directory."""
     found = _ATTEMPT.match(path)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle.errors import NotFound, RunClosed, StoreFailed
 from rekindle.journal.history import History, read
-from rekindle.journal.keys import find_claim, parameters_of
+from rekindle.journal.keys import find_claim, find_identity, parameters_of
 from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
 from rekindle.observe.show import RunView, view_of
+from rekindle.publish.pointers import version_of
 from rekindle.remedies import CommandRemedy, TextRemedy
 from rekindle.runtime.opening import codec
 from rekindle.service.life import life_text
@@ -55,7 +58,12 @@ def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float
     parameters = parameters_of(store, pipeline).get(run)
     life, is_alone = _life(store, folder, history, stale_seconds)
     view, state = view_of((record.events for record in history.records), parameters, life, is_alone)
-    return RunHistory(history, view, state)
+    place = find_identity(store, pipeline) or ""
+    sinks = tuple(
+        msgspec.structs.replace(one, version=version_of(state.published[one.name], place)) if one.is_published else one
+        for one in view.sinks
+    )
+    return RunHistory(history, msgspec.structs.replace(view, sinks=sinks), state)
 
 
 def _life(store: Store, folder: str, history: History[Event], stale_seconds: float) -> tuple[str, bool]:

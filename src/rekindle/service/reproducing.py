@@ -21,7 +21,7 @@ from rekindle.master.facts.events import FailureHandled, RunFailing
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.state.commands import Input
 from rekindle.master.state.run_state import RunState
-from rekindle.model.failures import Failure
+from rekindle.model.failures import Cause, Failure
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.words import bytes_text, count_text
 from rekindle.pipeline.identity.changes import describe_change
@@ -107,12 +107,12 @@ def inputs_of(state: RunState, step: str, wanted: Partitions) -> Iterator[Input]
         )
 
 
-def _failure(store: Store, run: str, step: str, partition: int | None) -> str:
-    """How the vertex failed last, in one line; empty if it never did."""
-    found = ""
+def _failure(store: Store, run: str, step: str, partition: int | None) -> Cause | None:
+    """How the vertex failed last; None if it never did."""
+    found = None
     for event in read(store, run, codec()).events:
         if isinstance(event, FailureHandled | RunFailing):
-            found = next((_text(one) for one in event.failures if _is_about(one, step, partition)), found)
+            found = next((one.cause.root for one in event.failures if _is_about(one, step, partition)), found)
     return found
 
 
@@ -122,13 +122,9 @@ def _is_about(failure: Failure, step: str, partition: int | None) -> bool:
     return not failure.partitions if partition is None else partition in failure.partitions
 
 
-def _text(failure: Failure) -> str:
-    return failure.cause.root.text or failure.cause.root.kind.value
-
-
 def _told(state: RunState, bench: ReproductionSetup, asked: ReproductionRequest) -> Iterator[str]:
-    if asked.failure:
-        yield f"failed in the run: {asked.failure}"
+    if asked.failure is not None:
+        yield f"failed in the run: {asked.failure.text or asked.failure.kind.value}"
     for change in describe_change(state.spec.fingerprints.get(asked.step, {}), bench.spec.fingerprints[asked.step]):
         yield f"since the run started, {change}"
     for one in asked.inputs:

@@ -76,6 +76,7 @@ def _given(number: int, run: str, state: RunState, spec: RunSpec) -> EarlierResu
             manifest=whole[0],
             digests=whole[1],
             size_bytes=whole[2],
+            rows=state.size_of(name).rows,
         )
         for name, whole in made.items()
         if whole is not None

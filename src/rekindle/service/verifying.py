@@ -299,7 +299,7 @@ class _Looking:
         if target is None or target.files is None:
             return _not_there(name, target)
         if target.is_written_again:
-            why = f"{target.shown} has the rows in directories by their values: its files are not those that are kept"
+            why = f"{target.shown} was written from the kept rows: its files are not those that are kept"
             return StepVerification(
                 step=name, way=ComparisonBasis.PUBLISHED, answer=ComparisonResult.NOT_COMPARABLE, why=why
             )

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from rekindle.errors import JournalRefused, StoreFailed
+from rekindle.errors import JournalRefused, StoreDenied, StoreFailed
 from rekindle.storage.store import PAGE, Put, StoredObject
 
 TEMPORARY = ".put-"
 LEFTOVER_SECONDS = 3600.0
+# What stays as it is until somebody acts. A full disk is none of them: others may make room.
+DENIED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP))
 
 T = TypeVar("T")
 Step = Callable[[str], None]
@@ -247,7 +250,9 @@ class LocalDisk:
             raise self._failed("list", folder, error) from error
 
     def _failed(self, act: str, key: str, error: OSError) -> StoreFailed:
-        return StoreFailed(f"{self.name} did not {act} {key}: {error.strerror or error}")
+        kind = StoreDenied if error.errno in DENIED else StoreFailed
+        did_not = f"{self.name} did not {act} {key}".rstrip()
+        return kind(f"{did_not}: {error.strerror or error}")
 
 
 def _write_all(descriptor: int, body: bytes) -> None:

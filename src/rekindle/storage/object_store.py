@@ -2,15 +2,20 @@
 
 - Put-if-absent is one conditional request. "Already there" and "precondition failed" are `EXISTS`.
 - 409, 5xx, timeouts and dropped connections are `UNKNOWN`: the write may have landed, or may still land.
-- Only an answer that names a cause no write can survive (no rights, no bucket, a bad name) is `StoreFailed`.
+- Only an answer that names a cause no write can survive (no rights, no bucket, a bad name) is `StoreFailed`, and it is
+  `StoreDenied`: a retry cannot help.
+- Without credentials no request is sent. They are missing where the client asked the machine's metadata service and got
+  none; where they were there before, the service may answer again.
 - A conditional write is sent once per call, so that an answer is always the answer to one try. Reads are repeated.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +23,9 @@ import obstore
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
-from rekindle.errors import StoreFailed
+from rekindle.errors import StoreDenied, StoreFailed
+from rekindle.remedies import StartRemedy, TextRemedy
+from rekindle.storage.schemes import scheme_of
 from rekindle.storage.store import PAGE, Put, StoredObject
 
 PARALLEL_READS = 32
@@ -32,7 +39,18 @@ CERTAIN = (
 )
 ABSENT = (exceptions.NotFoundError, FileNotFoundError)
 FAILED = (exceptions.BaseError, OSError)
+# Of a list the client tells the answer in its text alone: no credentials that count, no rights, no bucket.
+DENIED = re.compile(r"\bstatus code: 40[134]\b")
 THERE = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
+# Hosts that a client asks for credentials where it was given none.
+METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+# What a client looks for, by the scheme of the store.
+CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (the files in ~/.aws are not read)",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to the path of a key file",
+    "abfs": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    "abfss": "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
 
 
 class ObjectStorage:
@@ -42,35 +60,44 @@ class ObjectStorage:
         self._url = url.rstrip("/")
         self._store = _connect(self._url, dict(options or {}), timeout_seconds, tries_more=3)
         self._once = _connect(self._url, dict(options or {}), timeout_seconds, tries_more=0)
+        self._had_credentials = False
 
     @property
     def name(self) -> str:
         return self._url
 
+    @contextmanager
+    def _asking(self, act: str, key: str) -> Iterator[None]:
+        """Whoever was answered once had credentials: without them later, the place that gives them is out of order."""
+        try:
+            yield
+        except FAILED as error:
+            raise self._failed(act, key, error) from error
+        self._had_credentials = True
+
     def put_if_absent(self, key: str, body: bytes) -> Put:
         try:
             obstore.put(self._once, key, body, mode="create", use_multipart=False)
         except THERE:
+            self._had_credentials = True
             return Put.EXISTS
         except CERTAIN as error:
             raise self._failed("write", key, error) from error
-        except FAILED:
+        except FAILED as error:
+            if self._has_no_credentials(error):
+                raise self._failed("write", key, error) from error
             return Put.UNKNOWN
+        self._had_credentials = True
         return Put.CREATED
 
     def put(self, key: str, body: bytes) -> None:
-        try:
+        with self._asking("write", key):
             obstore.put(self._store, key, body, use_multipart=False)
-        except FAILED as error:
-            raise self._failed("write", key, error) from error
 
     def get(self, key: str) -> bytes | None:
-        try:
+        with self._asking("read", key), suppress(*ABSENT):
             return bytes(obstore.get(self._store, key).bytes())
-        except ABSENT:
-            return None
-        except FAILED as error:
-            raise self._failed("read", key, error) from error
+        return None
 
     def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
         if not names:
@@ -80,54 +107,44 @@ class ObjectStorage:
 
     def list_after(self, folder: str, after: str = "") -> list[str]:
         offset = folder + after if after else None
-        try:
+        with self._asking("list", folder):
             pages = obstore.list(self._store, prefix=folder, offset=offset, chunk_size=1000)
             names = [entry["path"].removeprefix(folder) for page in pages for entry in page]
-        except FAILED as error:
-            raise self._failed("list", folder, error) from error
         return sorted(name for name in names if name > after and "/" not in name)
 
     def list_folders(self, folder: str) -> list[str]:
-        try:
+        with self._asking("list", folder):
             found = obstore.list_with_delimiter(self._store, prefix=folder or None)["common_prefixes"]
-        except FAILED as error:
-            raise self._failed("list", folder, error) from error
         return sorted(prefix.rstrip("/").rsplit("/", 1)[-1] for prefix in found)
 
     def walk(self, folder: str) -> Iterator[list[StoredObject]]:
-        try:
-            for page in obstore.list(self._store, prefix=folder or None, chunk_size=PAGE):
-                yield [
-                    StoredObject(one["path"].removeprefix(folder), one["size"], one["last_modified"].timestamp())
-                    for one in page
-                ]
-        except FAILED as error:
-            raise self._failed("list", folder, error) from error
+        pages = iter(obstore.list(self._store, prefix=folder or None, chunk_size=PAGE))
+        while True:
+            with self._asking("list", folder):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield [
+                StoredObject(one["path"].removeprefix(folder), one["size"], one["last_modified"].timestamp())
+                for one in page
+            ]
 
     def delete(self, key: str) -> None:
-        try:
+        with self._asking("delete", key), suppress(*ABSENT):
             obstore.delete(self._store, key)
-        except ABSENT:
-            return
-        except FAILED as error:
-            raise self._failed("delete", key, error) from error
 
     def delete_many(self, folder: str, names: Sequence[str]) -> None:
-        try:
-            obstore.delete(self._store, [folder + name for name in names])
-        except ABSENT:
-            for name in names:
-                self.delete(folder + name)
-        except FAILED as error:
-            raise self._failed("delete", f"{len(names)} objects of {folder}", error) from error
+        with self._asking("delete", f"{len(names)} objects of {folder}"):
+            try:
+                obstore.delete(self._store, [folder + name for name in names])
+            except ABSENT:
+                for name in names:
+                    self.delete(folder + name)
 
     def modified(self, key: str) -> float | None:
-        try:
+        with self._asking("read the time of", key), suppress(*ABSENT):
             return obstore.head(self._store, key)["last_modified"].timestamp()
-        except ABSENT:
-            return None
-        except FAILED as error:
-            raise self._failed("read the time of", key, error) from error
+        return None
 
     def now(self) -> float:
         key = f"_clock/{uuid.uuid4().hex}"
@@ -141,8 +158,16 @@ class ObjectStorage:
         return found
 
     def _failed(self, act: str, key: str, error: Exception) -> StoreFailed:
+        did_not = f"{self.name} did not {act} {key}".rstrip()
+        if self._has_no_credentials(error):
+            missing = TextRemedy(f"{CREDENTIALS[scheme_of(self._url)]}, or give this machine a role")
+            return StoreDenied(f"{did_not}: no credentials were found", (missing, StartRemedy(to="then")))
         cause = str(error).split("\n")[0][:300]
-        return StoreFailed(f"{self.name} did not {act} {key}: {cause}")
+        is_denied = isinstance(error, CERTAIN) or DENIED.search(str(error))
+        return (StoreDenied if is_denied else StoreFailed)(f"{did_not}: {cause}")
+
+    def _has_no_credentials(self, error: Exception) -> bool:
+        return not self._had_credentials and any(host in str(error) for host in METADATA)
 
 
 def _connect(url: str, options: dict[str, str], timeout_seconds: float, tries_more: int) -> ObjectStore:

@@ -7,11 +7,12 @@ probe leaves nothing behind.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from rekindle.errors import StoreRefused
+from rekindle.errors import RekindleError, StoreFailed, StoreRefused
 from rekindle.storage.store import Put, Store
 
 RACERS = 4
@@ -27,9 +28,16 @@ def probe(store: Store) -> None:
         _one_racer_wins(store, keys[1])
         if store.list_after(folder, mark)[:3] != [key.removeprefix(folder) for key in keys]:
             raise _refuse(store, "does not list what was just written")
-    finally:
-        for key in keys:
-            store.delete(key)
+    except RekindleError:
+        with contextlib.suppress(StoreFailed):  # The first error is the one to be told.
+            _clean(store, keys)
+        raise
+    _clean(store, keys)
+
+
+def _clean(store: Store, keys: Sequence[str]) -> None:
+    for key in keys:
+        store.delete(key)
 
 
 def _second_writer_loses(store: Store, key: str, first: bytes, second: bytes) -> None:

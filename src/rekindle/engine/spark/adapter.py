@@ -8,7 +8,7 @@ from rekindle.engine.spark import script
 from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import reproduce, verify
 from rekindle.engine.spark.plan import trials
-from rekindle.engine.spark.publish.files import read_newest, read_previous
+from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
 
 
 class SparkAdapter:
@@ -18,6 +18,7 @@ class SparkAdapter:
     prepare = staticmethod(preparing.prepare)
     read_newest = staticmethod(read_newest)
     read_previous = staticmethod(read_previous)
+    run_stores = staticmethod(run_stores)
 
     workbench = staticmethod(reproduce.workbench)
     look = staticmethod(verify.look)

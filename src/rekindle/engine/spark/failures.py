@@ -13,14 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from rekindle.errors import GraphRefused, InputChanged, ParameterRefused, RekindleError
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.pipeline.identity.packages import is_users_file
+from rekindle.results.manifest import DATA
+from rekindle.results.result_paths import attempt_of
+from rekindle.storage.schemes import is_local, plain_path
 
 JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"\bLawViolated: ", FailureKind.INVARIANT),
@@ -107,10 +113,9 @@ LIBRARY = re.compile(r"/pyspark(?:\.zip)?/|/lib(?:64)?/python3\.\d+/|\.p(?:xi|yx
 STACK = re.compile(r"^\s+at .*$", re.MULTILINE)
 LOST_TASK = re.compile(r"^.*(?:Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): |Most recent failure reason: )")
 PY4J = re.compile(r"^Py4JJavaError: An error occurred while calling \S+\s*:?\s*")
-PLACE = re.compile(r", at (\S+:\d+ in .+)$")
 NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 TEXT_CHARACTERS_MAX = 300
-READING = re.compile(r" \(reading (?P<names>.+?)(?: …)?\)$")
+FILES_NAMED_MAX = 3
 URI = r"(?:[a-z][a-z0-9+.-]*:/|/)[^\s,;'\"()\[\]]+"
 FILES = re.compile(
     rf"(?:while reading file|footer for file:?|schema for file:?|in file|Checksum error:|No such file or directory:?|"
@@ -132,7 +137,8 @@ def cause_of(error: str) -> Cause:
     raised = raised_in(error)
     if raised is not None:
         text = raised.line[:TEXT_CHARACTERS_MAX]
-        return Cause(_kind(PYTHON, raised.line), f"{text}, at {raised.place}" if raised.place else text)
+        told = f"{text}, at {raised.place}" if raised.place else text
+        return Cause(_kind(PYTHON, raised.line), told, at=raised.place)
     lines = _lines(error)
     kind = _kind(JVM, "\n".join(lines))
     if kind is FailureKind.EXCEPTION:
@@ -212,15 +218,26 @@ def signature(cause: Cause) -> str:
     """Equal for failures that look alike: the same exception at the same line of the user's code; elsewhere the same
     text, whatever numbers and addresses it has."""
     root = cause.root
-    place = PLACE.search(root.text)
-    seen = f"{root.text.partition(':')[0]} {place[1]}" if place else NUMBERS.sub("#", root.text)
+    seen = f"{root.text.partition(':')[0]} {root.at}" if root.at else NUMBERS.sub("#", root.text)
     return hashlib.sha256(f"{root.kind.value}:{seen}".encode()).hexdigest()[:16]
 
 
-def files_named(text: str) -> tuple[str, ...]:
-    """The names of the files that a Spark task was reading when it failed, from the one line that was made of it."""
-    found = READING.search(text)
-    return tuple(found["names"].split(", ")) if found else ()
+def while_reading(cause: Cause, files: Sequence[str], root: str) -> Cause:
+    """The same cause with the files that the Spark task was reading. A file below `root` is told as the partition of
+    the kept result that it is, any other one by its whole path."""
+    if not files:
+        return cause
+    first = tuple(files[:FILES_NAMED_MAX])
+    named = ", ".join(_told(path, _plain(root)) for path in first) + (" …" if len(files) > len(first) else "")
+    return msgspec.structs.replace(cause, text=f"{cause.text} (reading {named})", files=first)
+
+
+def _told(path: str, root: str) -> str:
+    inside = _plain(path).removeprefix(f"{root}/")
+    attempt, file = attempt_of(inside), DATA.search(inside)
+    if attempt is None or file is None:
+        return plain_path(path) if is_local(path) else path
+    return f"kept result {attempt.step}[{int(file[2])}]"
 
 
 def files_in(error: str) -> tuple[str, ...]:

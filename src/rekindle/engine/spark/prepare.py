@@ -16,7 +16,7 @@ from rekindle.engine.spark.plan.analyse import Analysis
 from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
-from rekindle.engine.spark.plan.layout import PlannedQuery
+from rekindle.engine.spark.plan.layout import EDGES, UNIONS, PlannedQuery
 from rekindle.engine.spark.publish import copying, sinks
 from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
@@ -44,7 +44,8 @@ def pinned_settings(spark: SparkSession) -> dict[str, str]:
     part of the graph. Otherwise it is found when the sources are known, and pinned then."""
     session.attach(spark)
     rows = sources.settings(spark, [SHUFFLE_PARTITIONS])
-    return session.pinned_settings(spark) | {name: value for name, value, usual in rows if value != usual}
+    pinned = session.pinned_settings(spark) | {name: value for name, value, usual in rows if value != usual}
+    return pinned | {EDGES: UNIONS}
 
 
 def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
@@ -58,7 +59,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         has_published=bool(wanted.published),
         key=wanted.key,
     )
-    with read_by(reader):
+    with read_by(reader, wanted.stores):
         compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.publisher_of(target).base(spark) for step, target in compiled.sinks.items()}
     _refuse_overlaps(compiled, bases, analysis, wanted)

@@ -144,8 +144,9 @@ class AttemptOpened(_Event, frozen=True, tag=True):
 
 class PartitionsCommitted(_Event, frozen=True, tag=True, kw_only=True):
     """These partitions count from here on, with the files the manifest names. `changed` are those that had
-    counted before and came back different, or not known to be equal. Manifest, digests and size are those of `of`:
-    the engine's report, of which parts may have come too late to count. What is adopted is all that the attempt has."""
+    counted before and came back different, or not known to be equal. Manifest, digests, size and rows are those of
+    `of`: the engine's report, of which parts may have come too late to count. What is adopted is all that the attempt
+    has."""
 
     attempt: AttemptId
     partitions: Partitions
@@ -158,6 +159,7 @@ class PartitionsCommitted(_Event, frozen=True, tag=True, kw_only=True):
     exchange_checksum: str | None = None
     is_adopted: bool = False
     size_bytes: int = 0
+    rows: int | None = None
 
 
 class ExchangeCarried(_Event, frozen=True, tag=True):

@@ -29,6 +29,7 @@ class ReusedResult(msgspec.Struct, frozen=True, kw_only=True):
     manifest: bytes
     digests: bytes | None = None
     size_bytes: int = 0
+    rows: int | None = None
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,8 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
 class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions of a running attempt whose files are final. `exchange_version` is higher than that of the
     command if a map output under the group came back different, or not known to be equal. `size_bytes` is what they
-    take of the run's location: nothing, if they lie on executors."""
+    take of the run's location: nothing, if they lie on executors. `rows` is how many they have; None if that was not
+    told."""
 
     attempt: AttemptId
     partitions: Partitions
@@ -68,6 +70,7 @@ class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):
     exchange_version: int = 0
     exchange_checksum: str | None = None
     size_bytes: int = 0
+    rows: int | None = None
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,7 @@ class AttemptSealed(msgspec.Struct, frozen=True, kw_only=True):
     digests: bytes | None = None
     exchange_version: int | None = None
     size_bytes: int = 0
+    rows: int | None = None
 
 
 class PartsLost(msgspec.Struct, frozen=True):

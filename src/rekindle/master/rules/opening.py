@@ -90,6 +90,7 @@ def reuse(draft: Decision, stimulus: StartRun) -> None:
                 digests=one.digests,
                 is_adopted=True,
                 size_bytes=one.size_bytes,
+                rows=one.rows,
             )
         )
         draft.add(AttemptClosed(attempt, Outcome.SUCCEEDED, draft.now_ms))

@@ -124,6 +124,7 @@ def _add_commit(
             exchange_checksum=checksum,
             is_adopted=is_adopted,
             size_bytes=report.size_bytes,
+            rows=report.rows,
         )
     )
     if changed:

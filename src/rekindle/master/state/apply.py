@@ -80,8 +80,12 @@ def apply(state: RunState | None, event: ev.Event) -> RunState:
             )
         case ev.SinkPublished():
             assert event.fence == state.publication, "published under another fence"
-            published = state.published | {event.sink: event.fence}
-            return replace(state, published=published, publications_unconfirmed=_not_offered(state, (event.sink,)))
+            return replace(
+                state,
+                published=state.published | {event.sink: event.fence},
+                publications_unconfirmed=_not_offered(state, (event.sink,)),
+                published_sizes=state.published_sizes | {event.sink: state.size_of(event.sink)},
+            )
         case ev.SinkUntouched():
             return _untouched(state, event)
         case ev.RepublishAccepted():
@@ -212,7 +216,7 @@ def _committed(state: RunState, event: ev.PartitionsCommitted) -> RunState:
     assert event.partitions.is_disjoint(step.committed), "committed twice"
     assert event.changed <= event.partitions, "changed without being committed"
     assert event.exchange_version == step.exchange_version, "committed over another exchange"
-    segment = Segment(event.attempt, event.partitions, event.manifest, Digests(event.of, event.digests))
+    segment = Segment(event.attempt, event.partitions, event.manifest, Digests(event.of, event.digests), event.rows)
     held = step.held if event.is_adopted else state.layout.exchanges(name)
     step = replace(
         step,

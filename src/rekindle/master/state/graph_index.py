@@ -91,18 +91,19 @@ class GraphIndex:
         return self.graph.groups[root].members
 
     def read_by(self, root: str, partitions: Partitions) -> Sets:
-        """The partitions of kept steps that these vertices read, through everything fused into them."""
+        """The partitions of kept steps that these vertices read, through everything fused into them; none of a step
+        that others of the group read: a union reads one side with each of its partitions."""
         running: Sets = {root: partitions}
         found: Sets = {}
         for name in reversed(self.graph.steps):
             wanted = running.get(name)
-            if not wanted:
+            if wanted is None:
                 continue
             for edge in self.graph.inputs[name]:
                 into = running if self.graph.steps[edge.producer].kind.joins_region else found
                 read = reads(self.graph, edge, wanted)
                 into[edge.producer] = into.get(edge.producer, EMPTY) | read
-        return {name: found[name] for name in self.graph.steps if found.get(name)}
+        return {name: found[name] for name in self.graph.steps if name in found}
 
     def readers_of(self, step: str, partitions: Partitions) -> Sets:
         """The vertices of kept steps that read these partitions, through everything fused into them."""

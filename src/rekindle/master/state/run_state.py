@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
 import msgspec
@@ -47,12 +47,21 @@ class AttemptStatus(Enum):
 
 class Segment(msgspec.Struct, frozen=True):
     """Partitions that one commit made count, and the manifest that names their files. `partitions` shrinks when
-    some are lost, released or dropped; manifest and digests stay those of `digests.of`."""
+    some are lost, released or dropped; manifest, digests and rows stay those of `digests.of`."""
 
     attempt: AttemptId
     partitions: Partitions
     manifest: bytes
     digests: Digests
+    rows: int | None = None
+
+
+class ResultSize(msgspec.Struct, frozen=True):
+    """How large a result is. `rows` is None where that cannot be told; `bytes` are those of the attempts that wrote it,
+    0 for what lies on executors."""
+
+    rows: int | None
+    bytes: int
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -134,7 +143,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     files were not reported gone; `sizes` are the bytes that attempts reported, as long as their files are there.
     `publications_unconfirmed` are sinks whose target may have taken them: publications were opened, by these fences,
     and nobody has heard how they ended. `republisher` said in this epoch that what differs may be published again.
-    `ended_ms` is when the run succeeded."""
+    `ended_ms` is when the run succeeded; `published_sizes` is how large each sink was when it was published."""
 
     run: str
     pipeline: str
@@ -163,6 +172,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     is_pinned: bool = False
     republisher: str = ""
     ended_ms: int = 0
+    published_sizes: dict[str, ResultSize] = {}
 
     @property
     def sinks(self) -> tuple[str, ...]:
@@ -177,6 +187,16 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def stored_bytes(self) -> int:
         """What its results take, those that are being deleted included."""
         return sum(self.sizes.values())
+
+    def size_of(self, step: str) -> ResultSize:
+        """Of what counts of a step now."""
+        by_attempt: dict[AttemptId, list[Segment]] = {}
+        for one in self.steps[step].segments:
+            by_attempt.setdefault(one.attempt, []).append(one)
+        rows = [_rows_of(segments) for segments in by_attempt.values()]
+        known = [one for one in rows if one is not None]
+        size = sum(self.sizes.get(attempt, 0) for attempt in by_attempt)
+        return ResultSize(sum(known) if len(known) == len(rows) else None, size)
 
     def attempts_of(self, step: str) -> Iterator[AttemptState]:
         return (one for one in self.attempts.values() if one.attempt.step == step)
@@ -249,3 +269,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
                 mine = step.held.get(exchange, EMPTY)
                 held[exchange] = held[exchange] & mine if exchange in held else mine
         return held
+
+
+def _rows_of(segments: Sequence[Segment]) -> int | None:
+    """The rows of one attempt, if all that it reported counts. What was adopted was reported once more, with all that
+    the attempt has."""
+    reported = Partitions.union(one.digests.of for one in segments)
+    if Partitions.union(one.partitions for one in segments) != reported:
+        return None
+    last = segments[-1]
+    told = [last.rows] if last.digests.of == reported else [one.rows for one in segments]
+    known = [one for one in told if one is not None]
+    return sum(known) if len(known) == len(told) else None

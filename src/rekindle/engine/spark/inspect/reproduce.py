@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.adapter import PrepareRequest
 from rekindle.engine.reproduced import ReproducedVertex, ReproductionRequest, ReproductionResult, ReproductionSetup
 from rekindle.engine.spark import session
-from rekindle.engine.spark.failures import cause_of, files_named, text_of, users_lines
+from rekindle.engine.spark.failures import cause_of, text_of, users_lines
 from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
@@ -87,7 +87,7 @@ class Vertices:
         said: list[str] = []
         shown = dict(_own(asked, inputs))
         if asked.partition is None:
-            rows, where = _map_side(held, files_named(asked.failure))
+            rows, where = _map_side(held, asked.failure.files if asked.failure else ())
             said.append(where)
         elif self.spec.graph.step(asked.step).restarts_whole:
             rows = held.frame
@@ -182,9 +182,10 @@ def _map_side(held: PlannedQuery, files: tuple[str, ...]) -> tuple[DataFrame, st
         plan = plans.node_at(held.session, held.plan, node.children[0])
         rdd = plan.execute()
         lines = kept_frames.files_of(held.session, rdd)
-        chosen = [index for index, line in enumerate(lines) if any(f"/{file} " in line for file in files)]
+        chosen = [index for index, line in enumerate(lines) if not set(files).isdisjoint(kept_frames.paths_in(line))]
         if chosen:
-            said = f"runs the Spark tasks that read {', '.join(files)}: {len(chosen)} of {len(lines)}"
+            names = ", ".join(path.rsplit("/", 1)[-1] for path in files)
+            said = f"runs the Spark tasks that read {names}: {len(chosen)} of {len(lines)}"
             return _pruned(held.session, rdd, plan.schema(), chosen), said
     return held.frame, "the failure names no input file, so the whole step is computed"
 

@@ -118,7 +118,8 @@ def _published(
     part = _part(held.pointer, run)
     files = None if part is None else tuple(part.files())
     folder = held.folder if part is None else held.folder_of(part)
-    return PublishedFiles(target.shown, folder, files, order, part is not None and part.is_listed)
+    is_written_again = not held.has_files or (part is not None and part.is_listed)
+    return PublishedFiles(target.shown, folder, files, order, is_written_again)
 
 
 def _part(pointer: Pointer | None, run: tuple[str, int]) -> Part | None:

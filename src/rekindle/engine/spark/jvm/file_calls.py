@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -51,17 +52,58 @@ def has_database(spark: SparkSession, database: str) -> bool:
     return bool(ours(spark).Publishing.hasDatabase(session_of(spark), database))
 
 
-def table_facts(spark: SparkSession, database: str, name: str) -> tuple[str, str, dict[str, str]] | None:
-    """Location, schema as JSON and properties of a table; None if there is no such table."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """A table as the catalog has it; `schema` is Spark's JSON, `by` are the columns of its partitions. `tracks`: the
+    catalog knows where each of them lies."""
+
+    location: str
+    schema: str
+    provider: str
+    is_managed: bool
+    is_bucketed: bool
+    tracks: bool
+    by: tuple[str, ...]
+    properties: dict[str, str]
+
+
+def table_facts(spark: SparkSession, database: str, name: str) -> TableFacts | None:
+    """None if there is no such table."""
     told = ours(spark).Publishing.table(session_of(spark), database, name)
     if told is None:
         return None
-    location, its_schema, *words = (str(one) for one in told)
-    return location, its_schema, dict(zip(words[::2], words[1::2], strict=True))
+    location, its_schema, provider, kind, bucketed, tracks, by, *words = (str(one) for one in told)
+    return TableFacts(
+        location=location,
+        schema=its_schema,
+        provider=provider.lower(),
+        is_managed=kind == "MANAGED",
+        is_bucketed=bucketed == "true",
+        tracks=tracks == "true",
+        by=tuple(by.splitlines()),
+        properties=dict(zip(words[::2], words[1::2], strict=True)),
+    )
+
+
+def table_partitions(spark: SparkSession, database: str, name: str) -> dict[str, str]:
+    """Where each partition of a table lies, by its directory as Hive writes it."""
+    told = [str(one) for one in ours(spark).TablePartitions.partitions(session_of(spark), database, name)]
+    return dict(zip(told[::2], told[1::2], strict=True))
+
+
+def move_partitions(spark: SparkSession, database: str, name: str, to: Mapping[str, str]) -> None:
+    """Where partitions of a table lie from now on, by directory; nowhere: the table has it no more. Files stay."""
+    lines = "\n".join(f"{directory}\t{place}" for directory, place in to.items())
+    ours(spark).TablePartitions.movePartitions(session_of(spark), database, name, lines)
 
 
 def default_table_place(spark: SparkSession, database: str, name: str) -> str:
     return str(ours(spark).Publishing.defaultPlace(session_of(spark), database, name))
+
+
+def make_external(spark: SparkSession, database: str, name: str) -> None:
+    """From now on dropping the table, or a partition of it, removes no file."""
+    ours(spark).Publishing.makeExternal(session_of(spark), database, name)
 
 
 def point_table(spark: SparkSession, database: str, name: str, location: str, properties: Mapping[str, str]) -> None:

@@ -38,6 +38,11 @@ def hive_directory(spark: SparkSession, column: str, value: str) -> str:
     return str(ours(spark).SparkObjects.hiveDirectory(column, value))
 
 
+def holds_type(spark: SparkSession, files_format: str, its_type: str) -> bool:
+    """Whether files of a format can have a column of this type, which is written as JSON."""
+    return bool(ours(spark).VersionFiles.Reading.holds(files_format, its_type))
+
+
 def ddl(spark: SparkSession, text: str) -> str:
     """A schema that was written as JSON, as the columns of a CREATE TABLE."""
     return str(schema_of(spark, text).toDDL())

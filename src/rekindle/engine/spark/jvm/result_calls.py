@@ -9,6 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.jvm.access import JavaObject, context_of, frame_of, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 
+# A damaged file is an error wherever it is read, never fewer rows.
+STRICT = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
 
 def outline_of(frame: DataFrame) -> JavaObject:
     """What a reader can observe of a step's frame, as java/KeptFrame."""
@@ -55,10 +62,9 @@ def scan(
     its_schema: JavaObject,
     keys: Iterable[str],
     partitions: int,
-    options: Mapping[str, str],
     cut_by: SparkSession,
-    is_blocks: bool,
-    is_source: bool,
+    is_blocks: bool = False,
+    is_source: bool = False,
 ) -> DataFrame:
     """Kept files or blocks as a frame, in buckets where there are keys. `files`: a line for each, its path below the
     root, a tab and its length. The settings of `cut_by` decide how files are cut into Spark partitions. `is_source`:
@@ -67,7 +73,7 @@ def scan(
     index = (java.KeptBlocks.index if is_blocks else java.KeptFiles if is_source else java.CommittedFiles)(root, files)
     buckets = java.SparkObjects.Buckets(list(keys), partitions)
     made = java.SparkObjects.scan(
-        session_of(session), session_of(cut_by), index, is_blocks, its_schema, buckets, dict(options)
+        session_of(session), session_of(cut_by), index, is_blocks, its_schema, buckets, STRICT
     )
     return frame_of(session, made)
 
@@ -79,13 +85,15 @@ def version(
     *,
     its_schema: str,
     hive_columns: Iterable[str],
+    files_format: str,
+    options: Mapping[str, str],
 ) -> DataFrame:
     """A published version by the files that its pointer names: the number of the folder, the path below it, the length
     of each. Nothing is listed (java/VersionFiles)."""
     lines = "\n".join(f"{number}\t{name}\t{length}" for number, name, length in files)
-    made = ours(spark).VersionFiles.read(
-        session_of(spark), "\n".join(folders), lines, its_schema, "\n".join(hive_columns)
-    )
+    java = ours(spark).VersionFiles
+    how = java.Reading(files_format, dict(options))
+    made = java.read(session_of(spark), "\n".join(folders), lines, its_schema, "\n".join(hive_columns), how)
     return frame_of(spark, made)
 
 
@@ -96,16 +104,13 @@ def stand_in(
     its_schema: JavaObject,
     keys: Iterable[str],
     partitions: int,
-    options: Mapping[str, str],
     cut_by: SparkSession,
 ) -> DataFrame:
     """A kept result that is not there yet, as `scan` would give it, without files (java/StandIn)."""
     java = ours(session)
     buckets = java.SparkObjects.Buckets(list(keys), partitions)
     home = session_of(cut_by)
-    made = java.SparkObjects.scan(
-        session_of(session), home, java.StandIn(place), False, its_schema, buckets, dict(options)
-    )
+    made = java.SparkObjects.scan(session_of(session), home, java.StandIn(place), False, its_schema, buckets, STRICT)
     return frame_of(session, made)
 
 

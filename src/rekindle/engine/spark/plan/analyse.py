@@ -6,7 +6,7 @@ learned does not depend on sizes: whether the group is pointwise, what is inside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import abc
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +16,11 @@ from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.building import UNSEEN
 from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
-from rekindle.engine.spark.plan.layout import PlannedQuery, chosen, hold, verdict_of
+from rekindle.engine.spark.plan.layout import Layout, PlannedQuery, choose, hold, verdict_of
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.model.edges import ALL, IDENTITY
+from rekindle.model.edges import ALL, IDENTITY, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 from rekindle.pipeline.identity.fingerprint import is_task_bound
@@ -39,13 +39,14 @@ class Analysis:
     def splits(self, step: str) -> str:
         """A digest of how the one scan that numbers a result is cut; empty where nothing is numbered by it."""
         held = self.held[step]
-        if held.layout.keys or held.layout.is_bound or held.layout.is_by_file:
+        layout = held.layout
+        if layout.keys or layout.is_bound or layout.is_by_file or layout.is_alone:
             return ""
         return kept_frames.splits(held.session, plans.top_rdd(held.frame))
 
 
 def analyse(
-    spark: SparkSession, groups: Mapping[str, GroupSpec], settings: Mapping[str, str] | None = None
+    spark: SparkSession, groups: abc.Mapping[str, GroupSpec], settings: abc.Mapping[str, str] | None = None
 ) -> Analysis:
     """Kept steps, in the order given (producers first), and how they read each other."""
     attach(spark)
@@ -78,7 +79,7 @@ def analyse(
     graph = Graph.of(
         steps.values(),
         (
-            Edge(one, name, IDENTITY if _is_pointwise(group, held[name], held[one]) else ALL)
+            Edge(one, name, _mapping(group, held[name], one, held[one].layout))
             for name, group in resolved.items()
             for one in group.inputs
         ),
@@ -91,7 +92,7 @@ def analyse(
 
 
 def _built(
-    spark: SparkSession, group: GroupSpec, settings: Mapping[str, str], read: Mapping[str, BuiltGroup]
+    spark: SparkSession, group: GroupSpec, settings: abc.Mapping[str, str], read: abc.Mapping[str, BuiltGroup]
 ) -> BuiltGroup:
     """In a session of its own: what other steps left in theirs is not there."""
     session = group_session(spark, settings)
@@ -129,10 +130,10 @@ def _published(built: BuiltGroup) -> BuiltGroup:
     return replace(built, stored=stored, verdict=verdict_of(stored), layout=None, is_published=True)
 
 
-def _with_layout(group: GroupSpec, built: BuiltGroup, read: Mapping[str, BuiltGroup]) -> BuiltGroup:
+def _with_layout(group: GroupSpec, built: BuiltGroup, read: abc.Mapping[str, BuiltGroup]) -> BuiltGroup:
     """The same, with the layout of its result."""
-    layouts = [layout for one in group.inputs if (layout := read[one].layout) is not None]
-    return replace(built, layout=chosen(built.stored, group.keys, group.partitions, layouts))
+    layouts = {one: layout for one in group.inputs if (layout := read[one].layout) is not None}
+    return replace(built, layout=choose(built.stored, group.keys, group.partitions, layouts))
 
 
 def _is_digested(group: GroupSpec, held: PlannedQuery, step: Step) -> bool:
@@ -148,12 +149,18 @@ def _proved(group: GroupSpec, held: PlannedQuery, step: Step) -> Determinism:
     return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
 
 
-def _is_pointwise(group: GroupSpec, consumer: PlannedQuery, producer: PlannedQuery) -> bool:
-    """Partition p of the consumer reads partition p of the producer and nothing else of it. What an eager step looks at
-    while it is built may be anything of it."""
-    if group.is_eager or not consumer.shape.is_narrow or consumer.layout.is_bound:
-        return False
-    return bool(consumer.layout.keys and producer.layout.keys) or consumer.layout.is_by_file
+def _mapping(group: GroupSpec, consumer: PlannedQuery, step: str, producer: Layout) -> Mapping:
+    """Which partitions of a kept step the partitions of a group read. What an eager step looks at while it is built may
+    be anything of it."""
+    layout = consumer.layout
+    if group.is_eager or not consumer.shape.is_narrow or layout.is_bound:
+        return ALL
+    if not layout.is_by_file:
+        return IDENTITY if layout.keys and producer.keys else ALL
+    by = dict(layout.offsets).get(step)
+    if by is None:
+        return ALL
+    return IDENTITY if producer.partitions == layout.partitions else Offset(by)
 
 
 def level_of(group: GroupSpec, held: PlannedQuery) -> Determinism:

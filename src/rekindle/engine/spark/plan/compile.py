@@ -28,7 +28,7 @@ from rekindle.engine.spark.plan.building import BuiltStep, StepBuilder
 from rekindle.engine.spark.plan.describe import describe
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
-from rekindle.engine.spark.plan.layout import POINTWISE, Layout, chosen, verdict_of
+from rekindle.engine.spark.plan.layout import POINTWISE, Layout, choose, verdict_of
 from rekindle.engine.spark.plan.sources import SourcePin, pin
 from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import GraphRefused
@@ -217,8 +217,8 @@ class _Described:
         )
 
     def _layout(self, one: Declared, built: BuiltGroup) -> Layout:
-        read = [layout for name in built.reads if (layout := self._groups[name].layout) is not None]
-        return chosen(built.stored, one.keys, one.partitions or self.partitions, read)
+        read = {name: layout for name in built.reads if (layout := self._groups[name].layout) is not None}
+        return choose(built.stored, one.keys, one.partitions or self.partitions, read)
 
 
 def _why_not_kept(one: Declared, frame: DataFrame, readers: Sequence[str], given_up: Mapping[str, str]) -> str:

@@ -12,7 +12,8 @@ A known name is not enough where values count as equal that are not the same:
 - sums: exact in whole numbers, and in decimals of up to 28 digits, which have ten more before they overflow;
 - averages: exact in decimals of 12 to 28 digits. Those of fewer Spark adds as doubles;
 - text that becomes a timestamp: a time of day alone gets the date of the day on which the task runs;
-- windows: rows with equal sort keys are peers in a rank and in a frame by range, in a frame by rows they are not;
+- windows: rows with equal sort keys are peers in a rank and in a frame by range, in a frame by rows they are not. In a
+  total order there are no peers, or they are the same rows, so that it does not matter which of them comes first;
 - maps, which are the same in any order of their entries, for a digest too: what tells the order of a map that it was
   given makes other rows of the same input;
 - duplicates by some columns, and limits: which row stays is told by a column that is no key.
@@ -76,6 +77,8 @@ def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: b
     nodes = [node for tree in (parse(analysed_json), *parse_all(untold or "[]")) for node in walk(tree)]
     is_collated = any(map(_is_collated, nodes))
     settled = {id(one) for node in nodes if _is_sort(node) for one in _sorted_list(node)}
+    placed = unique.made_in_total_order([node for node in nodes if node.name == "Window"], _is_told_apart)
+    settled |= {id(one) for node in nodes if node.expression_id in placed for one in _by_place(node)}
     found = {one for node in nodes if id(node) not in settled for one in _doubts(node, is_collated)}
     found |= {(DoubtKind.ORDER, name) for name in GIVES_UP.findall(text)}
     if reads_kept:
@@ -212,9 +215,24 @@ def _frame(window: LogicalNode) -> str:
     return f"{names[0] if names else function.name} over a window" + ("" if is_by_range else " by rows")
 
 
+def _by_place(column: LogicalNode) -> Iterator[LogicalNode]:
+    """What in a column of a window is known in a total order: a function of the place of a row, or an aggregate over a
+    frame by rows."""
+    for window in column.children if column.name == "Alias" else ():
+        if window.name != "WindowExpression":
+            continue
+        function = window.children[0]
+        names = [one.name for one in function.children] if function.name == "AggregateExpression" else []
+        if function.name in known.PLACED:
+            yield function
+        elif names and names[0] in known.WINDOWED:
+            yield window
+
+
 def _is_told_apart(key: LogicalNode) -> bool:
     """Values of this type that compare equal are the same."""
-    return not FLOATS.search(_types(key)) and not COLLATED.search(_types(key))
+    types = _types(key)
+    return not FLOATS.search(types) and not COLLATED.search(types) and '"map"' not in types
 
 
 def _compares_collated(node: LogicalNode) -> bool:

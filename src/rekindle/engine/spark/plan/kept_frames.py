@@ -7,6 +7,7 @@ rows, whatever the session's settings say about missing or corrupt files.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,12 +24,12 @@ ONE_FILE_EACH = {
     "spark.sql.files.openCostInBytes": str(2**40),
     # A number that the user wants is reached by putting files together.
     "spark.sql.files.maxPartitionNum": str(2**31 - 1),
+    # Of what has keys, too.
+    "spark.sql.sources.bucketing.enabled": "false",
 }
-STRICT = {
-    "ignoreMissingFiles": "false",
-    "ignoreCorruptFiles": "false",
-    "parquet.page.verify-checksum.enabled": "true",
-}
+
+# A path in a line about a Spark partition of a scan, with what of it is read behind it. It may have spaces.
+SPLIT = re.compile(r"(\S.*?) \d+\+\d+(?: |$)")
 
 
 def read(
@@ -71,7 +72,6 @@ def scan(
         its_schema=schema,
         keys=layout.keys,
         partitions=layout.partitions,
-        options=STRICT,
         cut_by=clone(session, ONE_FILE_EACH) if is_by_file or _is_one(layout, outline) else session,
         is_blocks=bool(listed) and manifest.is_block(listed[0][0]),
         is_source=is_source,
@@ -86,7 +86,6 @@ def stand_in(session: SparkSession, step: str, schema: Any, layout: Layout, outl
         its_schema=schema,
         keys=layout.keys,
         partitions=layout.partitions,
-        options=STRICT,
         cut_by=clone(session, ONE_FILE_EACH) if _is_one(layout, outline) else session,
     )
     return rows if outline is None else result_calls.restored(rows, outline)
@@ -111,6 +110,11 @@ def _is_one(layout: Layout, outline: Any) -> bool:
 def files_of(session: SparkSession, rdd: Any) -> list[str]:
     """The file that each Spark partition of a scan reads, in one call."""
     return result_calls.splits(session, rdd)
+
+
+def paths_in(line: str) -> list[str]:
+    """The paths in one such line, in which each is followed by where it is read: `file:/lake/a b.csv 0+640 `."""
+    return SPLIT.findall(line)
 
 
 def splits(session: SparkSession, rdd: Any) -> str:

@@ -1,9 +1,9 @@
 """The names that the determinism table knows, as Spark 4.1 to 4.3 call their operators and expressions.
 
 A name belongs here if it was tried. What is not here is unknown. Left out on purpose, because they keep whichever row
-came first or last: First, Last, AnyValue, MaxBy, MinBy, Mode, CollectList, CollectSet, ListAgg, RowNumber, NTile, Lag,
-Lead, NthValue; because they add doubles: variance and its kin; because they depend on the order of
-merging: sketches and approximate percentiles. PivotFirst is here: there is one row for each cell of a pivot, made by an
+came first or last: First, Last, AnyValue, MaxBy, MinBy, Mode, CollectList, CollectSet, ListAgg; because they add
+doubles: variance and its kin; because they depend on the order of merging: sketches and approximate percentiles. Those
+in PLACED are known in a total order alone. PivotFirst is here: there is one row for each cell of a pivot, made by an
 aggregate below it. The session's time zone is pinned, so its name is no query constant.
 """
 
@@ -91,6 +91,8 @@ RANKS = _names("Rank DenseRank PercentRank CumeDist")
 WINDOWS = RANKS | _names(
     "WindowExpression WindowSpecDefinition SpecifiedWindowFrame CurrentRow UnboundedPreceding UnboundedFollowing"
 )
+# What these say of a row depends on the rows before and behind it.
+PLACED = _names("RowNumber NTile Lag Lead NthValue")
 KNOWN = OPERATORS | LIMITS | BASIC | NUMBERS | STRINGS | TIMES | NESTED | AGGREGATES | WINDOWS
 
 EXACT_ONLY = _names("Sum Average Min Max Percentile Median PercentileCont PercentileDisc")

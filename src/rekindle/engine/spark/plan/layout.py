@@ -16,14 +16,17 @@ which Spark leaves out as long as its own rows lie just that way, and only if th
 the partitions of the last exchange (merge, split, read where they lie) is switched off.
 
 A step without keys is asked for its own: those of its last exchange or join. If it has none it is numbered:
-partition p is Spark's p-th, which is the same in another driver if it is a split of one source (cut by pinned
-settings), and is bound to this application otherwise (a total order is sampled anew by each). Over a numbered result a
-file is a partition and has its number, in whatever order Spark reads the files.
+partition p is Spark's p-th, which is the same in another driver if it is the only one, or a split of sources (cut by
+pinned settings), and is bound to this application otherwise (a total order is sampled anew by each). Over kept results
+that no exchange cuts anew a file is a partition and has its number, in whatever order Spark reads the files; in a union
+those of one result come behind those of the one before it. So a step that only filters, changes or unites kept results
+moves no row, and each of its partitions reads one of theirs. Runs that were started before unions had numbers know
+nothing of that (`EDGES`), and go on as they began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -32,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
-from rekindle.engine.spark.plan import plans
+from rekindle.engine.spark.plan import cuts, plans
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone
 
@@ -41,6 +44,11 @@ POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.a
 # Spark's rules that change the partitions of an exchange when its sizes are known: off for the last one, all of them.
 UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
 UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false", **UNCHANGED}
+# Pinned with a run: which edges are drawn. Without it a union is an exchange, and so is a chain over a result with keys
+# that it leaves out.
+EDGES, UNIONS = "spark.rekindle.edges", "unions"
+# What decides the partitions of a plan that nothing has to be added to.
+KNOWN = {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
 # Spark hashes the smaller side if none of its partitions is larger than this; below its advisory size it never does.
 HASHED_BYTES_MAX = 64 << 20
 STAYS_JOINED = {
@@ -53,16 +61,25 @@ STAYS_JOINED = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a kept result lies. No keys: numbered. Bound: another application would cut it differently."""
+    """How a kept result lies. No keys: numbered. Bound: another application would cut it differently. `offsets`: each
+    file of these kept results is a partition, and this is the number of the first one of each. Alone: all rows are in
+    one partition, wherever they come from."""
 
     keys: tuple[str, ...]
     partitions: int
     is_bound: bool = False
-    is_by_file: bool = False
+    is_alone: bool = False
+    offsets: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_by_file(self) -> bool:
+        return bool(self.offsets)
 
     def __str__(self) -> str:
         if self.keys:
             return f"{self.partitions} by {', '.join(self.keys)}"
+        if self.is_alone:
+            return "1 alone"
         return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
 
 
@@ -128,37 +145,51 @@ class PlannedQuery:
 
 
 def choose(
-    frame: DataFrame, keys: tuple[str, ...], partitions: int, *, reads_numbered: int = 0, reads_kept: bool = True
+    frame: DataFrame, keys: tuple[str, ...], partitions: int, read: Mapping[str, Layout] | None = None
 ) -> Layout:
-    """The layout of a step, from its plan over stand-ins, before anything ran. `reads_numbered` is the number of
-    partitions of the one numbered result it reads, if there is just one. Where the user asked for no number, that of
-    the results it reads stays, so that it is pointwise. A step that reads no kept result is planned by the sizes of its
+    """The layout of a step, from its plan over stand-ins, before anything ran. `read` are the layouts of the kept
+    results that it reads. Where the user asked for no number, that of the results it reads stays, so that it is
+    pointwise. A step that reads no kept result is planned by the sizes of its
     sources, which are pinned; a stand-in has no size, so that a join over one counts by its keys."""
     if keys:
         return Layout(keys, partitions)
-    top = plans.top_of(plan_calls.in_session(frame, clone(frame.sparkSession, POINTWISE)) if reads_kept else frame)
+    read = read or {}
+    top = plans.top_of(plan_calls.in_session(frame, clone(frame.sparkSession, POINTWISE)) if read else frame)
     is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
     match top.by:
         case plans.PartitioningSource.KEYS:
             return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
-        case plans.PartitioningSource.FILES if reads_numbered:
-            return Layout((), reads_numbered, is_by_file=True)
-        case plans.PartitioningSource.SPLITS:
+        case plans.PartitioningSource.FILES if (by_file := _by_file(frame, top.places, read)) is not None:
+            return by_file
+        case plans.PartitioningSource.SPLITS if _draws_unions(frame) or not top.is_united:
             return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
         case plans.PartitioningSource.ORDER:
             return Layout((), top.partitions or partitions, is_bound=True)
         case plans.PartitioningSource.ONE:
-            return Layout((), 1, is_bound=True)
+            return Layout((), 1, is_alone=True)
         case _:
             columns, count = _plain_columns(frame), partitions if is_asked_for else top.partitions or partitions
             return Layout(columns, count) if columns else Layout((), count, is_bound=True)
 
 
-def chosen(frame: DataFrame, keys: tuple[str, ...], partitions: int, read: Sequence[Layout]) -> Layout:
-    """The layout of a step that reads kept results which lie like these."""
-    numbered = [one.partitions for one in read if not one.keys]
-    count = numbered[0] if len(numbered) == 1 else 0
-    return choose(frame, keys, partitions, reads_numbered=count, reads_kept=bool(read))
+def _by_file(frame: DataFrame, places: Sequence[str], read: Mapping[str, Layout]) -> Layout | None:
+    """A partition for each of those of the kept results in these places. None where one of them is read twice: nobody
+    could tell for which partition a file is read."""
+    steps = [place.removeprefix(cuts.NOWHERE) for place in places]
+    if not _draws_unions(frame):
+        numbered = [step for step, one in read.items() if not one.keys]
+        if len(steps) != 1 or numbered != steps:
+            return None
+    if len(set(steps)) < len(steps):
+        return None
+    counts = [read[step].partitions for step in steps]
+    offsets = tuple((step, sum(counts[:number])) for number, step in enumerate(steps))
+    return Layout((), sum(counts), offsets=offsets)
+
+
+def _draws_unions(frame: DataFrame) -> bool:
+    """Whether the run was started by a Rekindle that numbers the partitions of a union."""
+    return str(frame.sparkSession.conf.get(EDGES, "")) == UNIONS
 
 
 def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
@@ -192,12 +223,13 @@ def hold(
 
 
 def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, verdict: DeterminismVerdict) -> PlannedQuery:
-    if not layout.is_bound:
+    if not (layout.is_bound or layout.is_alone):
         return _held(frame, layout, ShufflePlacement.AS_IT_IS, verdict)
-    bound = plan_calls.in_session(frame, clone(session, _own(layout)))
-    is_known = plans.top_of(bound).by in {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
+    settings = _own(layout) if layout.is_bound else UNCHANGED
+    planned = plan_calls.in_session(frame, clone(session, settings))
+    is_known = plans.top_of(planned).by in KNOWN
     return _held(
-        bound if is_known else bound.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, verdict
+        planned if is_known else planned.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, verdict
     )
 
 

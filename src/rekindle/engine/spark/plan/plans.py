@@ -82,6 +82,7 @@ class _Node(msgspec.Struct, frozen=True, kw_only=True):
     streamed: int = 0
     is_bucketed: bool = False
     index: str = ""
+    place: str = ""
     count: int = 0
     origin: str = ""
     moves: str = ""
@@ -210,7 +211,7 @@ class PartitioningSource(Enum):
     """What decides the partitions of a plan: the first node below its row-local part."""
 
     SPLITS = "splits of a source"
-    FILES = "files of one numbered result"
+    FILES = "files of kept results, one result after the other"
     KEYS = "keys of an exchange or join"
     ORDER = "a total order"
     ONE = "one partition"
@@ -222,11 +223,14 @@ ALONE = {"RangePartitioning": PartitioningSource.ORDER, "SinglePartition$": Part
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """What decides; the columns if keys do; and how many partitions that makes, 0 if it is not said."""
+    """What decides; the columns if keys do; how many partitions that makes, 0 if it is not said; and where the
+    stand-ins of kept results say that their files are, in the order of a union. `is_united`: there is one."""
 
     by: PartitioningSource
     keys: tuple[str, ...] = ()
     partitions: int = 0
+    places: tuple[str, ...] = ()
+    is_united: bool = False
 
 
 def top_of(frame: DataFrame) -> Partitioning:
@@ -256,13 +260,15 @@ def top_of(frame: DataFrame) -> Partitioning:
         return Partitioning(PartitioningSource.OTHER)  # Which files it reads is known when the subquery has run.
     if own.partitioning in ALONE and has_exchange:
         return Partitioning(ALONE[own.partitioning], partitions=asked)
-    if own.hashes:
-        return _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
-    return (
-        Partitioning(_of_scan(own))
-        if plan.name == "FileSourceScanExec"
-        else Partitioning(PartitioningSource.OTHER, partitions=asked)
-    )
+    scans = _scans(plan)
+    by_keys = _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions) if own.hashes else None
+    if by_keys is not None and (by_keys.by is PartitioningSource.KEYS or not scans):
+        return by_keys
+    if scans and all(scan.index == KEPT_INDEX for scan in scans):
+        return Partitioning(PartitioningSource.FILES, places=tuple(scan.place for scan in scans))
+    if scans and not any(scan.index == KEPT_INDEX or scan.is_bucketed for scan in scans):
+        return Partitioning(PartitioningSource.SPLITS, is_united=len(scans) > 1)
+    return Partitioning(PartitioningSource.OTHER, partitions=asked)
 
 
 def _asked_for(plan: PhysicalNode) -> int:
@@ -274,11 +280,15 @@ def _asked_for(plan: PhysicalNode) -> int:
     return plan.own.count if plan.own.origin == ASKED_BY_NUMBER else 0
 
 
-def _of_scan(scan: _Node) -> PartitioningSource:
-    """A keyed result that is read without its keys is cut by size: nothing to go by."""
-    if scan.is_bucketed:
-        return PartitioningSource.OTHER
-    return PartitioningSource.FILES if scan.index == KEPT_INDEX else PartitioningSource.SPLITS
+def _scans(plan: PhysicalNode) -> tuple[_Node, ...]:
+    """The scans of files whose partitions are those of a plan, one scan after the other; none if others decide, or if a
+    subquery tells which files are read."""
+    if plan.name == "FileSourceScanExec":
+        return () if plan.own.subqueries else (plan.own,)
+    if plan.name != "UnionExec":
+        return ()
+    sides = [_scans(_top(side)) for side in plan.children]
+    return tuple(scan for side in sides for scan in side) if all(sides) else ()
 
 
 def top_rdd(frame: DataFrame) -> Any:

@@ -5,7 +5,7 @@ Columns are the numbers by which Spark's expressions refer to them. None where t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rekindle.engine.spark.plan.known import LIMITS, SAME_COLUMNS
 from rekindle.engine.spark.plan.plan_tree import LogicalNode
@@ -13,6 +13,9 @@ from rekindle.engine.spark.plan.plan_tree import LogicalNode
 Columns = frozenset[int]
 BOTH_SIDES = ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter")
 LEFT_SIDE = ("LeftSemi", "LeftAnti")
+
+# Whether values of a column that compare equal are the same.
+IsToldApart = Callable[[LogicalNode], bool]
 
 
 def keeps_whole_rows(deduplicate: LogicalNode) -> bool:
@@ -22,32 +25,57 @@ def keeps_whole_rows(deduplicate: LogicalNode) -> bool:
     return columns is not None and keys is not None and columns <= keys
 
 
-def is_cut_in_total_order(limit: LogicalNode, is_told_apart: Callable[[LogicalNode], bool]) -> bool:
+def is_cut_in_total_order(limit: LogicalNode, is_told_apart: IsToldApart) -> bool:
     """Below the limit is a sort whose keys have all columns of a row, or a key of which no two rows have the same."""
     node = limit
     while node.name in LIMITS or node.name == "Project":
         (node,) = node.children
     if node.name != "Sort" or node.fields.get("global") is not True:
         return False
-    keys = [one.children[0] for one in node.trees("order")]
-    sorted_by = _ids([key for key in keys if key.name == "AttributeReference" and is_told_apart(key)])
-    enough = (_columns(node), _unique(node))
-    return sorted_by is not None and any(found is not None and found <= sorted_by for found in enough)
+    return _are_enough([one.children[0] for one in node.trees("order")], node, is_told_apart)
 
 
-def _unique(node: LogicalNode) -> Columns | None:
-    while node.name in SAME_COLUMNS - {"Distinct", "Deduplicate"} or node.name == "Project":
-        (node,) = node.children
+def made_in_total_order(windows: Sequence[LogicalNode], is_told_apart: IsToldApart) -> Columns:
+    """The columns that windows make of rows among which no two are peers, or which are the same in all columns if they
+    are. A number that stands in several windows must be such a column in each."""
+    made: dict[bool, set[int | None]] = {True: set(), False: set()}
+    for window in windows:
+        keys = [*window.trees("partitionSpec"), *(one.children[0] for one in window.trees("orderSpec"))]
+        is_total = _are_enough(keys, window.children[0], is_told_apart)
+        made[is_total].update(one.expression_id for one in window.trees("windowExpressions"))
+    return frozenset(one for one in made[True] - made[False] if one is not None)
+
+
+def _are_enough(keys: Sequence[LogicalNode], rows: LogicalNode, is_told_apart: IsToldApart) -> bool:
+    """Among these keys are all columns of the rows, or a key of which no two rows have the same."""
+    told = _ids([key for key in keys if key.name == "AttributeReference" and is_told_apart(key)])
+    columns = _columns(rows)
+    return told is not None and ((columns is not None and columns <= told) or _has_key(rows, told))
+
+
+def _has_key(node: LogicalNode, told: Columns) -> bool:
+    """Among these columns is a key of which no two rows have the same."""
+    while node.name in SAME_COLUMNS - {"Distinct", "Deduplicate"} or node.name in ("Project", "Window"):
+        told |= _renamed(node.trees("projectList"), told)
+        node = node.children[0]
     match node.name:
         case "Aggregate":
+            told |= _renamed(node.trees("aggregateExpressions"), told)
             keys = node.trees("groupingExpressions")
-            return _ids(keys) if all(key.name == "AttributeReference" for key in keys) else None
+            found = _ids(keys) if all(key.name == "AttributeReference" for key in keys) else None
         case "Deduplicate":
-            return _ids(node.trees("keys"))
+            found = _ids(node.trees("keys"))
         case "Distinct":
-            return _columns(node)
+            found = _columns(node)
         case _:
-            return None
+            found = None
+    return found is not None and found <= told
+
+
+def _renamed(expressions: list[LogicalNode], told: Columns) -> Columns:
+    """The columns of which some of these are other names."""
+    renamed = [one.children[0] for one in expressions if one.name == "Alias" and one.expression_id in told]
+    return _ids([one for one in renamed if one.name == "AttributeReference"]) or frozenset()
 
 
 def _columns(node: LogicalNode) -> Columns | None:

@@ -10,4 +10,4 @@ LABEL = "_rekindle"
 
 def claim_of(what: Publication) -> Pointer:
     """Nothing of an older publication stays."""
-    return compose(NewestPointer(0, None), what.part(), what.owner, what.schema, adds=False)
+    return what.written(compose(NewestPointer(0, None), what.part(), what.owner, what.schema, adds=False))

@@ -3,11 +3,15 @@
 Rules
 - The pointer decides, the link follows: it is exchanged by one rename, so that whoever opens `current` afterwards sees
   the new version whole. The newest pointer is read before and after, until both are the same.
+- What is left is a publisher frozen between its look and the rename: it shows an older version, whole, until it wakes
+  up one line further and looks again; if it died there, until the next publication. The pointers are right all along.
 - A version whose parts lie in several directories gets a directory in `views/`, with a link to each of its files. It is
   complete before it has its name. Links to files, not to directories: not every reader follows those.
 - Something called `current` that is not a link was put there by somebody else, and stays.
-- A reader that listed `current` before the change and opens a file after it gets an error that the file is missing, and
-  never rows of two versions: names of files are used once. Whoever needs more reads the version directory itself.
+- A reader follows the link again for every path. One that listed `current` before the change and opens a file after it
+  gets an error that the file is missing: names of files are used once. One that lists Hive's directories, some before
+  the change and others after it, may see a part of the new rows. Whoever needs more follows the link once, and reads
+  the directory that it leads to.
 """
 
 from __future__ import annotations

@@ -6,21 +6,24 @@
   earlier masters of the run staged goes when the directory is there.
 - On object stores the act is a put-if-absent of the label, before the first file. Masters of one run that publish the
   same files share the claim: they write the same names and bytes. `_SUCCESS` is written last.
+- Files of another format are staged first, by names that nobody else uses. The label that is put names them and where
+  they are staged: a later master of the run goes on to copy those, and they stay until `_SUCCESS` is there.
 """
 
 from __future__ import annotations
 
 import glob
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish import copying
+from rekindle.engine.adapter import FileCopy, Stores
+from rekindle.engine.spark.jvm import file_calls
+from rekindle.engine.spark.publish import copying, rewriting
 from rekindle.engine.spark.publish.bare_directories import LABEL, claim_of
-from rekindle.engine.spark.publish.publication import Publication, write
+from rekindle.engine.spark.publish.publication import Publication, StagedFiles, write
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
@@ -29,7 +32,7 @@ from rekindle.publish.pointers import VERSION, Pointer, decode, encode, fence_in
 from rekindle.publish.target import PointerStore, url
 from rekindle.storage.schemes import is_local
 
-STAGED = ".rekindle"
+STAGED, STAGED_INSIDE, SUCCESS = ".rekindle", "_staged", "_SUCCESS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class DirectoryPublisher:
         return url(self.target.path)
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
+        if self.target.as_files.is_rewritten and request.schema:
+            rewriting.check_columns(spark, self.target.as_files, request.schema)
         label = label_of(spark, self.target, stores(base))
         if label is not None and not (request.by.owns(label) and label.fence.order == request.order):
             raise written_once(self.target, label)
@@ -81,6 +86,8 @@ def _on_disk(spark: SparkSession, what: Publication, target: Directory, store: P
     place = Path(url(target.path).removeprefix("file:"))
     if label is None:
         staged = place.with_name(f"{_staged(place)}{what.version}")
+        if target.as_files.is_rewritten:
+            what = _written(spark, what, target, f"file:{staged}/_scratch/written")
         write(spark, what, f"file:{staged}", f"file:{staged}/_scratch", what.copies(what.part()))
         copying.put(spark, f"file:{staged}/{LABEL}", encode(claim_of(what)))
         try:
@@ -108,17 +115,38 @@ def _remove_staged(place: Path, what: Publication) -> None:
 
 
 def _on_objects(spark: SparkSession, what: Publication, target: Directory, store: PointerStore) -> Fence | None:
-    label = label_of(spark, target, store)
+    label, base = label_of(spark, target, store), url(target.path)
     if label is None:
+        if target.as_files.is_rewritten:
+            what = _written(spark, what, target, f"{base}/{STAGED_INSIDE}/{what.version}")
         label = claim_of(what)
         if not put_certainly(store, LABEL, encode(label)):
             label = decode(store.get(LABEL) or b"")
+            if what.staged is not None:
+                file_calls.delete_directory(spark, what.staged.folder, 1)
     newer = _judge(what, target, label)
     if newer is None:
-        base = url(target.path)
-        write(spark, what, base, f"{base}/_scratch", what.copies(label.parts[0]))
-        copying.put(spark, f"{base}/_SUCCESS", b"")
+        write(spark, what, base, f"{base}/_scratch", _copies(what, base, label))
+        copying.put(spark, f"{base}/{SUCCESS}", b"")
+        file_calls.delete_directory(spark, f"{base}/{STAGED_INSIDE}", 1)
     return newer
+
+
+def _written(spark: SparkSession, what: Publication, target: Directory, folder: str) -> Publication:
+    """The publication with files in the format of the target. What a master left there that died is written anew."""
+    file_calls.delete_directory(spark, folder, 1)
+    listed = rewriting.stage(spark, what, target.as_files, folder)
+    files_format, options = target.as_files.read_with
+    return replace(what, staged=StagedFiles(folder=folder, listed=listed, format=files_format, options=options))
+
+
+def _copies(what: Publication, base: str, label: Pointer) -> list[FileCopy]:
+    """Under the names of the label; what was written again is staged by whoever put it."""
+    part = label.parts[0]
+    if not part.is_listed:
+        return what.copies(part)
+    folder = f"{base}/{STAGED_INSIDE}/{part.version}"
+    return [FileCopy(f"{folder}/{name}", length, name) for name, length in part.files()]
 
 
 def _judge(what: Publication, target: Directory, label: Pointer) -> Fence | None:

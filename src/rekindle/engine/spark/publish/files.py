@@ -14,21 +14,22 @@ from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import NEWEST, Stores, VersionRequest
 from rekindle.engine.spark.jvm import result_calls
-from rekindle.engine.spark.publish import current, hive_files, versions
+from rekindle.engine.spark.publish import current, rewriting, versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
 from rekindle.engine.spark.publish.versions import columns
 from rekindle.engine.spark.session import attach
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.files import Files
+from rekindle.publish.files import CSV, Files
 from rekindle.publish.history import Reader, as_of, at_version, newest_before, previous
 from rekindle.publish.pointers import VERSIONS, Pointer, hive_columns, newest
 from rekindle.publish.target import PointerStore, url
 from rekindle.storage.schemes import is_local
 
-# The run whose steps are built.
+# The run whose steps are built, and the stores that it knows.
 _READER: ContextVar[Reader | None] = ContextVar("rekindle_reader", default=None)
+_STORES: ContextVar[Stores | None] = ContextVar("rekindle_stores", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class FilesPublisher:
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
         if is_local(self.target.path):
             current.check(base)
-        if self.target.hive_partition_by:
-            hive_files.check_columns(self.target, request.schema)
+        if self.target.is_rewritten:
+            rewriting.check_columns(spark, self.target, request.schema)
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
         if self.target.adds and request.schema:
             top = newest(stores(base)).pointer
-            _check_same_layout(self.target, top)
-            _check_same_columns(self.target, hive_files.schema_of(self.target, request.schema), top)
+            versions.check_layout(self.target, self.target.shown, top)
+            _check_same_columns(self.target, rewriting.schema_of(self.target, request.schema), top)
 
     def place(self, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
@@ -57,10 +58,10 @@ class FilesPublisher:
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
         base = self.base(spark)
         store = stores(base)
-        if not self.target.hive_partition_by:
+        if not self.target.is_rewritten:
             fence = self._publish(spark, what, base, store)
         else:
-            with hive_files.staged(spark, what, self.target, base, newest(store).pointer) as written:
+            with rewriting.staged(spark, what, self.target, base, newest(store).pointer) as written:
                 fence = self._publish(spark, written, base, store)
         if is_local(self.target.path):
             current.follow(base, store)
@@ -71,7 +72,7 @@ class FilesPublisher:
 
         def check_columns(top: Pointer | None) -> None:
             if adds:
-                _check_same_layout(self.target, top)
+                versions.check_layout(self.target, self.target.shown, top)
                 _check_same_columns(self.target, what.schema, top)
 
         top = versions.put_version(spark, what, base, store, adds=adds, stays=True, check_columns=check_columns)
@@ -82,13 +83,20 @@ class FilesPublisher:
 
 
 @contextmanager
-def read_by(reader: Reader) -> Iterator[None]:
-    """While the steps of a run are built: what it published itself is not what it reads."""
-    token = _READER.set(reader)
+def read_by(reader: Reader, stores: Stores) -> Iterator[None]:
+    """While the steps of a run are built: what it published itself is not what it reads, and they reach what it
+    reaches."""
+    token, known = _READER.set(reader), _STORES.set(stores)
     try:
         yield
     finally:
         _READER.reset(token)
+        _STORES.reset(known)
+
+
+def run_stores() -> Stores | None:
+    """The stores of the run whose steps are built, None outside of a run."""
+    return _STORES.get()
 
 
 def read_newest(spark: SparkSession, path: str, stores: Stores, wanted: VersionRequest = NEWEST) -> DataFrame:
@@ -148,7 +156,8 @@ def _frame(spark: SparkSession, base: str, pointer: Pointer) -> DataFrame:
     """The rows of one version, by the files that its pointer names where they lie in several directories."""
     if pointer.is_one_directory:
         schema = StructType.fromJson(json.loads(pointer.schema))
-        return spark.read.schema(schema).parquet(versions.place(base, pointer))
+        reader = spark.read.schema(schema).format(pointer.files_format).options(**_options(pointer))
+        return reader.load(versions.place(base, pointer))
     attach(spark)
     numbers = {folder: number for number, folder in enumerate(pointer.folders)}
     files = [
@@ -160,26 +169,33 @@ def _frame(spark: SparkSession, base: str, pointer: Pointer) -> DataFrame:
         files,
         its_schema=pointer.schema,
         hive_columns=hive_columns(pointer),
+        files_format=pointer.files_format,
+        options=_options(pointer),
     )
 
 
-def _check_same_layout(target: Files, top: Pointer | None) -> None:
-    """One version has directories of values, of the same columns, or files without them: a reader could not read
-    both."""
-    columns_before = hive_columns(top) if top is not None and top.has_files else target.hive_partition_by
-    if columns_before != target.hive_partition_by:
-        had = f"with hive_partition_by={list(columns_before)}" if columns_before else "without hive_partition_by"
-        raise Refused(
-            f"{target.shown} was published {had} before, and a version cannot have both layouts",
-            'publish everything once with mode="overwrite", or to another path',
-        )
+def _options(pointer: Pointer) -> dict[str, str]:
+    """With which its files are read: a value of CSV may have line breaks."""
+    usual = {"multiLine": "true"} if pointer.files_format == CSV else {}
+    return usual | dict(pointer.options)
 
 
 def _check_same_columns(target: Files, schema: str, top: Pointer | None) -> None:
-    """A new column is null in the rows that stay. Those rows have the other columns, with their types."""
+    """A new column is null in the rows that stay. Those rows have the other columns, with their types. CSV is read by
+    the order of columns, whatever its header says, so there they also stay where they are."""
     if top is None:
         return
     now = columns(schema)
+    if target.format == CSV:
+        had, has = (
+            [name for name in one if name not in target.hive_partition_by] for one in (columns(top.schema), now)
+        )
+        if has[: len(had)] != had:
+            raise Refused(
+                f"{target.shown} has the columns {', '.join(had)}, and the result {', '.join(has)}: CSV has columns by "
+                "their order",
+                f"select({', '.join(had)}, …) in the sink: new columns come last; or publish with mode='overwrite'",
+            )
     changed = [
         f"{name} was {kind}, is {now.get(name, 'gone')}"
         for name, kind in columns(top.schema).items()

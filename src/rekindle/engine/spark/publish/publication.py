@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import FileCopy
 from rekindle.engine.spark.publish import copying
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import POINTERS, Part, Pointer, identify, version_of
+from rekindle.publish.files import PARQUET
+from rekindle.publish.pointers import OF_FILES, POINTERS, Part, Pointer, identify, version_of
 from rekindle.publish.targets import Target
 from rekindle.remedies import StartRemedy, TextRemedy
+
+# Makes a directory on a disk of what has no rows and no files; no reader sees it.
+NO_ROWS = "_no_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +58,22 @@ class TargetOwner:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFiles:
-    """Files in Hive's directories that were written for one publication: where they are staged, empty if an earlier
-    version has them; (path below that, bytes) of each; and which directories they replace."""
+    """Files that were written for one publication: where they are staged, empty if an earlier version has them; (path
+    below that, bytes) of each; which directories they replace, and whether they replace nothing else; and their format,
+    with its options."""
 
     folder: str
     listed: tuple[tuple[str, int], ...]
-    directories: tuple[str, ...]
+    directories: tuple[str, ...] = ()
+    by_directory: bool = False
+    format: str = PARQUET
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.format == PARQUET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +82,7 @@ class Publication:
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
     and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
     `key` tells the parameters of the run: an append replaces what the same key appended before; `read` are the versions
-    of the target that the run reads; `staged` are its files in Hive's directories, where the target has them."""
+    of the target that the run reads; `staged` are its files where they are written again for the target."""
 
     sink: str
     owner: str
@@ -104,7 +117,14 @@ class Publication:
             key=self.key,
             listed=self.staged.listed if self.staged is not None else (),
             directories=self.staged.directories if self.staged is not None else (),
+            by_directory=self.staged is not None and self.staged.by_directory,
         )
+
+    def written(self, pointer: Pointer) -> Pointer:
+        """The pointer, with the format of the files."""
+        if self.staged is None or self.staged.is_parquet:
+            return pointer
+        return structs.replace(pointer, format=OF_FILES, files_format=self.staged.format, options=self.staged.options)
 
     def copies(self, part: Part) -> list[FileCopy]:
         """Our files under the names of `part`, which is ours or was copied from the same files."""
@@ -118,7 +138,9 @@ def write(spark: SparkSession, what: Publication, directory: str, scratch: str, 
     """Copy the files, or write one without rows if there are none. Returns names that do not belong to them."""
     there = copying.complete(spark, directory, scratch, copies)
     wanted = {copy.name for copy in copies}
-    if not copies:
+    if not copies and what.staged is not None and not what.staged.is_parquet:
+        copying.put(spark, f"{directory}/{NO_ROWS}", b"")
+    elif not copies:
         name = f"part-empty-{what.version}.parquet"
         copying.write_empty(spark, directory, name, what.schema)
         wanted = {name}

@@ -31,10 +31,11 @@ class PublicationRequest:
 @dataclass(frozen=True, slots=True)
 class TargetState:
     """What a target holds: the pointer or label of the last publication, None where there was none, and the folder in
-    which its files lie."""
+    which its files lie, if it has any."""
 
     folder: str
     pointer: Pointer | None
+    has_files: bool = True
 
     def folder_of(self, part: Part) -> str:
         """Where the files of a part lie: in a version directory of its own, or with all others."""

@@ -5,6 +5,7 @@ Why "compare, then act" cannot put yesterday back (fences are ordered by run, ep
 - `table`: the same chain decides, and the table follows it (tables.py says what a shared metastore leaves open).
 - `directory`, `replace`: see directory.py and replaced.py. The first is claimed once for ever; the second is
   decided by a chain too, but its files are seen one by one.
+- `each_partition`: the chain decides who may begin; what the function writes is its own (each_partition.py).
 
 What readers may rely on
 - Files of a version are complete before anything names them, never change, and are not removed by publishing. A reader
@@ -25,17 +26,18 @@ from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.failures import cause_of, signature, text_of
 from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.directory import DirectoryPublisher
+from rekindle.engine.spark.publish.each_partition import EachPartitionPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
-from rekindle.errors import Refused, StoreFailed
+from rekindle.errors import Refused, StoreDenied, StoreFailed
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
-from rekindle.publish.targets import Directory, Files, Replace, Table, Target
+from rekindle.publish.targets import Directory, EachPartition, Files, Replace, Table, Target
 
 # Each kind of target with who publishes into it.
 PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
@@ -43,6 +45,7 @@ PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
     Directory: DirectoryPublisher,
     Files: FilesPublisher,
     Replace: ReplacePublisher,
+    EachPartition: EachPartitionPublisher,
 }
 
 
@@ -106,6 +109,8 @@ def _cause(error: Exception) -> Cause:
     match error:
         case Refused():
             return Cause(FailureKind.USER_ERROR, str(error))
+        case StoreDenied():
+            return Cause(FailureKind.DENIED, str(error))
         case StoreFailed():
             return Cause(FailureKind.READ_ERROR, str(error))
         case TimeoutError():

@@ -11,32 +11,41 @@ Rules
 - Columns may be added; the location changes before them, so that the old columns are always there. Other changes of the
   schema are refused with their names: a reader would see nulls or errors in between.
 - Tables are external: dropping one removes no version, and its fence survives.
+- A table that is adopted becomes external first: no DROP of it, or of its partitions, removes what was published.
+- With Hive's partitions the places are compared at each look, whatever the table says of its version: another publisher
+  may have changed them since. The place of each partition that differs is changed: new ones first, then those that
+  moved, by one call each, then those that are gone. A partition of an adopted table that lies elsewhere stays, unless
+  it is replaced; its files stay even then.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import file_calls, plan_calls
-from rekindle.engine.spark.publish import versions
+from rekindle.engine.spark.jvm.file_calls import TableFacts
+from rekindle.engine.spark.publish import rewriting, versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
 from rekindle.engine.spark.publish.versions import columns, place
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
-from rekindle.publish.pointers import Pointer, top_of
+from rekindle.publish.pointers import VERSION as VERSION_NAME
+from rekindle.publish.pointers import VERSIONS, Pointer, fence_in, is_below, newest, top_of
 from rekindle.publish.table import Table
-from rekindle.publish.target import url
+from rekindle.publish.target import PointerStore, url
 
 BASE, VERSION, FENCE = "rekindle.base", "rekindle.version", "rekindle.fence"
 # What was left out of the version, on the user's word. Set in each version: the call that moves a table only adds.
 HOLES, NO_HOLES = "rekindle.holes", "none"
+# The location of a table whose partitions have their own: no files.
+UNPARTITIONED = "table"
 _ONE_CHANGE_AT_A_TIME = threading.Lock()
 
 
@@ -45,12 +54,19 @@ class CatalogTable:
     """A table as the catalog has it. `base` is None where it is not ours."""
 
     base: str | None
-    location: str
-    fence: str
-    columns: dict[str, str]
+    facts: TableFacts
 
-    def is_at(self, base: str, pointer: Pointer) -> bool:
-        return self.location == place(base, pointer) and self.fence == pointer.mark
+    @property
+    def columns(self) -> dict[str, str]:
+        return columns(self.facts.schema)
+
+    @property
+    def place(self) -> str:
+        """Where it keeps its versions once it is adopted, if nothing is said."""
+        return f"{self.facts.location}-rekindle"
+
+    def is_at(self, location: str, pointer: Pointer) -> bool:
+        return self.facts.location == location and self.facts.properties.get(FENCE) == pointer.mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +80,33 @@ class TablePublisher:
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
         if request.schema:
-            check_schema(spark, self.target, request.schema)
+            if self.target.as_files(base).is_rewritten:
+                rewriting.check_columns(spark, self.target.as_files(base), request.schema)
+            check_schema(spark, self.target, rewriting.schema_of(self.target.as_files(base), request.schema))
+            _check_chain(spark, self.target, request, base, stores(base))
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
 
     def place(self, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
-        base, adds = self.base(spark), self.target.adds
+        base = self.base(spark)
+        store, as_files = stores(base), self.target.as_files(base)
+        if not as_files.is_rewritten:
+            return self._publish(spark, what, base, store)
+        with rewriting.staged(spark, what, as_files, base, newest(store).pointer) as written:
+            return self._publish(spark, written, base, store)
+
+    def _publish(self, spark: SparkSession, what: Publication, base: str, store: PointerStore) -> Fence | None:
+        adds, stays = self.target.adds, bool(self.target.hive_partition_by)
 
         def check_columns(top: Pointer | None) -> None:
             check_schema(spark, self.target, what.schema)
+            if adds:
+                versions.check_layout(self.target.as_files(base), self.target.shown, top)
 
-        top = versions.put_version(spark, what, base, stores(base), adds=adds, stays=False, check_columns=check_columns)
-        follow(spark, self.target, base, lambda: top_of(stores(base)))
+        top = versions.put_version(spark, what, base, store, adds=adds, stays=stays, check_columns=check_columns)
+        follow(spark, self.target, base, lambda: top_of(store))
         return versions.newer(what, top, adds=adds)
 
     def contents(self, spark: SparkSession, stores: Stores) -> TargetState:
@@ -90,10 +119,8 @@ def base_of(spark: SparkSession, target: Table) -> str:
     if found is None:
         return url(target.location) if target.location is not None else _default_place(spark, target)
     if found.base is None:
-        raise Refused(
-            f"table {target.name} exists and was not published by Rekindle",
-            f"ALTER TABLE {target.name} RENAME TO another name, or publish to another table",
-        )
+        _check_adopted(target, found.facts)
+        return url(target.location) if target.location is not None else found.place
     if target.location is not None and url(target.location) != found.base:
         raise Refused(
             f"table {target.name} keeps its versions in {found.base}, not in {target.location}",
@@ -102,11 +129,72 @@ def base_of(spark: SparkSession, target: Table) -> str:
     return found.base
 
 
+def _check_adopted(target: Table, facts: TableFacts) -> None:
+    """Refuse a table of somebody else's that was not handed over, or that cannot be taken."""
+    if not target.adopt:
+        raise Refused(
+            f"table {target.name} exists and was not published by Rekindle",
+            f"add adopt=True to publish to it; or ALTER TABLE {target.name} RENAME TO another name",
+        )
+    if facts.is_bucketed:
+        raise Refused(
+            f"table {target.name} has buckets, and what Rekindle publishes does not lie in them",
+            "publish to another table",
+        )
+    if facts.provider != "parquet":
+        raise Refused(
+            f"table {target.name} is of {facts.provider or 'another format'}, and only tables of Parquet files can be "
+            "adopted",
+            "publish to another table",
+        )
+    if not target.hive_partition_by and (facts.is_managed or target.adds):
+        why = "its files are the catalog's own" if facts.is_managed else "the rows that it has would be lost"
+        raise Refused(
+            f"table {target.name} cannot be adopted: it has no partitions, and {why}",
+            'publish to another table; an external table can be adopted with mode="overwrite"',
+        )
+
+
+def _check_chain(
+    spark: SparkSession, target: Table, request: PublicationRequest, base: str, store: PointerStore
+) -> None:
+    """Refuse versions that are not those of the table: of one that was dropped and made anew by somebody else, or with
+    another layout."""
+    top = newest(store).pointer
+    if target.adds:
+        versions.check_layout(target.as_files(base), target.shown, top)
+    found = _find(spark, target)
+    is_adopted = found is not None and found.base is None
+    if is_adopted and top is not None and (top.place, top.fence.order) != (request.by.place, request.order):
+        raise Refused(
+            f"table {target.name} was not published by Rekindle, but {base} has versions of a table of its name: they "
+            "would take the place of what it has now",
+            f'keep its versions elsewhere: location="…"; or resume run {top.fence.order}, if it was to adopt it',
+        )
+
+
+def _check_partitions(target: Table, facts: TableFacts) -> None:
+    """Refuse a table with other partitions, or one whose catalog does not say where they lie."""
+    if facts.by != target.hive_partition_by:
+        had = f"by {', '.join(facts.by)}" if facts.by else "without partitions"
+        raise Refused(
+            f"table {target.name} is {had}, and the result is published by "
+            f"{', '.join(target.hive_partition_by) or 'none'}",
+            f"write hive_partition_by={list(facts.by)}, or publish to another table",
+        )
+    if facts.by and not facts.tracks:
+        raise Refused(
+            f"the catalog does not know where the partitions of table {target.name} lie",
+            "create the table with spark.sql.hive.manageFilesourcePartitions=true, or publish to files(path)",
+        )
+
+
 def check_schema(spark: SparkSession, target: Table, schema: str) -> None:
     """Refuse a result that the table cannot take without a moment of nulls or errors."""
     found = _find(spark, target)
     if found is None:
         return
+    _check_partitions(target, found.facts)
     now = columns(schema)
     changed = [
         f"{name} was {kind}, is {now.get(name, 'gone')}"
@@ -139,11 +227,69 @@ def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> N
         _create(spark, target, base, pointer)
         found = _find(spark, target)
         assert found is not None, "a table that was created exists"
-    if not found.is_at(base, pointer):
-        database, name = _names(spark, target)
-        file_calls.point_table(spark, database, name, place(base, pointer), _properties(base, pointer))
+    location = _location(found, base, pointer)
+    database, name = _names(spark, target)
+    if found.facts.is_managed:
+        file_calls.make_external(spark, database, name)
+    there = file_calls.table_partitions(spark, database, name) if found.facts.by else {}
+    moves = _moves(base, pointer, there, found.facts.properties.get(FENCE, "")) if found.facts.by else {}
+    if moves:
+        file_calls.move_partitions(spark, database, name, moves)
+    if moves or not found.is_at(location, pointer):
+        file_calls.point_table(spark, database, name, location, _properties(base, pointer))
     _add_columns(spark, target, found, pointer.schema)
     spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
+
+
+def _location(found: CatalogTable, base: str, pointer: Pointer) -> str:
+    """That of a table with partitions stays: each of them has its own."""
+    return found.facts.location if found.facts.by else place(base, pointer)
+
+
+def _moves(base: str, pointer: Pointer, there: Mapping[str, str], followed: str = "") -> dict[str, str]:
+    """The partitions whose place in the catalog is not where the pointer has their files; nowhere if it has none.
+    `followed` is the mark of the pointer that the table followed last. What a later publication than those of the
+    pointer brought stays: another publisher was faster, and this one looks again."""
+    wanted = {
+        name.rsplit("/", 1)[0]: f"{base}/{VERSIONS}/{pointer.folder_of(part)}/{name.rsplit('/', 1)[0]}"
+        for part in pointer.parts
+        for name, _ in part.listed
+    }
+    replaced = [one for part in pointer.parts for one in part.directories]
+    overwrote = _has_overwritten(pointer, followed)
+    ours = f"{base}/{VERSIONS}/"
+    is_later = {
+        one for one, location in there.items() if location.startswith(ours) and _is_later(location, ours, pointer)
+    }
+    gone = {
+        one: ""
+        for one, location in there.items()
+        if one not in wanted and (overwrote or location.startswith(ours) or is_below(one, replaced))
+    }
+    moved = {one: location for one, location in wanted.items() if there.get(one) != location}
+    return {one: location for one, location in (moved | gone).items() if one not in is_later}
+
+
+def _is_later(location: str, ours: str, pointer: Pointer) -> bool:
+    """Whether a version directory is of a later run than any that the pointer knows of."""
+    found = VERSION_NAME.match(location.removeprefix(ours))
+    if found is None:
+        return False
+    place, fence = fence_in(found)
+    floor = [pointer.floor] if pointer.floor is not None and pointer.floor_place == place else []
+    known = [*floor, *(part.newest_fence for part in pointer.parts if part.place == place)]
+    return bool(known) and fence > max(known)
+
+
+def _has_overwritten(pointer: Pointer, followed: str) -> bool:
+    """Whether everything was replaced since the table followed a pointer."""
+    if pointer.floor is None:
+        return False
+    found = VERSION_NAME.fullmatch(followed)
+    if found is None:
+        return True
+    place, fence = fence_in(found)
+    return fence < pointer.floor if place == pointer.floor_place else pointer.floor_place == pointer.place
 
 
 def _find(spark: SparkSession, target: Table) -> CatalogTable | None:
@@ -153,17 +299,21 @@ def _find(spark: SparkSession, target: Table) -> CatalogTable | None:
     table = file_calls.table_facts(spark, database, name)
     if table is None:
         return None
-    location, schema, properties = table
-    return CatalogTable(properties.get(BASE), location, properties.get(FENCE, ""), columns(schema))
+    return CatalogTable(table.properties.get(BASE), table)
 
 
 def _create(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> None:
     """Somebody else may create it at the same time: then theirs is changed like any other."""
     database, name = _names(spark, target)
-    properties = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in _properties(base, pointer).items())
+    told = _properties(base, pointer)
+    if target.hive_partition_by:
+        del told[FENCE]  # It is there when it has its partitions.
+    properties = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in told.items())
+    by = ", ".join(f"`{column}`" for column in target.hive_partition_by)
+    location = f"{base}/{UNPARTITIONED}" if by else place(base, pointer)
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS `{database}`.`{name}` ({_ddl(spark, pointer.schema)}) USING parquet "
-        f"LOCATION {_quoted(place(base, pointer))} TBLPROPERTIES ({properties})"
+        f"{f'PARTITIONED BY ({by}) ' if by else ''}LOCATION {_quoted(location)} TBLPROPERTIES ({properties})"
     )
 
 

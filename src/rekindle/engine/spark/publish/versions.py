@@ -26,9 +26,10 @@ from rekindle.engine.spark.publish.publisher import (
 )
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
+from rekindle.publish.files import Files
 from rekindle.publish.history import is_previous, with_past
 from rekindle.publish.overlap import reads_versions
-from rekindle.publish.pointers import SCRATCH, VERSIONS, NewestPointer, Pointer, advance, compose, newest
+from rekindle.publish.pointers import SCRATCH, VERSIONS, NewestPointer, Pointer, advance, compose, hive_columns, newest
 from rekindle.publish.target import PointerStore, PublishTarget
 
 # Refuses a result that does not fit to the version on top.
@@ -100,7 +101,7 @@ def put_version(
             _check_read(what, top.pointer, store)
         check_columns(top.pointer)
         pointer = compose(top, what.part(), what.owner, what.schema, adds=adds, at=time.time(), stays=stays)
-        pointer = pointer if adds else with_past(pointer, top.pointer, what.read)
+        pointer = what.written(pointer if adds else with_past(pointer, top.pointer, what.read))
         if top.pointer is None or pointer.version != top.pointer.version:
             _fill(spark, what, base, top.pointer, pointer)
         return pointer
@@ -108,6 +109,24 @@ def put_version(
     top = advance(store, what.part(), prepare, adds=adds)
     what.claimant.check(base, top)
     return top
+
+
+def check_layout(target: Files, shown: str, top: Pointer | None) -> None:
+    """One version has files of one format, in directories of values of the same columns, or without them: a reader
+    could not read both."""
+    if top is not None and (top.files_format, top.options) != target.read_with:
+        told = "".join(f", {name}={value}" for name, value in top.options)
+        raise Refused(
+            f"{shown} was published as {top.files_format}{told} before, and a version has one format",
+            'publish everything once with mode="overwrite", or to another target',
+        )
+    columns_before = hive_columns(top) if top is not None and top.has_files else target.hive_partition_by
+    if columns_before != target.hive_partition_by:
+        had = f"with hive_partition_by={list(columns_before)}" if columns_before else "without hive_partition_by"
+        raise Refused(
+            f"{shown} was published {had} before, and a version cannot have both layouts",
+            'publish everything once with mode="overwrite", or to another target',
+        )
 
 
 def _check_read(what: Publication, top: Pointer, store: PointerStore) -> None:

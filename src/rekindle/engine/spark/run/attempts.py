@@ -16,14 +16,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.failures import cause_in_run, cause_of_ours, signature, text_of
+from rekindle.engine.spark.failures import cause_in_run, cause_of_ours, signature, text_of, while_reading
 from rekindle.engine.spark.jvm import driver_calls, file_calls, result_calls
 from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.plan import kept_frames, plans
@@ -45,7 +45,6 @@ from rekindle.results import manifest
 REPORT_SECONDS_MIN, REPORT_SECONDS_MAX = 0.5, 2.0
 REPORT_SHARE = 0.05
 QUIET_SECONDS_MAX = 10.0
-FILES_NAMED_MAX = 3
 
 
 class LawViolated(Exception):
@@ -115,21 +114,23 @@ class HeldPlan:
             return self.held.rdd()
         return None
 
-    def numbers(self, wanted: Partitions) -> list[int]:
-        """The partition that each Spark task of the final stage works on, in Spark's order."""
+    def final_tasks(self, wanted: Partitions) -> list[tuple[int, int]]:
+        """The Spark tasks of the final stage, in their order: Spark's partition of each before any were left out, and
+        the partition that it works on."""
         rdd = self.rdd()
-        return [] if rdd is None else [number for _, number in results.tasks_of(self.held, rdd, wanted)]
+        return [] if rdd is None else results.tasks_of(self.held, rdd, wanted)
 
-    def read_by(self, task: tasks.FailedTask) -> str:
-        """The names of the files that a task of a scan reads; empty where it reads an exchange, or several scans."""
-        rdd = self.rdd()
-        if rdd is not None and not task.is_final:
+    def read_by(self, task: tasks.FailedTask, final: Sequence[tuple[int, int]]) -> list[str]:
+        """The files that a task of a scan reads; empty where it reads an exchange, or several scans. `final` are the
+        tasks of the final stage."""
+        rdd, index = self.rdd(), task.index
+        if task.is_final:
+            index = final[index][0] if task.of == len(final) else index
+        elif rdd is not None:
             found = plans.map_sides(rdd)
             rdd = found[0] if len(found) == 1 else None
         lines = kept_frames.files_of(self.held.session, rdd) if rdd is not None else []
-        named = lines[task.index].split()[::2] if task.index < len(lines) else []
-        names = [path.rsplit("/", 1)[-1] for path in named]
-        return ", ".join(names[:FILES_NAMED_MAX]) + (" …" if len(names) > FILES_NAMED_MAX else "")
+        return kept_frames.paths_in(lines[index]) if index < len(lines) else []
 
     def checksum(self) -> str | None:
         """What the exchanges held, if they are all there is: a broadcast, a subquery or a constant has no checksum, nor
@@ -326,7 +327,7 @@ class Attempt:
         layout = self._generation.held.layout
         missing = self._command.partitions - Partitions(self._seen) - self._without_room()
         if missing and not (layout.is_bound or layout.is_by_file):
-            uncommitted = missing & Partitions(self._generation.numbers(missing))
+            uncommitted = missing & Partitions(number for _, number in self._generation.final_tasks(missing))
             if uncommitted:
                 raise RuntimeError(f"Spark succeeded without a commit of {uncommitted}")
         self._add([manifest.Commit(partition=number, task=0, name="", bytes=-1) for number in missing])
@@ -372,6 +373,7 @@ class Attempt:
                 exchange_checksum=self._generation.checksum(),
                 # Blocks take nothing of the storage that a budget is about.
                 size_bytes=manifest.size_of(told) if self._storing is None else 0,
+                rows=manifest.rows_of(told),
             )
         )
         self._unreported = left
@@ -381,17 +383,17 @@ class Attempt:
         the committed files that turned out to be gone."""
         assert self._generation is not None
         session, text = self._generation.held.session, text_of(error)
-        numbers = self._generation.numbers(self._command.partitions)
+        final = self._generation.final_tasks(self._command.partitions)
         missing = self._command.partitions - Partitions(self._seen)
         failed = tasks.failed_tasks(session, self._tag)
         found: dict[str, Failure] = {}
         for task in failed:
-            is_named = task.is_final and task.of == len(numbers)
-            blamed = Partitions((numbers[task.index],)) & missing if is_named else EMPTY
+            is_named = task.is_final and task.of == len(final)
+            blamed = Partitions((final[task.index][1],)) & missing if is_named else EMPTY
             if is_named and not blamed:
                 continue
             failure = self._failure(blamed, task.error or text)
-            known = found.get(failure.signature) or _reading(failure, self._generation.read_by(task))
+            known = found.get(failure.signature) or self._reading(failure, self._generation.read_by(task, final))
             found[failure.signature] = msgspec.structs.replace(known, partitions=known.partitions | blamed)
         lost = lost_in(session, self._root, (text, *(task.error for task in failed)))
         return tuple(found.values()) or (self._failure_of(error),), lost
@@ -404,9 +406,6 @@ class Attempt:
         cause = cause_in_run(error, self._root)
         return Failure(self._command.attempt.step, partitions, cause, signature(cause))
 
-
-def _reading(failure: Failure, files: str) -> Failure:
-    """The same with the files that were read; its signature is that of the error alone."""
-    cause = failure.cause
-    told = msgspec.structs.replace(cause, text=f"{cause.text} (reading {files})") if files else cause
-    return msgspec.structs.replace(failure, cause=told)
+    def _reading(self, failure: Failure, files: Sequence[str]) -> Failure:
+        """The same with the files that were read; its signature is that of the error alone."""
+        return msgspec.structs.replace(failure, cause=while_reading(failure.cause, files, self._root))

@@ -77,19 +77,21 @@ def read_committed(
     is_by_file: bool = False,
     is_source: bool = False,
 ) -> DataFrame:
-    """What these segments make count of one kept step, with the schema it was written with. No segments: all that is
-    read was left out, and has the schema that the code gives it now."""
-    if not segments:
-        assert group.planned is not None, f"{group.step} was never planned"
-        nowhere = kept_frames.place(group.step)
-        return kept_frames.read(session, nowhere, (), group.planned.schema, group.lies, outline=group.outline)
-    files, schema = _files_and_schema(session, segments)
+    """What these segments make count of one kept step, with the schema it was written with."""
+    files, schema = _files_and_schema(session, group, segments)
     return kept_frames.read(
         session, root, files, schema, group.lies, outline=group.outline, is_by_file=is_by_file, is_source=is_source
     )
 
 
-def _files_and_schema(session: SparkSession, segments: Sequence[Segment]) -> tuple[list[tuple[str, int]], Any]:
+def _files_and_schema(
+    session: SparkSession, group: GroupSpec, segments: Sequence[Segment]
+) -> tuple[list[tuple[str, int]], Any]:
+    """No segments: nothing of it is read, or all that is was left out. Then it has the schema that the code gives it
+    now."""
+    if not segments:
+        assert group.planned is not None, f"{group.step} was never planned"
+        return [], group.planned.schema
     files = [(path, length) for _, path, length in committed_files(segments)]
     return files, plan_calls.schema_of(session, manifest.schema_of(segments[0].manifest))
 
@@ -317,10 +319,8 @@ class SparkEngine:
             return None
         scans: dict[str, DataFrame] = {}
         for one in inputs:
-            if not one.segments:
-                return None
             below = self._groups[one.step]
-            files, schema = _files_and_schema(session, one.segments)
+            files, schema = _files_and_schema(session, below, one.segments)
             scans[one.step] = kept_frames.scan(
                 session,
                 self._root,
@@ -351,8 +351,16 @@ class SparkEngine:
             return
         found = Partitions(commit.partition for commit in commits)
         known = self._digests(attempt, commits, label.schema)
-        packed, size = manifest.pack(commits, label.schema), manifest.size_of(commits)
-        self._tell(AttemptSealed(attempt=attempt, partitions=found, manifest=packed, digests=known, size_bytes=size))
+        self._tell(
+            AttemptSealed(
+                attempt=attempt,
+                partitions=found,
+                manifest=manifest.pack(commits, label.schema),
+                digests=known,
+                size_bytes=manifest.size_of(commits),
+                rows=manifest.rows_of(commits),
+            )
+        )
 
     def _reads_changed_sources(self, attempt: AttemptId) -> bool:
         """Looked at after the files that would be adopted were found: whatever their tasks read is older than that."""

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.plan.kept_frames import files_of
-from rekindle.engine.spark.plan.layout import PlannedQuery
+from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
 from rekindle.engine.spark.run.blocks import Storing
 from rekindle.model.partitions import Partitions
 from rekindle.results import manifest
+from rekindle.results.result_paths import step_of
 
 # What every write is looked after for (java/Laws). Only a test takes one away, to see what it is good for.
 LAWS = ("tasks", "rows", "places")
@@ -80,11 +81,24 @@ def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
 def tasks_of(held: PlannedQuery, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
     """(Spark's partition, our number) of what is wanted and has a task, in Spark's order. None has, if Spark's tasks
     are others than the layout's partitions: there is no row."""
-    if held.layout.is_by_file:
-        numbers = [manifest.number_of(line) for line in files_of(held.session, rdd)]
-        return [(index, number) for index, number in enumerate(numbers) if number in wanted]
     count = int(rdd.getNumPartitions())
+    if held.layout.is_by_file:
+        numbers = _numbers(held.layout, files_of(held.session, rdd))
+        if len(numbers) != count:
+            raise RuntimeError(
+                f"Spark reads {len(numbers)} files of kept results in {count} tasks: not one file in each"
+            )
+        return [(index, number) for index, number in enumerate(numbers) if number in wanted]
     return [(number, number) for number in wanted if number < count] if _has_its_tasks(held, count) else []
+
+
+def _numbers(layout: Layout, lines: Iterable[str]) -> list[int]:
+    """Our number of each Spark partition that reads one file of a kept result."""
+    offsets = dict(layout.offsets)
+    if len(offsets) == 1:
+        (by,) = offsets.values()
+        return [by + manifest.number_of(line) for line in lines]
+    return [offsets[step_of(line)] + manifest.number_of(line) for line in lines]
 
 
 def packed(numbers: Iterable[int]) -> bytes:

@@ -1,8 +1,9 @@
-"""Committed rows written again in Hive's directories, as Spark's own `partitionBy` writes them, and staged.
+"""Committed rows written again by Spark's own writer, and staged: in Hive's directories as `partitionBy` makes them,
+or in another format.
 
 Rules
-- One Spark job reads the committed files and writes them below `scratch/`, where no reader looks; its names are used by
-  nobody else. From there files get into a version like all others: by link or by copy.
+- One Spark job reads the committed files and writes them where no reader looks, by names that nobody else uses. From
+  there files get into a version like all others: by link or by copy.
 - A master of the same run that published the same committed files before has written them: they are not written again.
 - What was named to be replaced must hold every row: rows elsewhere are refused with their directories.
 - A committed file that is missing or damaged is told by its path, as by a copy.
@@ -12,29 +13,36 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType, VariantType
 
+from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.jvm import file_calls, plan_calls, result_calls
 from rekindle.engine.spark.publish import copying
 from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.publication import Publication, StagedFiles
+from rekindle.engine.spark.session import clone
 from rekindle.errors import Refused
-from rekindle.publish.files import Files
+from rekindle.model.failures import FailureKind
+from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import SCRATCH, VERSION, Pointer, fence_in, is_below
 from rekindle.publish.target import PARTITION
+from rekindle.results import manifest
 
 NO_VALUE = (ArrayType, BinaryType, MapType, StructType, VariantType)
-STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 NAMED_MAX = 3
-STAGED = "-hive"
+STAGED = "-written"
+IN_ORDER = {
+    "spark.sql.sources.bucketing.enabled": "true",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+}
 
 
-def check_columns(target: Files, schema: str) -> None:
+def check_columns(spark: SparkSession, target: Files, schema: str) -> None:
     """Refuse, before anything runs, what Spark would refuse after hours of work."""
     fields = {field.name: field for field in StructType.fromJson(json.loads(schema))}
     named = {name for name, _ in target.partition}
@@ -52,9 +60,20 @@ def check_columns(target: Files, schema: str) -> None:
             f"{target.shown}: hive_partition_by names every column, so that no column is left for the files",
             "leave one column out",
         )
+    _check_format(spark, target, [fields[name] for name in fields if name not in target.hive_partition_by])
     for name in target.sort_by:
         if name not in fields:
             raise Refused(f"{target.shown}: sort_by names {name}, which the result does not have", "name a column")
+
+
+def _check_format(spark: SparkSession, target: Files, fields: Iterable[StructField]) -> None:
+    """Not every format holds every type."""
+    for field in fields:
+        if not plan_calls.holds_type(spark, target.format, field.dataType.json()):
+            raise Refused(
+                f"{target.shown}: {field.name} is {field.dataType.simpleString()}, which {target.format} cannot hold",
+                f"turn it into text in the step: F.to_json({field.name!r}); or use another format",
+            )
 
 
 def directories_of(spark: SparkSession, target: Files) -> tuple[str, ...]:
@@ -75,22 +94,36 @@ def schema_of(target: Files, schema: str) -> str:
 def staged(
     spark: SparkSession, what: Publication, target: Files, base: str, top: Pointer | None
 ) -> Iterator[Publication]:
-    """The publication with its files in Hive's directories, which go when it is published."""
+    """The publication with files that are written for it; where they are staged they go when it is published."""
     shown = replace(what, schema=schema_of(target, what.schema))
     mine = what.part()
-    earlier = next((one for one in top.parts if one.is_same(mine)), None) if top is not None else None
+    is_so_read = top is not None and (top.files_format, top.options) == target.read_with
+    earlier = next((one for one in top.parts if one.is_same(mine)), None) if top is not None and is_so_read else None
     if earlier is not None and earlier.is_listed:
-        yield replace(shown, staged=StagedFiles("", earlier.listed, earlier.directories))
+        yield _with(shown, target, StagedFiles(folder="", listed=earlier.listed, directories=earlier.directories))
         return
     folder = f"{base}/{SCRATCH}/{what.version}{STAGED}"
     try:
         _remove_earlier(spark, what, base)
-        if what.files:
-            _write(spark, what, target, folder)
-        listed = tuple(sorted(copying.visible(spark, folder).items()))
-        yield replace(shown, staged=StagedFiles(folder, listed, _replaced(spark, target, listed)))
+        listed = stage(spark, what, target, folder)
+        yield _with(
+            shown, target, StagedFiles(folder=folder, listed=listed, directories=_replaced(spark, target, listed))
+        )
     finally:
         file_calls.delete_directory(spark, folder, 1)
+
+
+def _with(what: Publication, target: Files, staged: StagedFiles) -> Publication:
+    files_format, options = target.read_with
+    by_directory = target.mode == PARTITION
+    return replace(what, staged=replace(staged, by_directory=by_directory, format=files_format, options=options))
+
+
+def stage(spark: SparkSession, what: Publication, target: Files, folder: str) -> tuple[tuple[str, int], ...]:
+    """Write the rows below a folder; (path below it, bytes) of each file. Without rows Parquet needs none here."""
+    if what.files or target.format != PARQUET:
+        _write(spark, what, target, folder)
+    return tuple(sorted(copying.visible(spark, folder).items()))
 
 
 def _remove_earlier(spark: SparkSession, what: Publication, base: str) -> None:
@@ -123,38 +156,78 @@ def _replaced(spark: SparkSession, target: Files, listed: tuple[tuple[str, int],
 
 
 def _write(spark: SparkSession, what: Publication, target: Files, folder: str) -> None:
-    rows = _rows(spark, what, target)
+    rows = _rows(spark, what, target) if what.files else _no_rows(spark, what, target)
     options = {
+        **dict(target.options),
         "compression": target.compression,
         "maxRecordsPerFile": str(target.max_records_per_file) if target.max_records_per_file else "",
     }
     if target.sort_by:
         rows = rows.sortWithinPartitions(*target.hive_partition_by, *target.sort_by)
-    writer = rows.write.partitionBy(*target.hive_partition_by).options(**{k: v for k, v in options.items() if v})
+    writer = rows.write.format(target.format).options(**{k: v for k, v in options.items() if v})
+    if target.hive_partition_by:
+        writer = writer.partitionBy(*target.hive_partition_by)
+    with telling_lost(spark, what):
+        writer.save(folder)
+
+
+@contextlib.contextmanager
+def telling_lost(spark: SparkSession, what: Publication) -> Iterator[None]:
+    """A job that reads what is committed: if it fails because of a file, that is told by its path."""
     try:
-        writer.parquet(folder)
+        yield
     except Exception as error:
-        lost = {
-            path: "is missing or cut" for path, length in what.files if file_calls.file_length(spark, path) != length
-        }
-        if lost:
+        if lost := _lost(spark, what, text_of(error)):
             raise SourceFilesLost(lost) from error
         raise
 
 
+def _lost(spark: SparkSession, what: Publication, error: str) -> dict[str, str]:
+    """The committed files that an error proves to be lost. Only an error about a file is looked into, and only at the
+    files that it names, if it names any: what fails in the user's own code may fail in every task."""
+    kind = cause_of(error).root.kind
+    if kind not in (FailureKind.RESULT_MISSING, FailureKind.RESULT_CORRUPT):
+        return {}
+    named = [(path, length) for path, length in what.files if path.rpartition("/results/")[2] in error]
+    if named and kind is FailureKind.RESULT_CORRUPT:
+        return {path: "is damaged" for path, _ in named}
+    looked_at = named or what.files
+    return {path: "is missing or cut" for path, length in looked_at if file_calls.file_length(spark, path) != length}
+
+
+def _no_rows(spark: SparkSession, what: Publication, target: Files) -> DataFrame:
+    """A file of its own tells the columns, where the format has a place for them."""
+    schema = StructType.fromJson(json.loads(schema_of(target, what.schema)))
+    return spark.createDataFrame([], schema).coalesce(1)
+
+
 def _rows(spark: SparkSession, what: Publication, target: Files) -> DataFrame:
     """What is committed, with the columns that only the target names."""
-    rows = result_calls.scan(
-        spark,
-        what.files[0][0].rsplit("/", 1)[0],
-        "\n".join(f"{path}\t{length}" for path, length in what.files),
-        its_schema=plan_calls.schema_of(spark, what.schema),
-        keys=(),
-        partitions=len(what.files),
-        options=STRICT,
-        cut_by=spark,
-        is_blocks=False,
-        is_source=False,
-    )
+    rows = committed(spark, what) if not target.hive_partition_by else _packed(spark, what)
     added = {name: F.lit(value) for name, value in target.partition if name not in rows.columns}
     return rows.withColumns(added) if added else rows
+
+
+def committed(spark: SparkSession, what: Publication) -> DataFrame:
+    """One task reads the rows of one partition, in their order and in the order of partitions, as Spark would have
+    written the result itself: only buckets are read in that way, by whatever column."""
+    column = StructType.fromJson(json.loads(what.schema)).names[:1]
+    buckets = max(manifest.number_of(path) for path, _ in what.files) + 1
+    return _scan(clone(spark, IN_ORDER), what, column, buckets)
+
+
+def _packed(spark: SparkSession, what: Publication) -> DataFrame:
+    """Small files are read by one task: rows go into Hive's directories by their values."""
+    return _scan(spark, what, (), 1)
+
+
+def _scan(session: SparkSession, what: Publication, by: Sequence[str], buckets: int) -> DataFrame:
+    return result_calls.scan(
+        session,
+        what.files[0][0].rsplit("/", 1)[0],
+        "\n".join(f"{path}\t{length}" for path, length in what.files),
+        its_schema=plan_calls.schema_of(session, what.schema),
+        keys=by,
+        partitions=buckets,
+        cut_by=session,
+    )

@@ -1,0 +1,182 @@
+"""Unions and chains over kept results: no row is moved, and one lost partition costs one of each reader.
+
+Bare Spark runs the same program, and Spark's own event log and plans are the judges of what was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.engine.spark import prepare
+from rekindle.engine.spark.adapter import SparkAdapter
+from rekindle.engine.spark.plan.layout import EDGES
+from rekindle.engine.spark.run import results
+from rekindle.failover.backoff import FixedDelay, NoRestart
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.runtime.opening import peek
+from rekindle.storage.stores import open_store
+
+SHOPS = ("east", "west")
+TRIES = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(FixedDelay(4, 1))))
+ONE_TRY = rk.RunOptions(config=MasterConfig(backoff=BackoffSpec.of(NoRestart())))
+
+Unite = Callable[[DataFrame, DataFrame], DataFrame]
+
+
+def bare(spark: SparkSession, folder: Path, shop: str) -> DataFrame:
+    orders = spark.read.parquet(f"{folder}/orders").where(f"shop = '{shop}'")
+    return orders.groupBy("customer").agg(F.sum("amount").alias("total"))
+
+
+def united(east: DataFrame, west: DataFrame) -> DataFrame:
+    both = east.withColumn("shop", F.lit("east")).unionByName(west.withColumn("shop", F.lit("west")))
+    return both.where("total % 5 <> 0")
+
+
+def without_keys(east: DataFrame, west: DataFrame) -> DataFrame:
+    return east.selectExpr("total * 2 t").union(west.selectExpr("total t"))
+
+
+def with_itself(east: DataFrame, west: DataFrame) -> DataFrame:
+    return east.select("total").union(west.select("total")).union(east.select("total"))
+
+
+def chained(east: DataFrame, west: DataFrame) -> DataFrame:
+    return east.selectExpr("total + 1 t")
+
+
+def made(folder: Path, unite: Unite) -> rk.Pipeline:
+    """The sink fails as long as there is a file `poison`, for the rows that its text selects."""
+    pipeline, poison = rk.Pipeline("shops"), Path(f"{folder}/poison")
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(f"{folder}/orders")
+
+    @pipeline.step(result="blocking", partition_by="customer", partitions=4, keep_until="run end")
+    def east(orders: DataFrame) -> DataFrame:
+        return orders.where("shop = 'east'").groupBy("customer").agg(F.sum("amount").alias("total"))
+
+    @pipeline.step(result="blocking", partition_by="customer", partitions=3, keep_until="run end")
+    def west(orders: DataFrame) -> DataFrame:
+        return orders.where("shop = 'west'").groupBy("customer").agg(F.sum("amount").alias("total"))
+
+    @pipeline.step(result="blocking", keep_until="run end")
+    def both(east: DataFrame, west: DataFrame) -> DataFrame:
+        return unite(east, west)
+
+    @pipeline.sink(rk.files(f"{folder}/gold"))
+    def gold(both: DataFrame) -> DataFrame:
+        wrong = (poison.read_text() or "true") if poison.exists() else "false"
+        return both.where(F.expr(f"if({wrong}, raise_error('poison'), true)"))
+
+    return pipeline
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Path:
+    shop = "case when id % 3 = 0 then 'east' else 'west' end shop"
+    rows = spark.range(900).selectExpr("id % 40 customer", "id amount", shop)
+    rows.coalesce(3).write.parquet(f"{tmp_path}/orders")
+    return tmp_path
+
+
+def rows_of(frame: DataFrame) -> list[str]:
+    return sorted(str(tuple(row)) for row in frame.collect())
+
+
+def is_right(spark: SparkSession, lake: Path, unite: Unite) -> bool:
+    expected = unite(*(bare(spark, lake, shop) for shop in SHOPS))
+    return rows_of(rk.read_newest(spark, f"{lake}/gold")) == rows_of(expected)
+
+
+def edges_of(lake: Path, run: str) -> dict[str, str]:
+    """How `both` reads, as the journal has it."""
+    state = peek(open_store(f"{lake}/runs", {}), "shops", run)
+    assert state is not None
+    edges = [edge for edge in state.spec.graph.edges if edge.consumer == "both"]
+    return {edge.producer: f"{edge.mapping} {edge.by}" for edge in edges}
+
+
+@pytest.mark.parametrize(
+    ("unite", "partitions", "edges"),
+    [
+        (united, 7, {"east": "offset 0", "west": "offset 4"}),
+        (without_keys, 7, {"east": "offset 0", "west": "offset 4"}),
+        (chained, 4, {"east": "identity 0"}),
+        (with_itself, 3, {"east": "all 0", "west": "all 0"}),
+    ],
+)
+def test_partitions_are_read_one_by_one(
+    spark: SparkSession, lake: Path, unite: Unite, partitions: int, edges: dict[str, str]
+) -> None:
+    """And the rows are those of bare Spark. What is read twice goes through an exchange."""
+    done = made(lake, unite).run(spark, f"{lake}/runs")
+    found = edges_of(lake, done.run)
+    assert {name: edge for name, edge in found.items() if name in edges} == edges
+    assert done.steps["both"].partitions == partitions
+    assert is_right(spark, lake, unite)
+
+
+@pytest.mark.parametrize(("lost", "number"), [("east", 2), ("west", 1)])
+def test_a_lost_partition_costs_its_readers_and_no_others(
+    spark: SparkSession, lake: Path, lost: str, number: int
+) -> None:
+    """A new driver finds one partition of one side gone, and that of the union which reads it."""
+    (lake / "poison").touch()
+    with pytest.raises(rk.RunFailed):
+        made(lake, united).run(spark, f"{lake}/runs", options=TRIES)
+    (lake / "poison").unlink()
+    read_by = number + (4 if lost == "west" else 0)
+    for step, at in ((lost, number), ("both", read_by)):
+        (file,) = (lake / "runs").rglob(f"results/{step}/**/part-*_{at:05d}.*")
+        file.unlink()
+    done = made(lake, united).run(spark, f"{lake}/runs")
+    computed = {name: step.computed for name, step in done.steps.items()}
+    assert computed == {"east": 0, "west": 0, "both": 1, "gold": 7} | {lost: 1}
+    assert is_right(spark, lake, united)
+
+
+def test_a_run_that_was_started_before_unions_had_numbers_goes_on(
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = prepare.pinned_settings
+
+    def before(spark: SparkSession) -> dict[str, str]:
+        return {name: value for name, value in real(spark).items() if name != EDGES}
+
+    (lake / "poison").touch()
+    with monkeypatch.context() as older:
+        older.setattr(SparkAdapter, "pinned_settings", staticmethod(before))
+        with pytest.raises(rk.RunFailed):
+            made(lake, united).run(spark, f"{lake}/runs", options=ONE_TRY)
+    (lake / "poison").unlink()
+    done = made(lake, united).run(spark, f"{lake}/runs")
+    assert edges_of(lake, done.run) == {"east": "all 0", "west": "all 0"}
+    assert done.was_resumed and done.steps["both"].computed == 0
+    assert is_right(spark, lake, united)
+
+
+def test_control_files_that_are_not_told_apart_are_noticed(
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Spark read other files than one in each task, no partition may count as empty."""
+    monkeypatch.setattr(results, "files_of", lambda session, rdd: [])
+    with pytest.raises(rk.RunFailed, match="kept results in 7 tasks"):
+        made(lake, united).run(spark, f"{lake}/runs", options=ONE_TRY)
+
+
+def test_a_failure_names_the_partition_that_was_read(spark: SparkSession, lake: Path) -> None:
+    """Also in a Spark job of some partitions only, whose tasks are counted from 0."""
+    (lake / "poison").write_text("shop = 'west' and customer = 7")
+    with pytest.raises(rk.RunFailed) as failed:
+        made(lake, united).run(spark, f"{lake}/runs", options=TRIES)
+    told = re.findall(r"gold\[(\d+)\][^\n]*reading kept result both\[(\d+)\]", str(failed.value))
+    assert told and all(own == read and int(own) >= 4 for own, read in told), str(failed.value)
