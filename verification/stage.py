@@ -16,9 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from rekindle.cli.demo_driver import bytes_below
 from rekindle.engine.spark.session import jar_path
 from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.local_cluster.timeouts import bytes_below
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.storage.stores import open_store
 from support.drivers import Driver, start_driver

@@ -1,1 +1,1 @@
-"""Stand-ins that only tests need: an adapter, a user, stores and a server that misbehave on purpose."""
+"""Only for tests: an adapter, a user, stores and a server that misbehave on purpose, and damage to files."""

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import rekindle as rk
+from doubles.damage import damage_pages
 from rekindle.engine.spark.publish import each_partition, rewriting
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.sinks import Published, publish
@@ -191,10 +192,7 @@ def test_rows_that_spark_cannot_read_are_not_the_end_of_a_partition(
     def damage(spark: SparkSession, what: Publication) -> DataFrame:
         if not damaged:
             path = Path(what.files[2][0].removeprefix("file:"))
-            body = bytearray(path.read_bytes())
-            body[len(body) // 3] ^= 255
-            path.write_bytes(body)
-            (path.parent / f".{path.name}.crc").unlink()
+            damage_pages(path)
             damaged.append(path)
         return real(spark, what)
 

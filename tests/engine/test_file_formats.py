@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from doubles.damage import damage_pages
 from rekindle.engine.spark.publish import rewriting
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.publish.pointers import NewestPointer, Pointer, compose
@@ -211,17 +212,13 @@ def test_line_breaks_and_modes_of_csv(spark: SparkSession, tmp_path: Path) -> No
 def test_a_damaged_result_is_made_again_before_it_is_exported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the same length, and without the sums of a local disk, as on S3: only the sums of its pages tell."""
     damaged: list[str] = []
     real = rewriting.committed
 
     def damage(spark: SparkSession, what: Publication) -> DataFrame:
         if not damaged:
             path = Path(what.files[-1][0].removeprefix("file:"))
-            body = bytearray(path.read_bytes())
-            body[len(body) // 3] ^= 255
-            path.write_bytes(body)
-            (path.parent / f".{path.name}.crc").unlink()
+            damage_pages(path)
             damaged.append(path.name)
         return real(spark, what)
 

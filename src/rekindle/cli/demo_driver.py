@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
 import signal
 import subprocess
@@ -24,7 +22,7 @@ from pathlib import Path
 from rekindle.cli.supervise import interpreter
 from rekindle.errors import RunFailed
 from rekindle.local_cluster.processes import Process, end, wait_gone
-from rekindle.local_cluster.timeouts import ProgressTimeout
+from rekindle.local_cluster.timeouts import ProgressTimeout, bytes_below
 
 CLI = "from rekindle.cli.main import main; main()"
 HINT = "rekindle demo --keep demo, then look at demo/spark.log"
@@ -150,13 +148,3 @@ def wait_until(is_so: Callable[[], bool], command: StartedCommand) -> bool:
             return False
         time.sleep(POLL_SECONDS)
     return True
-
-
-def bytes_below(folder: Path) -> int:
-    """What all files of a folder take; one that goes meanwhile counts nothing."""
-    total = 0
-    for above, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(above) / name).lstat().st_size
-    return total

@@ -5,8 +5,11 @@ A limit counts the seconds since the last step forward, never those since the st
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 # A sign is looked at so often while its limit passes: looking may cost a walk over many files.
 LOOKS_MIN = 30
@@ -28,3 +31,13 @@ class ProgressTimeout:
             if sign != self._last:
                 self._last, self._moved = sign, now
         return now - self._moved > self._seconds
+
+
+def bytes_below(folder: Path) -> int:
+    """What all files of a folder take; one that goes meanwhile counts nothing."""
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(above) / name).lstat().st_size
+    return total

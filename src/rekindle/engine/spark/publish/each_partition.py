@@ -166,7 +166,6 @@ def _identities(what: Publication) -> dict[int, str]:
     for path, length in what.files:
         below_run = path.rpartition(f"/{RESULTS}/")[2]
         found[manifest.number_of(path)] = _hash((what.place, below_run, str(length)))
-    assert -1 not in found, "committed files are numbered"
     return found
 
 

@@ -97,8 +97,8 @@ def staged(
     """The publication with files that are written for it; where they are staged they go when it is published."""
     shown = replace(what, schema=schema_of(target, what.schema))
     mine = what.part()
-    is_so_read = top is not None and (top.files_format, top.options) == target.read_with
-    earlier = next((one for one in top.parts if one.is_same(mine)), None) if top is not None and is_so_read else None
+    parts = top.parts if top is not None and (top.files_format, top.options) == target.read_with else ()
+    earlier = next((one for one in parts if one.is_same(mine)), None)
     if earlier is not None and earlier.is_listed:
         yield _with(shown, target, StagedFiles(folder="", listed=earlier.listed, directories=earlier.directories))
         return

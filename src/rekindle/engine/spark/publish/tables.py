@@ -82,8 +82,9 @@ class TablePublisher:
         if request.schema:
             if self.target.as_files(base).is_rewritten:
                 rewriting.check_columns(spark, self.target.as_files(base), request.schema)
-            check_schema(spark, self.target, rewriting.schema_of(self.target.as_files(base), request.schema))
-            _check_chain(spark, self.target, request, base, stores(base))
+            found = _find(spark, self.target)
+            check_schema(self.target, found, rewriting.schema_of(self.target.as_files(base), request.schema))
+            _check_chain(self.target, found, request, base, stores(base))
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
 
     def place(self, base: str, stores: Stores) -> str | None:
@@ -101,7 +102,7 @@ class TablePublisher:
         adds, stays = self.target.adds, bool(self.target.hive_partition_by)
 
         def check_columns(top: Pointer | None) -> None:
-            check_schema(spark, self.target, what.schema)
+            check_schema(self.target, _find(spark, self.target), what.schema)
             if adds:
                 versions.check_layout(self.target.as_files(base), self.target.shown, top)
 
@@ -156,14 +157,13 @@ def _check_adopted(target: Table, facts: TableFacts) -> None:
 
 
 def _check_chain(
-    spark: SparkSession, target: Table, request: PublicationRequest, base: str, store: PointerStore
+    target: Table, found: CatalogTable | None, request: PublicationRequest, base: str, store: PointerStore
 ) -> None:
     """Refuse versions that are not those of the table: of one that was dropped and made anew by somebody else, or with
     another layout."""
     top = newest(store).pointer
     if target.adds:
         versions.check_layout(target.as_files(base), target.shown, top)
-    found = _find(spark, target)
     is_adopted = found is not None and found.base is None
     if is_adopted and top is not None and (top.place, top.fence.order) != (request.by.place, request.order):
         raise Refused(
@@ -189,9 +189,8 @@ def _check_partitions(target: Table, facts: TableFacts) -> None:
         )
 
 
-def check_schema(spark: SparkSession, target: Table, schema: str) -> None:
+def check_schema(target: Table, found: CatalogTable | None, schema: str) -> None:
     """Refuse a result that the table cannot take without a moment of nulls or errors."""
-    found = _find(spark, target)
     if found is None:
         return
     _check_partitions(target, found.facts)
@@ -231,14 +230,21 @@ def change(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> N
     database, name = _names(spark, target)
     if found.facts.is_managed:
         file_calls.make_external(spark, database, name)
-    there = file_calls.table_partitions(spark, database, name) if found.facts.by else {}
-    moves = _moves(base, pointer, there, found.facts.properties.get(FENCE, "")) if found.facts.by else {}
-    if moves:
-        file_calls.move_partitions(spark, database, name, moves)
-    if moves or not found.is_at(location, pointer):
+    has_moved = bool(found.facts.by) and _move_partitions(spark, target, found, base, pointer)
+    if has_moved or not found.is_at(location, pointer):
         file_calls.point_table(spark, database, name, location, _properties(base, pointer))
     _add_columns(spark, target, found, pointer.schema)
     spark.catalog.refreshTable(".".join(f"`{part}`" for part in _names(spark, target)))
+
+
+def _move_partitions(spark: SparkSession, target: Table, found: CatalogTable, base: str, pointer: Pointer) -> bool:
+    """Whether one was at another place."""
+    database, name = _names(spark, target)
+    there = file_calls.table_partitions(spark, database, name)
+    moves = _moves(base, pointer, there, found.facts.properties.get(FENCE, ""))
+    if moves:
+        file_calls.move_partitions(spark, database, name, moves)
+    return bool(moves)
 
 
 def _location(found: CatalogTable, base: str, pointer: Pointer) -> str:
