@@ -75,6 +75,7 @@ class StepOptions(TypedDict, total=False):
     deterministic   True if the same inputs always give the same rows, False if they do not
     eager           True if the function starts Spark jobs while it is built
     keep_until      when the result may be deleted: `consumed`, `run end` or `forever`
+    reuse           True if runs of other parameters may take the result although it is not proved to be determinate
     digest          whether each partition gets a digest: `auto` (if the step is not proved to be determinate),
                     `always` or `never`; default: that of the run
     """
@@ -87,6 +88,7 @@ class StepOptions(TypedDict, total=False):
     deterministic: bool
     eager: bool
     keep_until: Until
+    reuse: bool
     digest: Digest
 
 
@@ -266,6 +268,7 @@ class Pipeline:
             declared_deterministic=options.get("deterministic"),
             is_eager=options.get("eager", False),
             keep=_until(place, options.get("keep_until", KeepUntil.RUN_END.value)),
+            is_reusable=options.get("reuse", False),
             target=cast(Target, target) if is_target(target) else None,
             choose_target=None if target is None or is_target(target) else cast(TargetFunction, target),
             digest=_policy(place, options["digest"]) if "digest" in options else None,

@@ -34,7 +34,7 @@ class Loop:
     def write(self, rows: int) -> None:
         self.spark.range(rows).write.mode("overwrite").parquet(f"file:{self.folder}/in")
 
-    def pipeline(self, *, deterministic: Mapping[int, bool] | None = None) -> rk.Pipeline:
+    def pipeline(self, *, steps: Mapping[int, Mapping[str, Any]] | None = None) -> rk.Pipeline:
         pipeline, source = rk.Pipeline("loop"), f"file:{self.folder}/in"
 
         @pipeline.source
@@ -42,23 +42,23 @@ class Loop:
             return spark.read.parquet(source).withColumn("total", F.lit(0))
 
         for number in range(1, STEPS + 1):
-            self._step(pipeline, number, (deterministic or {}).get(number))
+            self._step(pipeline, number, (steps or {}).get(number, {}))
         pipeline.sink(rk.files(f"{self.folder}/out"))(published)
         return pipeline
 
-    def _step(self, pipeline: rk.Pipeline, number: int, deterministic: bool | None) -> None:
+    def _step(self, pipeline: rk.Pipeline, number: int, options: Mapping[str, Any]) -> None:
         before, factor = "numbers" if number == 1 else f"step{number - 1}", self.factors[number]
         body = f"return {before}.withColumn('total', total({before}, {number} * {factor}))"
         code = f"def step{number}({before}):\n    {body}\n"
         names: dict[str, Any] = {"total": _total}
         exec(compile(code, f"step{number}", "exec"), names)
-        options = {} if deterministic is None else {"deterministic": deterministic}
-        pipeline.step(partition_by="id", partitions=2, result="blocking", **options)(names[f"step{number}"])  # type: ignore[call-overload]
+        pipeline.step(partition_by="id", partitions=2, result="blocking", **options)(names[f"step{number}"])
 
     def run(self, config: MasterConfig = KEPT, **more: Any) -> rk.RunSummary:
-        given = {one: more.pop(one) for one in ("deterministic",) if one in more}
+        given = {one: more.pop(one) for one in ("steps",) if one in more}
+        key = {one: more.pop(one) for one in ("day",) if one in more}
         options = rk.RunOptions(**{"new": True, "quiet": True, "config": config, **more})
-        return self.pipeline(**given).run(self.spark, f"{self.folder}/runs", options=options)
+        return self.pipeline(**given).run(self.spark, f"{self.folder}/runs", options=options, **key)
 
     def rows(self) -> list[tuple[int, int]]:
         found = rk.read_newest(self.spark, f"{self.folder}/out").orderBy("id")
@@ -69,7 +69,7 @@ class Loop:
         return [(row["id"], total) for row in self.spark.range(rows).orderBy("id").collect()]
 
 
-def published(step10: DataFrame) -> None: ...
+def published(step10: DataFrame, day: str = "") -> None: ...
 
 
 def _total(frame: DataFrame, more: int) -> Any:
@@ -147,9 +147,50 @@ def replace_keep(milliseconds: int) -> MasterConfig:
     return MasterConfig(keep_ms=milliseconds)
 
 
-def test_what_is_not_determinate_is_computed_and_all_that_was_made_from_it(loop: Loop) -> None:
-    loop.run(deterministic={5: False})
-    assert computed(loop.run(deterministic={5: False})) == list(range(5, STEPS + 1))
+def test_of_other_parameters_only_what_is_determinate_or_said_to_be_reused(loop: Loop) -> None:
+    """Runs of the same parameters take everything, as if they were resumed."""
+    unsure, said = {5: {"deterministic": False}}, {5: {"deterministic": False, "reuse": True}}
+    loop.run(day="1", steps=unsure)
+    assert computed(loop.run(day="1", steps=unsure)) == []
+    options = rk.RunOptions(new=True, config=KEPT)
+    plan = loop.pipeline(steps=unsure).plan(loop.spark, f"{loop.folder}/runs", options=options, day="2")
+    assert "not taken from run 2: it is not determinate" in str(plan)
+    assert "not taken from run 2: step5 is not reused" in str(plan)
+    assert computed(loop.run(day="2", steps=unsure)) == list(range(5, STEPS + 1))
+    assert computed(loop.run(day="3", steps=said)) == []
+    assert loop.rows() == loop.bare()
+
+
+@pytest.mark.parametrize("word", [{}, {"reuse": True}, {"deterministic": True}])
+def test_what_depends_on_the_time_is_computed(spark: SparkSession, tmp_path: Path, word: dict[str, Any]) -> None:
+    """Whatever the user says."""
+
+    def run() -> rk.RunSummary:
+        pipeline = rk.Pipeline("clock")
+
+        @pipeline.source
+        def numbers(spark: SparkSession) -> DataFrame:
+            return spark.range(10)
+
+        @pipeline.step(partition_by="id", partitions=2, **word)
+        def before(numbers: DataFrame) -> DataFrame:
+            return numbers.withColumn("other", F.col("id") + 1)
+
+        @pipeline.step(partition_by="id", partitions=2, **word)
+        def stamped(before: DataFrame) -> DataFrame:
+            return before.withColumn("at", F.current_timestamp())
+
+        @pipeline.sink(rk.files(f"{tmp_path}/out"))
+        def out(stamped: DataFrame) -> None: ...
+
+        options = rk.RunOptions(new=True, quiet=True, config=KEPT)
+        return pipeline.run(spark, f"{tmp_path}/runs", options=options)
+
+    run()
+    first = {row["at"] for row in rk.read_newest(spark, f"{tmp_path}/out").collect()}
+    summary = run()
+    assert {name: step.computed for name, step in summary.steps.items()} == {"before": 0, "stamped": 2}
+    assert first.isdisjoint(row["at"] for row in rk.read_newest(spark, f"{tmp_path}/out").collect())
 
 
 def test_without_the_look_at_what_was_read_a_run_mixes_two_versions(
@@ -159,8 +200,9 @@ def test_without_the_look_at_what_was_read_a_run_mixes_two_versions(
     loop.run()
     loop.factors[CHANGED] = 5
 
-    def careless(spec: Any, earlier: Any) -> dict[str, str]:
-        return {name: "" if why.endswith("is not reused") else why for name, why in reusable(spec, earlier).items()}
+    def careless(spec: Any, earlier: Any, *, has_same_key: bool) -> dict[str, str]:
+        found = reusable(spec, earlier, has_same_key=has_same_key)
+        return {name: "" if why.endswith("is not reused") else why for name, why in found.items()}
 
     monkeypatch.setattr(reuse, "reusable", careless)
     monkeypatch.setattr(reuse, "GraphIndex", lambda spec: _Blind(spec))

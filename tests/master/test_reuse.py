@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -43,9 +44,9 @@ class Earlier:
         self.run.publish()
         assert self.run.is_now(Phase.SUCCEEDED)
 
-    def why(self, drawing: str = "") -> list[str]:
-        spec = RunSpec(graph=GraphSpec.of(draw(drawing or self.drawing)), fingerprints=self.code)
-        return list(reusable(spec, self.run.state).values())
+    def why(self, drawing: str = "", *, has_same_key: bool = False, **more: Any) -> list[str]:
+        spec = RunSpec(graph=GraphSpec.of(draw(drawing or self.drawing)), fingerprints=self.code, **more)
+        return list(reusable(spec, self.run.state, has_same_key=has_same_key).values())
 
 
 def test_what_is_the_same_and_all_it_was_made_from() -> None:
@@ -79,7 +80,12 @@ def test_steps_that_are_pipelined_belong_to_their_group() -> None:
 
 def test_what_would_not_come_out_equal_is_computed() -> None:
     drawing = "a[2]@run_end =blocking=> b[2]?@run_end =blocking=> c[2]@run_end"
-    assert Earlier(drawing).why() == ["", "it is not determinate", "b is not reused"]
+    earlier = Earlier(drawing)
+    assert earlier.why() == ["", "it is not determinate", "b is not reused"]
+    assert earlier.why(has_same_key=True) == ["", "", ""], "as if the run had been resumed"
+    assert earlier.why(reusable=("b",)) == ["", "", ""], "on the user's word"
+    now = {"b": "its rows depend on the time"}
+    assert earlier.why(has_same_key=True, reusable=("b",), of_its_run=now) == ["", now["b"], "b is not reused"]
     earlier = Earlier()
     earlier.code["a"] = earlier.run.state.spec.fingerprints["a"]
     loose = {**CODE["a"], "input": "unpinned: a clock"}
@@ -87,7 +93,7 @@ def test_what_would_not_come_out_equal_is_computed() -> None:
         earlier.run.state, spec=structs.replace(earlier.run.state.spec, fingerprints={**CODE, "a": loose})
     )
     earlier.code["a"] = loose
-    assert earlier.why()[0] == "its input is not pinned"
+    assert earlier.why(has_same_key=True, reusable=("a",))[0] == "its input is not pinned"
 
 
 def test_what_is_in_memory_or_not_whole_is_computed() -> None:

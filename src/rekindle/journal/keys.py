@@ -17,6 +17,7 @@ anybody: a list leaves it out and says so, a key that holds it is refused. A new
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import time
@@ -68,6 +69,17 @@ def find_claim(store: Store, pipeline: str, parameters: Mapping[str, str]) -> Cl
     number = _newest_number(store, folder)
     data = store.get(f"{folder}{number:08d}") if number else None
     return None if data is None else Claim(_read_run(data, f"{folder}{number:08d}"), number)
+
+
+def last_claims(store: Store, pipeline: str, parameters: Mapping[str, str], most: int) -> list[str]:
+    """The last runs that held a key, the newest first. What is damaged is left out."""
+    folder = _folder(pipeline, parameters)
+    numbers = sorted((name for name in store.list_after(folder) if _is_number(name)), reverse=True)[:most]
+    found = []
+    for name, body in zip(numbers, store.get_many(folder, numbers), strict=True):
+        with contextlib.suppress(JournalRefused):
+            found += [_read_run(body, folder + name)] if body is not None else []
+    return found
 
 
 def _newest_number(store: Store, folder: str) -> int:

@@ -42,6 +42,7 @@ class PlanInputs:
     published  sinks that publish the result of a kept step, which they name
     doubts     what makes a kept step not determinate
     changes    what changed in a kept step since the run last looked, in sentences
+    not_taken  why a kept step that did not change is not taken from the earlier run that others are taken from
     paces      how fast each step was before
     tasks      how many Spark tasks of all stages an attempt would take, if it is the first of its generation
     """
@@ -52,6 +53,7 @@ class PlanInputs:
     published: Mapping[str, str] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    not_taken: Mapping[str, str] = field(default_factory=dict)
     paces: Mapping[str, StepRate] = field(default_factory=dict)
     tasks: Tasks = lambda command: None
     cores: int = 0
@@ -130,7 +132,7 @@ def _kept(name: str, before: RunState | None, ahead: SimulatedRun, told: PlanInp
         computed=computed,
         kept=kept,
         why=_reasons(opened, _failed(name, before)) if computed else (),
-        changes=tuple(told.changes.get(name, ())),
+        changes=tuple(told.changes.get(name, ())) or tuple(filter(None, [told.not_taken.get(name)])),
         tasks=_tasks([one for one in ahead.started if one.attempt.step == name], told.tasks),
         bytes_kept=_bytes(_cut(before or ahead.opening, name, kept), told.sizes),
         determinism=step.determinism,

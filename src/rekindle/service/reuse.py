@@ -9,12 +9,12 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from rekindle.engine.adapter import FileCopy
 from rekindle.errors import RekindleError
-from rekindle.journal.keys import listed
+from rekindle.journal.keys import last_claims, listed
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import ReusedResult
 from rekindle.master.rules.opening import attempts_of
@@ -31,17 +31,19 @@ EARLIER_RUNS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class EarlierResults:
-    """What a run can give: of each step its result, in the order of the steps; `run` is its name."""
+    """What a run can give: of each step its result, in the order of the steps, and why it gives no other; `run` is its
+    name."""
 
     run: str
     state: RunState
     results: tuple[ReusedResult, ...]
+    not_given: Mapping[str, str]
 
     def without(self, lost: Iterable[str], spec: RunSpec) -> EarlierResults:
         """Without these steps, and without all that was made from them."""
         gone, upstream = set(lost), GraphIndex(spec.graph).upstream
         left = tuple(one for one in self.results if gone.isdisjoint(upstream[one.step]))
-        return EarlierResults(self.run, self.state, left)
+        return replace(self, results=left)
 
     def copies(self, root: str) -> Iterator[tuple[str, FileCopy]]:
         """Step and file, from its place below the root of the earlier run to the one below the root of the new one."""
@@ -52,22 +54,27 @@ class EarlierResults:
                     yield one.step, FileCopy(source, commit.bytes, f"{directory_of(attempt)}/{commit.name}")
 
 
-def find(store: Store, pipeline: str, run: str, spec: RunSpec) -> EarlierResults | None:
+def find(store: Store, pipeline: str, run: str, key: Mapping[str, str], spec: RunSpec) -> EarlierResults | None:
     """The newest run that has something; None if none of the last ones does."""
+    same_key = last_claims(store, pipeline, key, EARLIER_RUNS_MAX + 1)
     names = [(number, name) for number, name in listed(store, pipeline).items() if name != run]
     for number, name in list(reversed(names))[:EARLIER_RUNS_MAX]:
         try:
             state = peek(store, pipeline, name)
         except RekindleError:
             continue  # Another run's trouble is none of this one's.
-        if state is not None and (found := _given(number, name, state, spec)).results:
+        if state is None:
+            continue
+        found = _given(number, name, state, spec, has_same_key=name in same_key)
+        if found.results:
             return found
     return None
 
 
-def _given(number: int, run: str, state: RunState, spec: RunSpec) -> EarlierResults:
+def _given(number: int, run: str, state: RunState, spec: RunSpec, *, has_same_key: bool) -> EarlierResults:
     """What this run can give: of what is the same, all whose files can stand in the directory of one attempt."""
-    made = {name: joined(state.steps[name].segments) for name, why in reusable(spec, state).items() if not why}
+    reasons = reusable(spec, state, has_same_key=has_same_key)
+    made = {name: joined(state.steps[name].segments) for name, why in reasons.items() if not why}
     results = tuple(
         ReusedResult(
             step=name,
@@ -81,4 +88,5 @@ def _given(number: int, run: str, state: RunState, spec: RunSpec) -> EarlierResu
         for name, whole in made.items()
         if whole is not None
     )
-    return EarlierResults(run, state, results).without((name for name, whole in made.items() if whole is None), spec)
+    given = EarlierResults(run, state, results, {name: why for name, why in reasons.items() if why})
+    return given.without((name for name, whole in made.items() if whole is None), spec)

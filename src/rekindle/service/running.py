@@ -241,9 +241,17 @@ def _brought(wish: RunRequest, ready: PreparedRun) -> tuple[ReusedResult, ...]:
 
 def _plan_ready(store: Store, wish: RunRequest, ready: PreparedRun, earlier: Mapping[str, StepRate]) -> Plan:
     known = ready.known or (ready.earlier.state if ready.earlier is not None else None)
-    told = told_of(wish.steps, ready.prepared, known, earlier)
+    told = replace(told_of(wish.steps, ready.prepared, known, earlier), not_taken=_not_taken(ready))
     stale = wish.options.stale_seconds
     return foresee(store, ready.intent, ready.prepared, ready.seen, told, parameters=wish.key, stale_seconds=stale)
+
+
+def _not_taken(ready: PreparedRun) -> dict[str, str]:
+    """Why a step is computed although an earlier run has its result."""
+    if ready.earlier is None:
+        return {}
+    number = ready.earlier.state.order
+    return {step: f"not taken from run {number}: {why}" for step, why in ready.earlier.not_given.items()}
 
 
 def _seen(store: Store, wish: RunRequest, name: str) -> JournalView:
@@ -325,7 +333,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
     )
     if known is not None or not wish.options.reuse or not intent.config.keep_ms:
         return PreparedRun(seen, prepared, intent)
-    earlier = reuse.find(wish.store, wish.pipeline, name, prepared.spec)
+    earlier = reuse.find(wish.store, wish.pipeline, name, wish.key, prepared.spec)
     reused = earlier.results if earlier is not None else ()
     return PreparedRun(seen, prepared, replace(intent, reused=reused), earlier)
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
 from rekindle.engine.spark import session
 from rekindle.engine.spark.plan import sources
-from rekindle.engine.spark.plan.analyse import Analysis
+from rekindle.engine.spark.plan.analyse import Analysis, of_its_run
 from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
@@ -86,6 +86,8 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
                 for name, held in analysis.held.items()
                 for members in [compiled.members[name]]
             },
+            of_its_run={name: why for name, group in groups.items() if (why := of_its_run(group, analysis.held[name]))},
+            reusable=tuple(name for name in groups if steps[name].is_reusable),
             columns={name: _columns(schema) for name, schema in compiled.read.items()}
             | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),

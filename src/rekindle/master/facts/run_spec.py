@@ -24,6 +24,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     once            those of them whose targets are written once
     doubts          what makes a step not determinate
     columns         of each source and each kept step: its columns in their order, with their types
+    of_its_run      why the rows of a step belong to one run, and no other run may take them
+    reusable        the steps whose results runs of other parameters may take, on the user's word
     """
 
     graph: GraphSpec
@@ -33,6 +35,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     once: tuple[str, ...] = ()
     doubts: dict[str, tuple[str, ...]] = {}
     columns: dict[str, dict[str, str]] = {}
+    of_its_run: dict[str, str] = {}
+    reusable: tuple[str, ...] = ()
 
 
 class UserDecisions(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,9 @@
 Rules
 - A result is the same if everything that made it is: code, parameters and inputs of its group (its fingerprint), how it
   lies (kind, partitions, edges), and every kept result that it was made from, which must be reused from the same run.
-- Only what would come out equal again: determinate, by our table (which nothing is that asks for the time) or on the
-  user's word, over inputs that are pinned.
+- A run of the same parameters takes what it would have gone on with if it had been resumed. A run of others takes only
+  what would come out equal again, by our table or on the user's word.
+- Nobody takes rows that belong to one run: those that depend on the time, or on inputs that are not pinned.
 - Only what is whole, in files, and was not kept on the user's word after a change.
 - A run that was not told to keep its results for others gives none.
 """
@@ -20,7 +21,7 @@ from rekindle.model.kinds import FailureDomain
 UNPINNED = "unpinned"
 
 
-def reusable(spec: RunSpec, earlier: RunState) -> dict[str, str]:
+def reusable(spec: RunSpec, earlier: RunState, *, has_same_key: bool) -> dict[str, str]:
     """For each kept step, producers first, why its result cannot be taken from the earlier run; empty if it can."""
     layout = GraphIndex(spec.graph)
     if earlier.config.keep_ms == 0 or earlier.phase not in (Phase.SUCCEEDED, Phase.FAILED):
@@ -29,7 +30,8 @@ def reusable(spec: RunSpec, earlier: RunState) -> dict[str, str]:
     for name in layout.graph.steps:
         if name in layout.producers:
             below = [one for one in layout.producers[name] if found[one]]
-            found[name] = f"{below[0]} is not reused" if below else _difference(spec, layout, earlier, name)
+            why = f"{below[0]} is not reused" if below else _difference(spec, layout, earlier, name)
+            found[name] = why or _not_repeated(spec, layout, earlier, name, has_same_key)
     return found
 
 
@@ -46,9 +48,17 @@ def _difference(spec: RunSpec, layout: GraphIndex, earlier: RunState, name: str)
         return "the run has not all of it"
     if not layout.graph.steps[name].kind.survives(FailureDomain.APPLICATION):
         return "it is kept in memory"
-    if layout.repeatable[name] is None or earlier.layout.repeatable[name] is None:
-        return "it is not determinate"
-    return "its input is not pinned" if new.get(INPUT_PART, "").startswith(UNPINNED) else ""
+    return ""
+
+
+def _not_repeated(spec: RunSpec, layout: GraphIndex, earlier: RunState, name: str, has_same_key: bool) -> str:
+    """Why a run cannot take rows of another one although they were made in the same way."""
+    if spec.fingerprints[name].get(INPUT_PART, "").startswith(UNPINNED):
+        return "its input is not pinned"
+    if why := spec.of_its_run.get(name):
+        return why
+    is_repeatable = layout.repeatable[name] is not None and earlier.layout.repeatable[name] is not None
+    return "" if is_repeatable or has_same_key or name in spec.reusable else "it is not determinate"
 
 
 def _shape(layout: GraphIndex, name: str) -> object:

@@ -168,6 +168,13 @@ def level_of(group: GroupSpec, held: PlannedQuery) -> Determinism:
     return group.declared or (Determinism.INDETERMINATE if _is_loose(group, held) else held.verdict.level)
 
 
+def of_its_run(group: GroupSpec, held: PlannedQuery) -> str:
+    """Why the rows of a group belong to the run that made them; empty if they do not."""
+    if held.verdict.has_query_constants:
+        return "its rows depend on the time or the session of their run"
+    return "it reads something that is not pinned" if _is_loose(group, held) else ""
+
+
 def _is_loose(group: GroupSpec, held: PlannedQuery) -> bool:
     return group.declared is None and (group.is_eager or not pin(held.frame).is_pinned)
 
