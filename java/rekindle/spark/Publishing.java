@@ -202,7 +202,7 @@ public final class Publishing {
   }
 
   /**
-   * Location, schema, provider and type of a table, whether it has buckets, whether the catalog tracks its partitions, their columns, then each of its
+   * Location, schema, provider and type of a table, its buckets in words, whether the catalog tracks its partitions, their columns, then each of its
    * properties, name before value. Null if there is no such table.
    */
   public static String[] table(SparkSession session, String database, String name) throws AnalysisException {
@@ -218,7 +218,7 @@ public final class Publishing {
     told.add(table.schema().json());
     told.add(table.provider().isDefined() ? table.provider().get() : "");
     told.add(table.tableType().name());
-    told.add(String.valueOf(table.bucketSpec().isDefined()));
+    told.add(BucketedFiles.told(table.bucketSpec()));
     told.add(String.valueOf(table.tracksPartitionsInCatalog()));
     told.add(String.join("\n", CollectionConverters.asJava(table.partitionColumnNames())));
     CollectionConverters.asJava(table.properties()).forEach((key, value) -> told.addAll(List.of(key, value)));

@@ -50,12 +50,20 @@ class Files:
     max_records_per_file: int = 0
     format: str = PARQUET
     options: tuple[tuple[str, str], ...] = ()
+    bucket_by: tuple[str, ...] = ()
+    buckets: int = 0
 
     @property
     def is_rewritten(self) -> bool:
         """Its files are not those that are kept."""
         how = (self.hive_partition_by, self.sort_by, self.compression, self.max_records_per_file, self.options)
-        return any(how) or self.format != PARQUET
+        return any(how) or self.format != PARQUET or bool(self.buckets)
+
+    @property
+    def buckets_told(self) -> str:
+        """As the catalog tells the buckets of a table."""
+        by_order = f" sorted by {', '.join(self.sort_by)}" if self.sort_by else ""
+        return f"{self.buckets} by {', '.join(self.bucket_by)}{by_order}" if self.buckets else ""
 
     @property
     def read_with(self) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -95,6 +103,13 @@ class Files:
             raise Refused(
                 f'{self.shown}: mode="partition" replaces the directories of some values, and there are none',
                 'name the columns: hive_partition_by=["day"]',
+            )
+        if bool(self.buckets) != bool(self.bucket_by) or self.buckets < 0:
+            raise Refused(f"{self.shown}: bucket_by and buckets go together", 'write bucket_by="customer", buckets=16')
+        if twice := set(self.bucket_by) & set(columns):
+            raise Refused(
+                f"{self.shown}: {', '.join(sorted(twice))} is in bucket_by and in hive_partition_by",
+                "in a directory of one value there is nothing to tell apart: leave it out of one of them",
             )
         named = tuple(name for name, _ in self.partition)
         if named != columns[: len(named)]:

@@ -41,6 +41,8 @@ class Table:
     sort_by: tuple[str, ...] = ()
     compression: str = ""
     max_records_per_file: int = 0
+    bucket_by: tuple[str, ...] = ()
+    buckets: int = 0
     adopt: bool = False
 
     @property
@@ -58,6 +60,8 @@ class Table:
             sort_by=self.sort_by,
             compression=self.compression,
             max_records_per_file=self.max_records_per_file,
+            bucket_by=self.bucket_by,
+            buckets=self.buckets,
         )
 
     @property
@@ -119,6 +123,8 @@ def table(
     sort_by: str | Sequence[str] = (),
     compression: str = "",
     max_records_per_file: int = 0,
+    bucket_by: str | Sequence[str] = (),
+    buckets: int = 0,
     adopt: bool = False,
 ) -> Table:
     """A table of Spark's session catalog, of Parquet files.
@@ -130,6 +136,8 @@ def table(
     hive_partition_by     the columns that the table is partitioned by; those of partition= if nothing is said
     partition             with `mode="partition"`: which partitions are replaced, such as `{"day": "{day}"}`
     sort_by, compression, max_records_per_file    how the files are written
+    bucket_by, buckets    the columns by whose hash the rows are divided into this number of buckets, as Spark's
+                          `bucketBy` does it: joins and aggregations by these columns need no shuffle
     adopt                 publish to a table that somebody else made. Its other partitions stay as they are
     """
     return Table(
@@ -141,5 +149,7 @@ def table(
         sort_by=names_of(sort_by),
         compression=compression,
         max_records_per_file=max_records_per_file,
+        bucket_by=names_of(bucket_by),
+        buckets=buckets,
         adopt=adopt,
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.jvm.access import ours, session_of
 
@@ -48,20 +48,29 @@ def write_empty_file(spark: SparkSession, path: str, its_schema: str) -> None:
     ours(spark).Publishing.empty(session_of(spark), path, its_schema)
 
 
+def write_buckets(
+    rows: DataFrame, buckets: int, layout: tuple[Sequence[str], Sequence[str], Sequence[str]], options: dict[str, str]
+) -> None:
+    """Parquet files in this number of buckets, below the `path` of the options. `layout` are the columns of Hive's
+    directories, of the buckets, and of the order within them."""
+    by, bucket_by, sort_by = map(list, layout)
+    ours(rows.sparkSession).BucketedFiles.write(rows._jdf, by, buckets, bucket_by, sort_by, options)
+
+
 def has_database(spark: SparkSession, database: str) -> bool:
     return bool(ours(spark).Publishing.hasDatabase(session_of(spark), database))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """A table as the catalog has it; `schema` is Spark's JSON, `by` are the columns of its partitions. `tracks`: the
-    catalog knows where each of them lies."""
+    """A table as the catalog has it; `schema` is Spark's JSON, `by` are the columns of its partitions, and `buckets`
+    is what it says of those. `tracks`: the catalog knows where each partition lies."""
 
     location: str
     schema: str
     provider: str
     is_managed: bool
-    is_bucketed: bool
+    buckets: str
     tracks: bool
     by: tuple[str, ...]
     properties: dict[str, str]
@@ -72,13 +81,13 @@ def table_facts(spark: SparkSession, database: str, name: str) -> TableFacts | N
     told = ours(spark).Publishing.table(session_of(spark), database, name)
     if told is None:
         return None
-    location, its_schema, provider, kind, bucketed, tracks, by, *words = (str(one) for one in told)
+    location, its_schema, provider, kind, buckets, tracks, by, *words = (str(one) for one in told)
     return TableFacts(
         location=location,
         schema=its_schema,
         provider=provider.lower(),
         is_managed=kind == "MANAGED",
-        is_bucketed=bucketed == "true",
+        buckets=buckets,
         tracks=tracks == "true",
         by=tuple(by.splitlines()),
         properties=dict(zip(words[::2], words[1::2], strict=True)),

@@ -141,7 +141,7 @@ def write(spark: SparkSession, what: Publication, directory: str, scratch: str, 
     if not copies and what.staged is not None and not what.staged.is_parquet:
         copying.put(spark, f"{directory}/{NO_ROWS}", b"")
     elif not copies:
-        name = f"part-empty-{what.version}.parquet"
+        name = f"part-empty-{what.version}_00000.c000.parquet"  # The number is that of a bucket, if there are any.
         copying.write_empty(spark, directory, name, what.schema)
         wanted = {name}
     return there - wanted

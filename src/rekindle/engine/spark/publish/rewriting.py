@@ -61,9 +61,16 @@ def check_columns(spark: SparkSession, target: Files, schema: str) -> None:
             "leave one column out",
         )
     _check_format(spark, target, [fields[name] for name in fields if name not in target.hive_partition_by])
-    for name in target.sort_by:
-        if name not in fields:
-            raise Refused(f"{target.shown}: sort_by names {name}, which the result does not have", "name a column")
+    for option, names in (("sort_by", target.sort_by), ("bucket_by", target.bucket_by)):
+        for name in names:
+            if name not in fields:
+                raise Refused(f"{target.shown}: {option} names {name}, which the result does not have", "name a column")
+    for name in target.bucket_by:
+        kind = fields[name].dataType
+        if isinstance(kind, NO_VALUE) or " collate " in kind.simpleString():
+            raise Refused(
+                f"{target.shown}: {name} is {kind.simpleString()}, which has no bucket", "name another column"
+            )
 
 
 def _check_format(spark: SparkSession, target: Files, fields: Iterable[StructField]) -> None:
@@ -162,13 +169,27 @@ def _write(spark: SparkSession, what: Publication, target: Files, folder: str) -
         "compression": target.compression,
         "maxRecordsPerFile": str(target.max_records_per_file) if target.max_records_per_file else "",
     }
+    told = {name: value for name, value in options.items() if value}
+    if target.buckets:
+        _write_buckets(spark, what, target, rows, {**told, "path": folder})
+        return
     if target.sort_by:
         rows = rows.sortWithinPartitions(*target.hive_partition_by, *target.sort_by)
-    writer = rows.write.format(target.format).options(**{k: v for k, v in options.items() if v})
+    writer = rows.write.format(target.format).options(**told)
     if target.hive_partition_by:
         writer = writer.partitionBy(*target.hive_partition_by)
     with telling_lost(spark, what):
         writer.save(folder)
+
+
+def _write_buckets(
+    spark: SparkSession, what: Publication, target: Files, rows: DataFrame, options: dict[str, str]
+) -> None:
+    """One task writes one bucket, and Spark's writer sorts it."""
+    by_bucket = rows.repartition(target.buckets, *(F.col(f"`{name.replace('`', '``')}`") for name in target.bucket_by))
+    layout = (target.hive_partition_by, target.bucket_by, target.sort_by)
+    with telling_lost(spark, what):
+        file_calls.write_buckets(by_bucket, target.buckets, layout, options)
 
 
 @contextlib.contextmanager

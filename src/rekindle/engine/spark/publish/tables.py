@@ -137,11 +137,6 @@ def _check_adopted(target: Table, facts: TableFacts) -> None:
             f"table {target.name} exists and was not published by Rekindle",
             f"add adopt=True to publish to it; or ALTER TABLE {target.name} RENAME TO another name",
         )
-    if facts.is_bucketed:
-        raise Refused(
-            f"table {target.name} has buckets, and what Rekindle publishes does not lie in them",
-            "publish to another table",
-        )
     if facts.provider != "parquet":
         raise Refused(
             f"table {target.name} is of {facts.provider or 'another format'}, and only tables of Parquet files can be "
@@ -181,6 +176,13 @@ def _check_partitions(target: Table, facts: TableFacts) -> None:
             f"table {target.name} is {had}, and the result is published by "
             f"{', '.join(target.hive_partition_by) or 'none'}",
             f"write hive_partition_by={list(facts.by)}, or publish to another table",
+        )
+    wanted = target.as_files("/table").buckets_told
+    if facts.buckets != wanted:
+        raise Refused(
+            f"table {target.name} has {f'buckets: {facts.buckets}' if facts.buckets else 'no buckets'}, and the result "
+            f"is published with {f'buckets: {wanted}' if wanted else 'none'}",
+            "write bucket_by=, buckets= and sort_by= as the table has them, or publish to another table",
         )
     if facts.by and not facts.tracks:
         raise Refused(
@@ -317,10 +319,19 @@ def _create(spark: SparkSession, target: Table, base: str, pointer: Pointer) -> 
     properties = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in told.items())
     by = ", ".join(f"`{column}`" for column in target.hive_partition_by)
     location = f"{base}/{UNPARTITIONED}" if by else place(base, pointer)
+    layout = f"{f'PARTITIONED BY ({by}) ' if by else ''}{_clustered(target)}"
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS `{database}`.`{name}` ({_ddl(spark, pointer.schema)}) USING parquet "
-        f"{f'PARTITIONED BY ({by}) ' if by else ''}LOCATION {_quoted(location)} TBLPROPERTIES ({properties})"
+        f"{layout}LOCATION {_quoted(location)} TBLPROPERTIES ({properties})"
     )
+
+
+def _clustered(target: Table) -> str:
+    """What SQL says of buckets; nothing without them."""
+    if not target.buckets:
+        return ""
+    by, order = (", ".join(f"`{one}`" for one in names) for names in (target.bucket_by, target.sort_by))
+    return f"CLUSTERED BY ({by}) {f'SORTED BY ({order}) ' if order else ''}INTO {target.buckets} BUCKETS "
 
 
 def _add_columns(spark: SparkSession, target: Table, found: CatalogTable, schema: str) -> None:
