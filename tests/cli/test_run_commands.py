@@ -15,6 +15,7 @@ from rekindle.cli.supervise import DIED_CODE
 from rekindle.errors import GraphRefused
 from rekindle.journal.history import folder_of
 from rekindle.master.facts.stimuli import AttemptEnded, Stimulus
+from rekindle.runtime.opening import peek
 from rekindle.storage.stores import open_store
 from support.instant import Broken, Deaf, InstantEngine
 
@@ -187,19 +188,19 @@ def test_a_living_run_is_refused_with_its_owner_or_watched(user: Typed) -> None:
     assert user.types("run", "--force") == ExitCode.DONE
 
 
-def test_a_run_keeps_its_strategy_and_another_one_is_refused(user: Typed) -> None:
+def test_a_run_keeps_its_strategy_until_another_one_is_given(user: Typed) -> None:
+    def strategy() -> str:
+        found = peek(open_store(user._location), "daily", user.lists()[0]["run"])
+        assert found is not None
+        return found.config.strategy.value
+
     user.adapter.make = lambda folder: Broken(open_store(str(folder)))
-    assert user.types("run") == ExitCode.RESUMABLE
-    for words in (["plan"], ["run"], ["resume"], ["plan", "--set", "failover.strategy=full"]):
-        given = [] if "--set" in words else ["--strategy", "full"]
-        assert user.types(*words, *given) == ExitCode.REFUSED
-        assert "was started with the strategy region, and keeps it" in user.err
-        own, other = user.err.splitlines()[-2:]
-        assert own.startswith("next: go on with its own strategy: rekindle r") and "full" not in own
-        assert "or start another run with the strategy full: rekindle run --new --location" in other
-        assert f" {' '.join(words[1:] or given)} " in other
-    assert user.types("plan", "--strategy", "region") == ExitCode.WORK, "its own is no other"
-    assert user.types("plan", "--strategy", "full", "--new") == ExitCode.WORK
+    assert user.types("run") == ExitCode.RESUMABLE and strategy() == "region"
+    assert user.types("plan", "--strategy", "full") == ExitCode.WORK and strategy() == "region", "a plan writes nothing"
+    assert user.types("resume", "--strategy", "full") == ExitCode.RESUMABLE and strategy() == "full"
+    assert user.types("run") == ExitCode.RESUMABLE and strategy() == "full", "it stays"
+    assert user.types("run", "--set", "failover.strategy=individual") == ExitCode.RESUMABLE
+    assert strategy() == "individual"
 
 
 def test_a_plan_says_why_a_step_is_kept(user: Typed) -> None:

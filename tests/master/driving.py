@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from given import sets
+from rekindle.failover.restart import Strategy
 from rekindle.master.decide import decide
 from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
@@ -198,6 +199,7 @@ class Driven:
         republish: bool = False,
         once: tuple[str, ...] = (),
         columns: Columns | None = None,
+        strategy: Strategy | None = None,
     ) -> tuple[Event, ...]:
         """A new process: what was sent is forgotten, and the application is another."""
         self.sent = set()
@@ -214,7 +216,11 @@ class Driven:
                     columns=columns or {},
                 ),
                 decisions=UserDecisions(
-                    accepted=accepted, replaced=replaced, without=sets(without), republish=republish
+                    accepted=accepted,
+                    replaced=replaced,
+                    without=sets(without),
+                    republish=republish,
+                    strategy=strategy,
                 ),
             )
         )

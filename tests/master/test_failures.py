@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from master.driving import AT_ONCE, Driven
+from rekindle.errors import Refused
 from rekindle.failover.restart import Strategy
 from rekindle.master.decide import decide, decision
 from rekindle.master.facts import stimuli as st
@@ -158,6 +159,60 @@ def test_strategy_full_restarts_all_that_ever_started() -> None:
     opened = [event for event in run.last if isinstance(event, GenerationOpened)]
     assert {event.step: str(event.dropped) for event in opened} == {"a": "0-1", "b": "0-1"}
     assert run.open() == {"a": "0-1"}
+
+
+FULL = MasterConfig(strategy=Strategy.FULL, backoff=AT_ONCE.backoff)
+CHAIN = "a[2] =blocking=> b[2] =blocking=> c[2]"
+
+
+def dropped(run: Driven) -> dict[str, str]:
+    return {event.step: str(event.dropped) for event in run.last if isinstance(event, GenerationOpened)}
+
+
+def test_strategy_full_restarts_everything_when_a_driver_died() -> None:
+    run = Driven(CHAIN, config=FULL)
+    run.finish("a")
+    run.commit("b", "0")
+    run.take_over()
+    assert dropped(run) == {"a": "0-1", "b": "0-1"}
+    run.seal("b", "0")
+    assert run.open() == {"a": "0-1"}, "what the dead driver had finished is not adopted"
+
+
+def test_strategy_full_restarts_everything_when_a_result_that_is_needed_is_lost() -> None:
+    run = Driven("a[2] =blocking=> b[2] =blocking=> c[2]\nother[2] =blocking=> c", config=FULL)
+    run.finish("a")
+    run.finish("b")
+    run.lose("a", "0")
+    assert dropped(run) == {}, "nobody reads it any more"
+    run.lose("b", "1")
+    assert dropped(run) == {"a": "0-1", "b": "0-1", "other": "0-1"}
+
+
+def test_strategy_full_restarts_nothing_that_may_be_published() -> None:
+    run = Driven("a[2] =blocking=> b[2]\na =blocking=> c[2]", sinks=("b", "c"), config=FULL)
+    for step in "abc":
+        run.finish(step)
+    run.take_over()
+    assert dropped(run) == {}, "it is being published"
+
+
+def test_a_strategy_given_on_resume_is_the_one_of_the_run_from_then_on() -> None:
+    run = Driven(CHAIN)
+    run.finish("a")
+    run.commit("b", "0")
+    given = (None, Strategy.FULL, Strategy.INDIVIDUAL)
+    found = []
+    for strategy in given:
+        run.take_over(strategy=strategy)
+        found.append((run.state.config.strategy.value, dropped(run)))
+    assert found == [("region", {}), ("full", {"a": "0-1", "b": "0-1"}), ("individual", {})]
+
+
+def test_a_strategy_that_would_be_wrong_is_refused_on_resume() -> None:
+    run = Driven("a[1] ~> b[1]")
+    with pytest.raises(Refused, match="strategy individual: a -> b is pipelined"):
+        run.take_over(strategy=Strategy.INDIVIDUAL)
 
 
 def test_the_user_cancels_and_resumes() -> None:

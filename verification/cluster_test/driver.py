@@ -48,7 +48,8 @@ class Order(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What came of an order: digests of both outputs, partitions computed by this process, steps' generations."""
+    """What came of an order: digests of both outputs, partitions computed by this process, steps' generations;
+    `planned` is what was to be computed of each step, as the plan said it before."""
 
     name: str
     application: str
@@ -59,6 +60,7 @@ class Answer(msgspec.Struct):
     generations: dict[str, int] = {}
     appends: int = 0
     seconds: float = 0.0
+    planned: dict[str, str] = {}
 
 
 class DyingStore:
@@ -131,6 +133,8 @@ class Runner:
             config=config,
             stale_seconds=order.stale_seconds,
             watcher=say,
+            strategy=order.strategy,
+            on_plan=lambda plan: answer.planned.update(_computed(plan)),
         )
         if order.is_terse:
             vars(attempts)["REPORT_SHARE"] = NEVER
@@ -146,6 +150,10 @@ class Runner:
 
     def _newest(self, name: str) -> Any:
         return rk.read_newest(self.spark, f"{self.user.OUTPUT}/{name}", self.storage)
+
+
+def _computed(plan: rk.Plan) -> dict[str, str]:
+    return {stage.step: str(stage.computed) for stage in plan.stages if stage.computed}
 
 
 if __name__ == "__main__":

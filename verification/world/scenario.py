@@ -33,7 +33,7 @@ CELLS_OF: dict[ResultKind, tuple[Cell, ...]] = {
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What happens. `is_live` schedules stop failing and must then succeed; the others only must stay correct. `budget`
     is what stored results may take, in the units of the world's files; `publishes_read` publishes one that is read;
-    `attempts_max` is how often a step may be attempted."""
+    `attempts_max` is how often a step may be attempted; `changes_strategy`: each driver is given another one."""
 
     seed: int
     drawing: str
@@ -51,6 +51,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     budget: int = 0
     has_second_change: bool = False
     attempts_max: int = ATTEMPTS_MAX
+    changes_strategy: bool = False
 
     def graph(self) -> Graph:
         return draw(self.drawing)
@@ -109,7 +110,10 @@ def scenario_of(seed: int) -> Scenario:
     scenario = msgspec.structs.replace(scenario, publishes_read=rng.random() < 0.3, budget=budget)
     has_second = scenario.has_code_change and rng.random() < 0.5
     attempts = ATTEMPTS_MAX if scenario.is_live else rng.choice((1, 2, 4, ATTEMPTS_MAX))
-    return msgspec.structs.replace(scenario, has_second_change=has_second, attempts_max=attempts)
+    changes = rng.random() < 0.2
+    return msgspec.structs.replace(
+        scenario, has_second_change=has_second, attempts_max=attempts, changes_strategy=changes
+    )
 
 
 def _with_holes(rng: Random, scenario: Scenario) -> Scenario:

@@ -17,6 +17,7 @@ from typing import Any
 
 from rekindle.errors import Refused
 from rekindle.failover.backoff import Exponential
+from rekindle.failover.restart import Strategy
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 from rekindle.master.facts.events import Fence, HoleAccepted, RunSucceeded
@@ -238,9 +239,21 @@ class World:
             owner=application,
             spec=RunSpec(graph=GraphSpec.of(self.graph), fingerprints=dict(self.fingerprints)),
             decisions=UserDecisions(
-                accepted=accepted, replaced=frozenset(), without=without, republish=self._republishes(state)
+                accepted=accepted,
+                replaced=frozenset(),
+                without=without,
+                republish=self._republishes(state),
+                strategy=self._strategy(state),
             ),
         )
+
+    def _strategy(self, state: RunState) -> Strategy | None:
+        """Sometimes the user gives each driver another one."""
+        if not self.scenario.changes_strategy:
+            return None
+        has_pipelined = any(step.kind.joins_region for step in self.graph.steps.values())
+        allowed = [one for one in Strategy if not has_pipelined or one is not Strategy.INDIVIDUAL]
+        return allowed[(allowed.index(state.config.strategy) + 1) % len(allowed)]
 
     def _republishes(self, state: RunState) -> bool:
         """A user who is told that what is published differs tries once without a word, and then gives it; one who

@@ -142,8 +142,6 @@ _OPTION = {"replace": "replace_"}
 def _without(carried: dict[str, Any], remedy: StartRemedy, first: Values) -> Values:
     """What was typed, but for what must not be, and for what the remedy says instead."""
     kept = {name: value for name, value in carried.items() if name not in remedy.leaves}
-    if "strategy" in remedy.leaves:
-        kept["set_"] = tuple(one for one in kept.get("set_", ()) if not one.startswith(STRATEGY))
     said = set(dict(remedy.conf))
     kept["conf"] = tuple(one for one in kept.get("conf", ()) if one.partition("=")[0] not in said)
     for name in LISTS:

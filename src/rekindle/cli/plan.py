@@ -15,7 +15,7 @@ from rich.table import Table
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.next_command import line_of
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
-from rekindle.cli.run_options import Choices, options_of, refuse_other_strategy, with_choices
+from rekindle.cli.run_options import Choices, options_of, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.text import folded, printable, say_json
 from rekindle.config import columns, is_plain
@@ -53,8 +53,6 @@ def command(
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())
-        if not new:
-            refuse_other_strategy(settings, config, loaded.pipeline.name, key=parameters)
         options = replace(options_of(config, choices), new=new, compare_done=True)
         plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
     if as_json:

@@ -11,7 +11,7 @@ import msgspec
 from rekindle.cli.catalog import Named, find_run, runs_of
 from rekindle.cli.options import Settings, pipeline_argument, run_argument, with_settings
 from rekindle.cli.plan import console, tell
-from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
+from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import Starting, ended, execute
 from rekindle.cli.typed import learn
@@ -55,7 +55,6 @@ def command(pipeline: str, run: str | None, settings: Settings, choices: Choices
         config = settings.located(session.properties())
         chosen = choose(open_store(config.location, config.storage), loaded.pipeline.name, run or "")
         learn(run=str(chosen.named.number), parameters=chosen.parameters)
-        refuse_other_strategy(settings, config, loaded.pipeline.name, run=chosen.named.run)
         tell(console(), str(chosen))
         starting = Starting(
             named=pipeline,

@@ -9,7 +9,7 @@ import click
 from rekindle.cli.boundary import tell
 from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
-from rekindle.cli.run_options import Choices, refuse_other_strategy, with_choices
+from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import SparkDied, Starting, ended, execute
 from rekindle.cli.run_watch import watch_living
@@ -62,8 +62,6 @@ def command(
             parameters=parameters,
             choices=choices,
         )
-        if not new:
-            refuse_other_strategy(settings, starting.config, loaded.pipeline.name, run=name, key=parameters)
         try:
             return ended(execute(starting, is_new=new, run=name, as_lines=as_lines))
         except StillOwned as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
@@ -13,12 +13,8 @@ from rekindle.cli import hidden
 from rekindle.cli.next_command import corrected
 from rekindle.cli.options import Settings
 from rekindle.config import Config
-from rekindle.errors import ConfigRefused, Refused, RekindleError
-from rekindle.journal.keys import find_claim
-from rekindle.remedies import StartRemedy, new_run
-from rekindle.runtime.opening import peek
+from rekindle.errors import ConfigRefused
 from rekindle.service.options import RunOptions, as_settings_say
-from rekindle.storage.stores import open_store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
@@ -36,6 +32,7 @@ class Choices:
     take_target: tuple[str, ...] = ()
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
+    strategy: str = ""
 
 
 def options_of(config: Config, choices: Choices) -> RunOptions:
@@ -48,32 +45,8 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         without=choices.without,
         republish=choices.republish,
         take_target=choices.take_target,
+        strategy=choices.strategy or None,
     )
-
-
-def refuse_other_strategy(
-    settings: Settings, config: Config, pipeline: str, *, run: str = "", key: Mapping[str, str] | None = None
-) -> None:
-    """Raise `Refused` where a strategy is given for a run that was started with another one: a run keeps its own. The
-    run is named, or holds the key. What else may be wrong with it, its start says."""
-    given = settings.flags.get(STRATEGY)
-    if given is None:
-        return
-    try:
-        store = open_store(config.location, config.storage)
-        held = find_claim(store, pipeline, key or {}) if not run else None
-        name = run or (held.run if held else "")
-        known = peek(store, pipeline, name) if name else None
-    except RekindleError:
-        return
-    if known is not None and known.config.strategy.value != given:
-        raise Refused(
-            f"run {name} was started with the strategy {known.config.strategy.value}, and keeps it",
-            (
-                StartRemedy(to="go on with its own strategy", leaves=("strategy",)),
-                new_run(f"or start another run with the strategy {given}"),
-            ),
-        )
 
 
 def with_choices(command: Command) -> Command:
@@ -103,6 +76,7 @@ def with_choices(command: Command) -> Command:
             take_target=take_target,
             master=master or "",
             conf=_conf(conf),
+            strategy=strategy or settings.flags.get(STRATEGY, ""),
         )
         if strategy:
             settings = replace(settings, flags={**settings.flags, STRATEGY: strategy})
@@ -155,7 +129,7 @@ _OPTIONS = (
     click.option(
         "--strategy",
         type=click.Choice(("region", "individual", "full")),
-        help="Failover strategy: which vertices restart after a failure. Fixed when a run starts.",
+        help="Failover strategy: which vertices restart after a failure. Without it a resumed run keeps its own.",
     ),
     *_SPARK_OPTIONS,
 )

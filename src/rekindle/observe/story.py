@@ -106,7 +106,8 @@ class _About:
             case ev.RunStarted():
                 return self._started(event)
             case ev.EpochOpened():
-                return f"driver {event.epoch} owns the run: {event.owner}"
+                strategy = f", with the failover strategy {event.strategy.value}" if event.strategy else ""
+                return f"driver {event.epoch} owns the run: {event.owner}{strategy}"
             case ev.ChangeAccepted() | ev.CodeReplaced():
                 return self._changed(event)
             case ev.GenerationOpened():

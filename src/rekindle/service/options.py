@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rekindle.config import Config
+from rekindle.errors import Refused
+from rekindle.failover.restart import Strategy
 from rekindle.gc.collect_run import GcRules
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.facts.config import MasterConfig
@@ -36,7 +38,9 @@ class RunOptions:
     digest          which results get digests: `auto` (those not proved to be determinate), `always` or `never`
     budget_bytes    size limit for the results of a new run: above it, results that no step needs are deleted before
                     the run ends; 0 is no limit, None takes the limit of `config`
-    config          failover strategy, restart backoff and limits
+    strategy        the failover strategy, `region`, `individual` or `full`; of a resumed run, from now on. None takes
+                    that of `config` for a new run, and leaves that of a resumed one as it is
+    config          failover strategy, restart backoff and limits of a new run
     quiet           `run` prints nothing; otherwise it prints the plan, the progress and the summary to stderr
     watcher         called with the events of each decision after they are journaled
     hook            a command that is told what happens, as a line of JSON on its standard input: started, failed,
@@ -58,6 +62,7 @@ class RunOptions:
     storage: Mapping[str, str] = field(default_factory=dict)
     digest: str = "auto"
     budget_bytes: int | None = None
+    strategy: str | None = None
     config: MasterConfig = field(default_factory=MasterConfig)
     stale_seconds: float = STALE_SECONDS
     quiet: bool = False
@@ -69,9 +74,20 @@ class RunOptions:
     @property
     def limits(self) -> MasterConfig:
         """What is recorded when a run starts."""
-        if self.budget_bytes is None:
-            return self.config
-        return msgspec.structs.replace(self.config, budget_bytes=self.budget_bytes)
+        budget = self.config.budget_bytes if self.budget_bytes is None else self.budget_bytes
+        strategy = self.chosen_strategy or self.config.strategy
+        return msgspec.structs.replace(self.config, budget_bytes=budget, strategy=strategy)
+
+    @property
+    def chosen_strategy(self) -> Strategy | None:
+        """None if nothing was said."""
+        if self.strategy is None:
+            return None
+        try:
+            return Strategy(self.strategy)
+        except ValueError:
+            names = ", ".join(one.value for one in Strategy)
+            raise Refused(f"there is no failover strategy {self.strategy!r}", f"use one of {names}") from None
 
 
 def as_settings_say(config: Config) -> RunOptions:

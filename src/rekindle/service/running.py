@@ -326,6 +326,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
             replaced=_kept(wish.options.replace, prepared, lambda one: StartRemedy(replace=one)),
             without=_left_out(wish, known),
             republish=wish.options.republish,
+            strategy=wish.options.chosen_strategy,
         ),
         order=order,
         config=wish.options.limits,

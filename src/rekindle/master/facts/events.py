@@ -18,6 +18,7 @@ import msgspec
 
 from rekindle.failover.backoff import BackoffState
 from rekindle.failover.poison import FailureCounts
+from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec
@@ -92,7 +93,8 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     """A master took the run. Attempts of older epochs are closed one by one; exchanges of another application
     are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
     user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
-    nobody can have read yet goes elsewhere; `once` are sinks whose targets are written once."""
+    nobody can have read yet goes elsewhere; `once` are sinks whose targets are written once. `strategy` stands where
+    the user chose another one."""
 
     epoch: int
     application: str
@@ -102,6 +104,7 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     may_republish: bool = False
     targets: dict[str, str] | None = None
     once: tuple[str, ...] = ()
+    strategy: Strategy | None = None
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):

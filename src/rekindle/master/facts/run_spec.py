@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rekindle.failover.restart import Strategy
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.model.partitions import Partitions
 
@@ -46,9 +47,11 @@ class UserDecisions(msgspec.Struct, frozen=True, kw_only=True):
     replaced     steps whose changed sources are read again
     without      partitions that failed and are left out
     republish    what is published may be replaced, where it changed
+    strategy     the failover strategy from now on; None: that of the run
     """
 
     accepted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
     without: dict[str, Partitions] = {}
     republish: bool = False
+    strategy: Strategy | None = None

@@ -32,8 +32,8 @@ def handle(draft: Decision, name: str, failures: tuple[Failure, ...]) -> None:
     draft.add(FailureHandled(own, due_ms, memory, draft.now_ms, {name: suspects}))
     if isinstance(verdict, GiveUp):
         give_up(draft, f"{verdict.who}: {verdict.why}", own)
-    elif config.strategy is Strategy.FULL and not poison(config.poison, suspects):
-        _restart_everything(draft)
+    elif not poison(config.poison, suspects):
+        restart_everything(draft)
 
 
 def give_up(
@@ -58,9 +58,10 @@ def _suspects(draft: Decision, name: str, failures: tuple[Failure, ...]) -> Fail
     return suspects
 
 
-def _restart_everything(draft: Decision) -> None:
-    """Not once something may be published: what it was made from is settled, and only publishing is tried again."""
-    if draft.state.possibly_published:
+def restart_everything(draft: Decision) -> None:
+    """If that is the strategy. Not once something may be published: what it was made from is settled, and only
+    publishing is tried again."""
+    if draft.state.config.strategy is not Strategy.FULL or draft.state.possibly_published:
         return
     for name, step in draft.state.steps.items():
         if step.started:

@@ -6,6 +6,7 @@ Rules
   input is refused unless the user names the step.
 - What does not survive the old application is lost, as a fact of its own.
 - A sink that is published, or may be, stays where it is: another target is refused, as are other sinks.
+- With the strategy `full` whatever started in an earlier epoch starts over.
 - A published sink whose own code changed is refused, unless the user allows it to be published again.
 """
 
@@ -33,6 +34,7 @@ from rekindle.master.facts.events import (
 from rekindle.master.facts.run_spec import Fingerprint, RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, ReusedResult, StartRun, TakeOver
 from rekindle.master.rules.decision import Decision
+from rekindle.master.rules.handle_failure import restart_everything
 from rekindle.master.rules.holes import leave_out, refuse_holes
 from rekindle.master.rules.published import affected, refuse_moved, refuse_once, refuse_published
 from rekindle.master.state.run_state import Phase, RunState
@@ -102,6 +104,8 @@ def take_over(draft: Decision, stimulus: TakeOver) -> None:
     changes = _check(state, spec, decisions)
     graph = None if spec.graph == state.spec.graph else spec.graph
     targets = None if spec.targets == state.spec.targets else spec.targets
+    strategy = decisions.strategy or state.config.strategy
+    strategy.check(spec.graph.graph())
     epoch = EpochOpened(
         epoch=state.epoch + 1,
         application=stimulus.application,
@@ -111,6 +115,7 @@ def take_over(draft: Decision, stimulus: TakeOver) -> None:
         may_republish=decisions.republish,
         targets=targets,
         once=spec.once,
+        strategy=None if strategy is state.config.strategy else strategy,
     )
     draft.add(epoch)
     if stimulus.application != state.application:
@@ -124,6 +129,8 @@ def take_over(draft: Decision, stimulus: TakeOver) -> None:
         else:
             draft.add(CodeReplaced(step, parts, fingerprint))
             _restart_changed(draft, step)
+    if draft.state.phase is Phase.RUNNING:
+        restart_everything(draft)
     leave_out(draft, decisions.without, stimulus.owner)
 
 

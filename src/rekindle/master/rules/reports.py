@@ -6,6 +6,7 @@ Rules
 - What a dead driver finished unseen is adopted only where no unseen recompute could have mixed it.
 - An attempt that failed because its input was gone knows what it read: losses of other files are no news. The plan
   that was held for it is of no use any more, also where the loss itself was known.
+- With the strategy `full`, a lost result that somebody still needs is a failure: everything starts over.
 - What differs from what a published sink was made from does not count: the run stops.
 """
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
+from rekindle.master.rules.advance import work_left
 from rekindle.master.rules.decision import Decision
-from rekindle.master.rules.handle_failure import handle
+from rekindle.master.rules.handle_failure import handle, restart_everything
 from rekindle.master.rules.published import changed_under_published, may_republish, stop
 from rekindle.master.rules.versions import changed_among, exchange_proof, exchange_remade, spread_change
 from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase
@@ -138,10 +140,14 @@ def _read(draft: Decision, lost: Parts, reads: tuple[AttemptId, ...]) -> Parts:
 
 
 def _lose(draft: Decision, lost: Parts, domain: FailureDomain) -> None:
-    for name, partitions in lost.results.items():
-        hit = partitions & draft.step(name).committed
+    hits = {name: partitions & draft.step(name).committed for name, partitions in lost.results.items()}
+    for name, hit in hits.items():
         if hit:
             draft.add(PartitionsLost(name, hit, domain))
     gone = tuple((exchange, parts) for exchange, parts in lost.exchanges.items() if parts)
     if gone:
         draft.add(ExchangesLost(gone))
+    if draft.state.phase is Phase.RUNNING and any(hits.values()):
+        again = work_left(draft.state)
+        if any(not hit.is_disjoint(again.partitions(name)) for name, hit in hits.items()):
+            restart_everything(draft)

@@ -162,6 +162,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         publication=None,
         failing=None,
         republisher=event.owner if event.may_republish else "",
+        config=state.config if event.strategy is None else replace(state.config, strategy=event.strategy),
     )
 
 

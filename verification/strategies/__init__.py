@@ -1,0 +1,1 @@
+"""Every failover strategy against the same faults, on one real cluster."""

@@ -1,0 +1,129 @@
+"""The faults. Each is given to every strategy: what the plan says is what Spark ran, and the rows are those of bare
+Spark. A case returns its figures, or raises what was different from what it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster_test.cases import ONE_FAILURE, POISONED
+from cluster_test.damage import damage
+from cluster_test.driver import Answer, Order
+from cluster_test.play import Figures, Session, Stage, again, bare, finals, finished, run_of, section, shown, whole
+from rekindle.failover.restart import Strategy
+from rekindle.model.partitions import EMPTY
+from stage import same
+from support.signals import kill
+
+STRATEGIES = tuple(one.value for one in Strategy)
+LOST = 11
+# Of the journal: when this one is stored there are committed partitions of several steps, and others are running.
+APPEND = 25
+
+
+def task_failure(stage: Stage) -> Figures:
+    """A partition fails until its cause goes away, while the run goes on."""
+    session = stage.session("failing").start(ONE_FAILURE)
+    stage.cure()
+    plain, figures = bare(stage, session), Figures()
+    for strategy in STRATEGIES:
+        stage.uncure()
+        number = session.ask(Order(strategy, strategy=strategy, delay_ms=3000))
+        before = session.driver.text().count("\nfailed ")
+        session.wait_for("\nfailed ", count=before + 1)
+        stage.cure()
+        answer = session.answer(number)
+        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        repeated = sum(again(session, strategy).values())
+        same(f"{strategy}: finished partitions run again", bool(repeated), strategy == Strategy.FULL.value)
+        figures |= {f"{strategy}_again": repeated, f"{strategy}_s": round(answer.seconds, 1)}
+    session.end()
+    return figures
+
+
+def poison(stage: Stage) -> Figures:
+    """The run ends with a partition that always fails. Its cause is mended, and the run resumed."""
+    return _stopped(stage, lambda run: None)
+
+
+def lost_file(stage: Stage) -> Figures:
+    """The same, and a file that its readers still need is gone by then."""
+    return _stopped(stage, lambda run: damage(stage, run, "scored", {"missing": LOST}))
+
+
+def _stopped(stage: Stage, happen: Callable[[str], object]) -> Figures:
+    session = stage.session("stopped").start(ONE_FAILURE)
+    stage.cure()
+    plain, figures = bare(stage, session), Figures()
+    stage.uncure()
+    for strategy in STRATEGIES:
+        answer = session.do(Order(strategy, tries=2))
+        assert answer.phase == "RunFailed" and POISONED in answer.error, answer
+    done = {strategy: finished(session, strategy) for strategy in STRATEGIES}
+    for strategy in STRATEGIES:
+        happen(run_of(section(session.driver.text(), strategy)))
+    stage.cure()
+    for strategy in STRATEGIES:
+        answer = session.do(Order(strategy, strategy=strategy))
+        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        figures |= _as_planned(session, strategy, answer)
+        if strategy == Strategy.FULL.value:
+            ran = shown(finals(session, strategy))
+            same("full: all that started", {step: ran.get(step) for step in done[strategy]}, whole(*done[strategy]))
+    session.end()
+    return figures
+
+
+def driver(stage: Stage) -> Figures:
+    """kill -9 of the driver behind the same append of its journal; another one goes on."""
+    stage.cure()
+    figures = Figures()
+    second = stage.session("second").start()
+    plain = bare(stage, second)
+    for strategy in STRATEGIES:
+        first = stage.session(strategy).start()
+        first.wait_for("\nready")
+        first.ask(Order(strategy, strategy=strategy, die_at=APPEND, dies_after=True))
+        first.wait()
+        answer = second.do(Order(strategy, strategy=strategy, stale_seconds=8))
+        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        figures |= _as_planned(second, strategy, answer)
+        done = finished(first, strategy)
+        repeated = sum(len(finals(second, strategy).get(step, EMPTY) & at) for step, at in done.items())
+        figures[f"{strategy}_again"] = repeated
+    second.end()
+    return figures
+
+
+def executor(stage: Stage) -> Figures:
+    """kill -9 of an executor. Spark starts another one and tries its tasks again: no vertex failed, so nothing that
+    was finished runs again, whatever the strategy."""
+    stage.cure()
+    session = stage.session("executor").start({"spark.task.maxFailures": "4"})
+    plain, figures = bare(stage, session), Figures()
+    for strategy in STRATEGIES:
+        number = session.ask(Order(strategy, strategy=strategy))
+        before = session.driver.text().count("\ncommitted scored")
+        session.wait_for("\ncommitted scored", count=before + 1)
+        kill(stage.cluster.executors()[0])
+        answer = session.answer(number)
+        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        same(f"{strategy}: finished partitions run again", again(session, strategy), {})
+        figures[f"{strategy}_s"] = round(answer.seconds, 1)
+    session.end()
+    return figures
+
+
+def _as_planned(session: Session, strategy: str, answer: Answer) -> Figures:
+    """What the plan said before the run went on is what Spark ran."""
+    ran = finals(session, strategy)
+    same(f"{strategy}: planned and run", answer.planned, shown(ran))
+    return {f"{strategy}_vertices": sum(map(len, ran.values())), f"{strategy}_s": round(answer.seconds, 1)}
+
+
+CASES: dict[str, Callable[[Stage], Figures]] = {
+    "task-failure": task_failure,
+    "poison": poison,
+    "lost-file": lost_file,
+    "driver": driver,
+    "executor": executor,
+}
