@@ -23,6 +23,7 @@ from rekindle.engine.adapter import Stores, VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused
+from rekindle.failover.restart import Strategy
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
@@ -61,6 +62,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 Until = Literal["consumed", "run end", "forever"]
 Digest = Literal["auto", "always", "never"]
+Failover = Literal["region", "individual"]
 
 
 class StepOptions(TypedDict, total=False):
@@ -76,6 +78,7 @@ class StepOptions(TypedDict, total=False):
     eager           True if the function starts Spark jobs while it is built
     keep_until      when the result may be deleted: `consumed`, `run end` or `forever`
     reuse           True if runs of other parameters may take the result although it is not proved to be determinate
+    failover        the strategy of this step, `region` or `individual`; default: that of the run
     digest          whether each partition gets a digest: `auto` (if the step is not proved to be determinate),
                     `always` or `never`; default: that of the run
     """
@@ -89,6 +92,7 @@ class StepOptions(TypedDict, total=False):
     eager: bool
     keep_until: Until
     reuse: bool
+    failover: Failover
     digest: Digest
 
 
@@ -269,6 +273,7 @@ class Pipeline:
             is_eager=options.get("eager", False),
             keep=_until(place, options.get("keep_until", KeepUntil.RUN_END.value)),
             is_reusable=options.get("reuse", False),
+            is_pessimistic=_pessimism(place, options.get("failover")),
             target=cast(Target, target) if is_target(target) else None,
             choose_target=None if target is None or is_target(target) else cast(TargetFunction, target),
             digest=_policy(place, options["digest"]) if "digest" in options else None,
@@ -334,6 +339,13 @@ def _until(place: str, text: str) -> KeepUntil:
     if text not in words:
         raise GraphRefused(f"{place}: keep_until={text!r} is not known", f"one of {', '.join(map(repr, words))}")
     return KeepUntil(text)
+
+
+def _pessimism(place: str, text: str | None) -> bool | None:
+    words = (Strategy.REGION.value, Strategy.INDIVIDUAL.value)
+    if text is not None and text not in words:
+        raise GraphRefused(f"{place}: failover={text!r} is not known", f"one of {', '.join(map(repr, words))}")
+    return None if text is None else text == Strategy.REGION.value
 
 
 def _policy(place: str, text: str) -> DigestPolicy:

@@ -71,6 +71,11 @@ def gold(days): ...
 """
 
 
+def test_the_page_on_strategies_does_what_it_says(spark: SparkSession) -> None:
+    names = run_python("how-to/choose-a-strategy.md", spark=spark)
+    assert names["summary"].failures == 0
+
+
 def test_the_page_about_spark_submit_works_as_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.failover.backoff import Backoff, FixedDelay, NoRestart
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
+from rekindle.runtime.opening import peek
+from rekindle.storage.stores import open_store
 
 AT_ONCE = FixedDelay(5, 0)
 
@@ -108,3 +110,22 @@ def test_a_result_is_lost_between_two_drivers(shop: Shop, strategy: str, made: t
 def test_an_unknown_strategy_is_refused(shop: Shop) -> None:
     with pytest.raises(rk.Refused, match=r"no failover strategy 'all'[\s\S]*region, individual, full"):
         shop.run(NoRestart(), strategy="all")
+
+
+def test_a_step_has_a_strategy_of_its_own(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+    """It is in the graph that is journaled; an unknown one is refused at its line."""
+    pipeline = rk.Pipeline("own")
+
+    @pipeline.source
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(8)
+
+    @pipeline.sink(rk.files(f"{tmp_path}/own"), partition_by="id", partitions=2, failover="individual")
+    def kept(numbers: DataFrame) -> DataFrame:
+        return numbers
+
+    summary = pipeline.run(spark, f"{tmp_path}/runs", options=rk.RunOptions(quiet=True))
+    state = peek(open_store(f"{tmp_path}/runs"), "own", summary.run)
+    assert state is not None and state.spec.graph.step("kept").is_pessimistic is False
+    with pytest.raises(rk.GraphRefused, match=r"failover='all' is not known[\s\S]*'region', 'individual'"):
+        pipeline.step(failover="all")(lambda kept: kept)  # type: ignore[call-overload]

@@ -446,3 +446,28 @@ def test_what_goes_to_a_target_runs_again_although_its_readers_are_done() -> Non
     tracker = finished(graph).without(parts("a:1"))
     assert shown(remaining_set(graph, tracker, FailureFacts())) == ""
     assert shown(remaining_set(graph, replace(tracker, wanted=frozenset("a")), FailureFacts())) == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("own", "strategy", "expected"),
+    [
+        ("", Strategy.REGION, {"a": "0", "b": "0"}),
+        ("", Strategy.INDIVIDUAL, {"a": "0"}),
+        ("@individual", Strategy.REGION, {"a": "0"}),
+        ("@region", Strategy.INDIVIDUAL, {"a": "0", "b": "0"}),
+    ],
+)
+def test_the_strategy_of_a_step_goes_before_that_of_the_run(
+    own: str, strategy: Strategy, expected: dict[str, str]
+) -> None:
+    """Whether the readers of what is computed again follow at once."""
+    graph = draw(f"a[2]?@forever{own} =blocking=> b[2]@forever")
+    answer = restart_set(graph, finished(graph), sets("a:0"), strategy=strategy)
+    assert {name: str(step.partitions) for name, step in answer.steps.items()} == expected
+
+
+def test_a_step_that_reads_what_is_pipelined_cannot_be_individual() -> None:
+    graph = draw("a[1] ~> b[1]@individual")
+    with pytest.raises(Refused, match="strategy individual: a -> b is pipelined"):
+        Strategy.REGION.check(graph)
+    Strategy.INDIVIDUAL.check(draw("a[1] ~> b[1]@region"))

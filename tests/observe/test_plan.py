@@ -9,8 +9,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from msgspec import structs
 
-from master.driving import Driven
+from master.driving import AT_ONCE, Driven
 from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import AttemptOpened
@@ -21,6 +22,7 @@ from rekindle.master.state.run_state import AttemptState, AttemptStatus, Phase
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe import plan_ahead
 from rekindle.observe.plan import Action, Plan, Start
 from rekindle.observe.plan_ahead import Look, play
 from rekindle.observe.plan_make import PlanInputs, done_plan, plan_of
@@ -142,6 +144,26 @@ def test_files_that_are_gone_are_made_again_with_those_that_must_read_them() -> 
     assert str(plan.stages[0].kept) == "0,2", "1 is lost, and nobody needs it"
     assert plan.stages[0].reason == "3: needed by clean and not available"
     assert "2: needed by daily and not available" in plan.stages[1].reason
+
+
+def test_a_lost_file_that_nobody_reads_is_never_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run does not look for it. If it did, the result would start over with whoever read it: it is not determinate,
+    and another application makes its exchange again."""
+    drawing = "a[3]?@run_end@constants@unordered =blocking=> b[3]@run_end =blocking all=> c[2]"
+    run = Driven(drawing, config=structs.replace(AT_ONCE, poison_tries_max=1))
+    run.commit("a", "0-1", checksum="same")
+    run.fail("a", "2")
+    run.finish("b")
+    assert run.is_now(Phase.FAILED) and str(run.state.steps["b"].committed) == "0-1", "beside poison"
+    first = st.TakeOver(application="new", owner="me", spec=RunSpec(graph=GraphSpec.of(run.graph)))
+
+    def computed() -> str:
+        lost = {"a": Partitions.parse("1")}
+        return shown(plan_of(run.state, play(run.state, first, run.now, nothing_left, lost), PlanInputs()))
+
+    assert computed() == "a:2 b:2 c:0-1"
+    monkeypatch.setattr(plan_ahead, "_read", lambda walked: walked.end.layout.graph.whole)
+    assert computed() == "a:1-2 b:1-2 c:0-1"
 
 
 def test_a_fused_step_says_into_what_and_how_often() -> None:

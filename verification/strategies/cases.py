@@ -27,13 +27,13 @@ def task_failure(stage: Stage) -> Figures:
     plain, figures = bare(stage, session), Figures()
     for strategy in STRATEGIES:
         stage.uncure()
-        number = session.ask(Order(strategy, strategy=strategy, delay_ms=3000))
+        number = session.ask(Order(_order(stage, strategy), strategy=strategy, delay_ms=3000))
         before = session.driver.text().count("\nfailed ")
         session.wait_for("\nfailed ", count=before + 1)
         stage.cure()
         answer = session.answer(number)
         same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
-        repeated = sum(again(session, strategy).values())
+        repeated = sum(again(session, _order(stage, strategy)).values())
         same(f"{strategy}: finished partitions run again", bool(repeated), strategy == Strategy.FULL.value)
         figures |= {f"{strategy}_again": repeated, f"{strategy}_s": round(answer.seconds, 1)}
     session.end()
@@ -46,30 +46,37 @@ def poison(stage: Stage) -> Figures:
 
 
 def lost_file(stage: Stage) -> Figures:
-    """The same, and a file that its readers still need is gone by then."""
-    return _stopped(stage, lambda run: damage(stage, run, "scored", {"missing": LOST}))
+    """The same, and two files are gone by then: one that its readers still need, and one that they have read."""
+
+    def happen(run: str) -> None:
+        damage(stage, run, "enriched", {"missing": LOST})
+        damage(stage, run, "scored", {"missing": LOST + 1})
+
+    return _stopped(stage, happen)
 
 
-def _stopped(stage: Stage, happen: Callable[[str], object]) -> Figures:
+def _stopped(stage: Stage, happen: Callable[[str], None]) -> Figures:
     session = stage.session("stopped").start(ONE_FAILURE)
     stage.cure()
     plain, figures = bare(stage, session), Figures()
     stage.uncure()
     for strategy in STRATEGIES:
-        answer = session.do(Order(strategy, tries=2))
+        answer = session.do(Order(_order(stage, strategy), tries=2))
         assert answer.phase == "RunFailed" and POISONED in answer.error, answer
-    done = {strategy: finished(session, strategy) for strategy in STRATEGIES}
+    done = {strategy: finished(session, _order(stage, strategy)) for strategy in STRATEGIES}
     for strategy in STRATEGIES:
-        happen(run_of(section(session.driver.text(), strategy)))
-    stage.cure()
-    for strategy in STRATEGIES:
-        answer = session.do(Order(strategy, strategy=strategy))
-        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
-        figures |= _as_planned(session, strategy, answer)
-        if strategy == Strategy.FULL.value:
-            ran = shown(finals(session, strategy))
-            same("full: all that started", {step: ran.get(step) for step in done[strategy]}, whole(*done[strategy]))
+        happen(run_of(section(session.driver.text(), _order(stage, strategy))))
     session.end()
+    stage.cure()
+    second = stage.session("mended").start(ONE_FAILURE)
+    for strategy in STRATEGIES:
+        answer = second.do(Order(_order(stage, strategy), strategy=strategy))
+        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
+        figures |= _as_planned(second, strategy, answer)
+        if strategy == Strategy.FULL.value:
+            ran = shown(finals(second, _order(stage, strategy)))
+            same("full: all that started", {step: ran.get(step) for step in done[strategy]}, whole(*done[strategy]))
+    second.end()
     return figures
 
 
@@ -82,13 +89,13 @@ def driver(stage: Stage) -> Figures:
     for strategy in STRATEGIES:
         first = stage.session(strategy).start()
         first.wait_for("\nready")
-        first.ask(Order(strategy, strategy=strategy, die_at=APPEND, dies_after=True))
+        first.ask(Order(_order(stage, strategy), strategy=strategy, die_at=APPEND, dies_after=True))
         first.wait()
-        answer = second.do(Order(strategy, strategy=strategy, stale_seconds=8))
+        answer = second.do(Order(_order(stage, strategy), strategy=strategy, stale_seconds=8))
         same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
         figures |= _as_planned(second, strategy, answer)
-        done = finished(first, strategy)
-        repeated = sum(len(finals(second, strategy).get(step, EMPTY) & at) for step, at in done.items())
+        done = finished(first, _order(stage, strategy))
+        repeated = sum(len(finals(second, _order(stage, strategy)).get(step, EMPTY) & at) for step, at in done.items())
         figures[f"{strategy}_again"] = repeated
     second.end()
     return figures
@@ -101,21 +108,26 @@ def executor(stage: Stage) -> Figures:
     session = stage.session("executor").start({"spark.task.maxFailures": "4"})
     plain, figures = bare(stage, session), Figures()
     for strategy in STRATEGIES:
-        number = session.ask(Order(strategy, strategy=strategy))
+        number = session.ask(Order(_order(stage, strategy), strategy=strategy))
         before = session.driver.text().count("\ncommitted scored")
         session.wait_for("\ncommitted scored", count=before + 1)
         kill(stage.cluster.executors()[0])
         answer = session.answer(number)
         same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
-        same(f"{strategy}: finished partitions run again", again(session, strategy), {})
+        same(f"{strategy}: finished partitions run again", again(session, _order(stage, strategy)), {})
         figures[f"{strategy}_s"] = round(answer.seconds, 1)
     session.end()
     return figures
 
 
+def _order(stage: Stage, strategy: str) -> str:
+    """Cases share the location of the runs."""
+    return f"{stage.folder.name}-{strategy}"
+
+
 def _as_planned(session: Session, strategy: str, answer: Answer) -> Figures:
     """What the plan said before the run went on is what Spark ran."""
-    ran = finals(session, strategy)
+    ran = finals(session, answer.name)
     same(f"{strategy}: planned and run", answer.planned, shown(ran))
     return {f"{strategy}_vertices": sum(map(len, ran.values())), f"{strategy}_s": round(answer.seconds, 1)}
 

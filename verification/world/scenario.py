@@ -111,9 +111,21 @@ def scenario_of(seed: int) -> Scenario:
     has_second = scenario.has_code_change and rng.random() < 0.5
     attempts = ATTEMPTS_MAX if scenario.is_live else rng.choice((1, 2, 4, ATTEMPTS_MAX))
     changes = rng.random() < 0.2
+    if rng.random() < 0.3:
+        scenario = msgspec.structs.replace(scenario, drawing=drawn(_with_own_strategies(rng, graph)))
     return msgspec.structs.replace(
         scenario, has_second_change=has_second, attempts_max=attempts, changes_strategy=changes
     )
+
+
+def _with_own_strategies(rng: Random, graph: Graph) -> Graph:
+    """Some steps have one; `individual` only those that may."""
+    steps = []
+    for name, step in graph.steps.items():
+        is_fused = any(graph.steps[edge.producer].kind.joins_region for edge in graph.inputs[name])
+        own = rng.choice((None, True, None if is_fused else False))
+        steps.append(replace(step, is_pessimistic=own))
+    return Graph.of(steps, graph.edges)
 
 
 def _with_holes(rng: Random, scenario: Scenario) -> Scenario:

@@ -96,8 +96,13 @@ class Closure:
         self.run[step] = self.run.get(step, EMPTY) | new
         self._to_walk_up[step] = self._to_walk_up.get(step, EMPTY) | new
         self._say_why(step, new, reason)
-        if self._is_pessimistic and not self._graph.steps[step].determinism.is_repeatable:
+        if self._counts_as_different(step) and not self._graph.steps[step].determinism.is_repeatable:
             self.change(step, new)
+
+    def _counts_as_different(self, step: str) -> bool:
+        """What the step says of itself, and else what the strategy says."""
+        own = self._graph.steps[step].is_pessimistic
+        return self._is_pessimistic if own is None else own
 
     def _say_why(self, step: str, new: Partitions, reason: AnyReason) -> None:
         pieces = self.because.setdefault(step, [])
@@ -132,7 +137,8 @@ class Closure:
         missing = wanted - self._exchanges.get(exchange, EMPTY) - before
         if missing:
             self.recomputed[exchange] = before | missing
-            if self._is_pessimistic and not self._graph.exchanges[exchange].determinism.is_repeatable:
+            is_repeatable = self._graph.exchanges[exchange].determinism.is_repeatable
+            if not is_repeatable and self._counts_as_different(exchange.consumer):
                 self.change_exchange(exchange)
         return missing
 

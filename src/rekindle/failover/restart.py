@@ -5,6 +5,8 @@ Rules
 - `region` is careful: what is recomputed and not proved repeatable counts as different, and its readers are in
   the set from the start. `individual` waits: readers follow only when a digest has shown that they must
   (`changed`). `full` restarts all that ever started. At the end all three satisfy the same invariants.
+- A step may have a strategy of its own, `region` or `individual`: it decides whether what is computed again of it
+  counts as different before its digest is known.
 - A restart set holds only vertices that started before. `remaining_set` also holds those that never did: it
   is the work left, and what `plan` prints.
 - A vertex that is running and healthy is left alone, unless something it reads changes. Its result counts as
@@ -38,11 +40,11 @@ class Strategy(Enum):
     FULL = "full"
 
     def check(self, graph: Graph) -> None:
-        """Refuse, at plan time, a graph this strategy would be wrong for. The edge is named."""
-        if self is not Strategy.INDIVIDUAL:
-            return
+        """Refuse, at plan time, a graph this strategy, or that of a step, would be wrong for. The edge is named."""
         for edge in graph.edges:
-            if graph.steps[edge.producer].kind.joins_region:
+            own = graph.steps[edge.consumer].is_pessimistic
+            is_individual = self is Strategy.INDIVIDUAL if own is None else not own
+            if is_individual and graph.steps[edge.producer].kind.joins_region:
                 raise Refused(
                     f"strategy individual: {edge} is pipelined, so that no vertex of {edge.consumer} can "
                     f"restart without {edge.producer}",

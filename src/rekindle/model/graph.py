@@ -25,7 +25,8 @@ from rekindle.model.partitions import Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One user function, with as many vertices as it has partitions."""
+    """One user function, with as many vertices as it has partitions. `is_pessimistic`: what is computed again counts as
+    different from the start, unless it is proved to be repeatable; None leaves that to the strategy of the run."""
 
     name: str
     partitions: int
@@ -35,6 +36,7 @@ class Step:
     is_order_sensitive: bool = True
     has_query_constants: bool = False
     restarts_whole: bool = False
+    is_pessimistic: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rekindle.master.decide import decision
 from rekindle.master.dispatch import commands
 from rekindle.master.facts import stimuli as st
-from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost
+from rekindle.master.facts.events import AttemptOpened, Event, PartitionsCommitted, PartitionsLost, SinkPublished
 from rekindle.master.rules.releasing import kept_bytes, over_budget
 from rekindle.master.state import commands as cmd
 from rekindle.master.state.apply import fold
@@ -41,7 +41,7 @@ class SimulatedRun:
     """The whole way: where it begins, every event that is decided on it, where it ends. `listed` is what was found of
     each attempt that a dead driver left; `started` are the attempts; `losses` has one entry for each of them.
     `peak_bytes` is the most that is kept at once, None where a result of unknown size is made; `short_bytes` is by how
-    much the budget is exceeded at the worst."""
+    much the budget is exceeded at the worst. `unread` is what is gone, and nobody reads on this way."""
 
     opening: RunState
     end: RunState
@@ -52,6 +52,7 @@ class SimulatedRun:
     losses: tuple[Loss, ...]
     peak_bytes: int | None = None
     short_bytes: int = 0
+    unread: Mapping[str, Partitions] = field(default_factory=dict)
 
     @property
     def opened(self) -> tuple[AttemptOpened, ...]:
@@ -61,7 +62,7 @@ class SimulatedRun:
     def lost(self) -> dict[str, Partitions]:
         """What was found to be gone before anything began, or went with the last application. Nothing is lost later:
         every attempt succeeds here."""
-        found: dict[str, Partitions] = {}
+        found = dict(self.unread)
         for event in self.events:
             if isinstance(event, PartitionsLost):
                 found[event.step] = found.get(event.step, EMPTY) | event.partitions
@@ -150,12 +151,39 @@ def play(
     expected: Expected = lambda step, count: None,
 ) -> SimulatedRun:
     """From the opening decision to the end of the run. `lost` is what the engine no longer finds: the run learns it
-    when it reads, this knows it from the start. Raises what the run would refuse."""
-    gone = tuple(
-        PartitionsLost(name, hit, FailureDomain.STORAGE)
-        for name, partitions in (lost or {}).items()
-        if state is not None and (hit := partitions & state.steps[name].committed)
-    )
+    when it reads, and what nobody reads it never learns; of what is read, this knows from the start. Raises what the
+    run would refuse."""
+    hits = {name: at & state.steps[name].committed for name, at in (lost or {}).items()} if state is not None else {}
+    known: dict[str, Partitions] = {}
+    while True:
+        walked = _walk(state, first, now_ms, look, known, expected)
+        read = _read(walked)
+        found = {name: at & read.get(name, EMPTY) | known.get(name, EMPTY) for name, at in hits.items()}
+        if found == known or not any(found.values()):
+            unread = {name: rest for name, at in hits.items() if (rest := at - known.get(name, EMPTY))}
+            return replace(walked, unread=unread)
+        known = found
+
+
+def _read(walked: SimulatedRun) -> dict[str, Partitions]:
+    """The kept partitions that attempts read, and those that are published."""
+    layout = walked.end.layout
+    found = {event.sink: layout.graph.whole[event.sink] for event in walked.events if isinstance(event, SinkPublished)}
+    for command in walked.started:
+        for name, partitions in layout.read_by(command.attempt.step, command.partitions).items():
+            found[name] = found.get(name, EMPTY) | partitions
+    return found
+
+
+def _walk(
+    state: RunState | None,
+    first: st.Stimulus,
+    now_ms: int,
+    look: Look,
+    lost: Mapping[str, Partitions],
+    expected: Expected,
+) -> SimulatedRun:
+    gone = tuple(PartitionsLost(name, at, FailureDomain.STORAGE) for name, at in lost.items() if at)
     events, opening = decision(fold(state, gone), first, now_ms)
     walk = _Play(state=opening, events=[*gone, *events], now_ms=now_ms, look=look, expected=expected)
     walk.weigh()

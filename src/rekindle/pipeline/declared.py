@@ -49,9 +49,9 @@ class Argument:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
-    `digest`, where the run's own counts, `replicas`, and `is_reusable`: by runs of other parameters; `place` is the
-    line of their file, as `file.py:12`. Until the parameters of a run are known, `target` may name them in braces, or
-    `choose_target` makes it (run_targets.py)."""
+    `digest`, where the run's own counts, `replicas`, `is_reusable` (by runs of other parameters) and `is_pessimistic`
+    (see `Step`); `place` is the line of their file, as `file.py:12`. Until the parameters of a run are known, `target`
+    may name them in braces, or `choose_target` makes it (run_targets.py)."""
 
     name: str
     role: Role
@@ -65,6 +65,7 @@ class Declared:
     is_eager: bool = False
     keep: KeepUntil = KeepUntil.RUN_END
     is_reusable: bool = False
+    is_pessimistic: bool | None = None
     target: Target | None = None
     choose_target: Callable[..., Target] | None = None
     digest: DigestPolicy | None = None

@@ -124,6 +124,7 @@ def _step(name: str, said: _Told) -> Step:
         is_order_sensitive="unordered" not in said.flags,
         has_query_constants="constants" in said.flags,
         restarts_whole="whole" in said.flags,
+        is_pessimistic=next((flag == "region" for flag in said.flags if flag in ("region", "individual")), None),
     )
 
 
@@ -135,6 +136,7 @@ def _node(step: Step) -> str:
     flags = [word for word, keep in _KEEPS.items() if step.keep is keep]
     flags += ["unordered"] * (not step.is_order_sensitive)
     flags += ["constants"] * step.has_query_constants + ["whole"] * step.restarts_whole
+    flags += [] if step.is_pessimistic is None else ["region" if step.is_pessimistic else "individual"]
     tail = "".join(f"@{flag}" for flag in flags)
     return f"{step.name}[{step.partitions}]{_mark(step.determinism).strip('.')}:{step.kind.value}{tail}"
 

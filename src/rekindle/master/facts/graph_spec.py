@@ -28,6 +28,7 @@ class StepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     is_order_sensitive: bool = True
     has_query_constants: bool = False
     restarts_whole: bool = False
+    is_pessimistic: bool | None = None
 
 
 class EdgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -59,6 +60,7 @@ class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     is_order_sensitive=step.is_order_sensitive,
                     has_query_constants=step.has_query_constants,
                     restarts_whole=step.restarts_whole,
+                    is_pessimistic=step.is_pessimistic,
                 )
                 for step in graph.steps.values()
             ),

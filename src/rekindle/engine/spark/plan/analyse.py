@@ -196,4 +196,5 @@ def _step(group: GroupSpec, held: PlannedQuery) -> Step:
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
         restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),
+        is_pessimistic=group.is_pessimistic,
     )

@@ -293,6 +293,7 @@ def _group(
         is_eager=any(member.is_eager for member in members),
         functions=tuple(member.function for member in members),
         keep=one.keep,
+        is_pessimistic=one.is_pessimistic,
         digest=one.digest or DigestPolicy.AUTO,
         kind=KINDS.get(one.result, ResultKind.BLOCKING),
         replicas=one.replicas or 1,

@@ -50,6 +50,7 @@ class GroupSpec:
     is_eager: bool = False
     functions: tuple[Callable[..., Any], ...] = ()
     keep: KeepUntil = KeepUntil.RUN_END
+    is_pessimistic: bool | None = None
     source: str = ""
     layout: Layout | None = None
     planned: PlannedQuery | None = None
