@@ -12,4 +12,7 @@ cluster-test: ## whole pipelines on a real cluster through every fault, on disk 
 kill-sweep: ## kill the driver before and after every append of a run's journal; resumable (ARGS="--minutes 20")
 	@$(VERIFY) kill_sweep $(ARGS)
 
-.PHONY: cluster-test kill-sweep
+strategies: ## every failover strategy under the same faults: what was planned is what ran (ARGS="--place disk")
+	@$(VERIFY) strategies $(ARGS)
+
+.PHONY: cluster-test kill-sweep strategies
