@@ -140,6 +140,20 @@ def pipelined_for_ever(pipeline: rk.Pipeline) -> None:
     pipeline.add_step(lambda clean: None, name="after")
 
 
+def pipelined_and_reused(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="pipelined", reuse=True)
+    pipeline.add_step(lambda clean: None, name="after")
+
+
+def pipelined_with_a_strategy(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, result="pipelined", failover="individual")
+    pipeline.add_step(lambda clean: None, name="after")
+
+
+def unknown_failover(pipeline: rk.Pipeline) -> None:
+    pipeline.add_step(clean, failover="full")  # type: ignore[arg-type]
+
+
 def one_target_twice(pipeline: rk.Pipeline) -> None:
     pipeline.add_sink(clean, rk.table("gold.daily"))
     pipeline.add_sink(clean, rk.table("gold.daily"), name="again")
@@ -200,6 +214,9 @@ def no_target(pipeline: rk.Pipeline) -> None:
         (pipelined_into_nothing, clean, "clean is pipelined, but no step reads it", "result='blocking'"),
         (eager_and_pipelined, clean, "clean is eager, so it must be kept", "leave out"),
         (pipelined_for_ever, clean, "clean is pipelined, so it has no result to keep", "result='blocking'"),
+        (pipelined_and_reused, clean, "clean is pipelined, so reuse and failover", "result='blocking'"),
+        (pipelined_with_a_strategy, clean, "clean is pipelined, so reuse and failover", "result='blocking'"),
+        (unknown_failover, clean, "failover='full' is not known", "'individual'"),
         (one_target_twice, clean, "again publishes to table gold.daily, and so does clean", "another target"),
         (unknown_option, clean, "there is no option partition", "did you mean partition"),
         (unknown_until, clean, "keep_until='tomorrow' is not known", "'run end'"),

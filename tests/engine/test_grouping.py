@@ -48,6 +48,8 @@ def fates(decisions: Mapping[str, GroupingDecision]) -> dict[str, StepPlacement]
         ({"keys": ("id",)}, PLAIN, StepPlacement.KEPT, "partition_by or partitions is set"),
         ({"partitions": 8}, PLAIN, StepPlacement.KEPT, "partition_by or partitions is set"),
         ({"keep": KeepUntil.FOREVER}, PLAIN, StepPlacement.KEPT, "keep_until='forever'"),
+        ({"is_reusable": True}, PLAIN, StepPlacement.KEPT, "reuse or failover is set"),
+        ({"is_pessimistic": False}, PLAIN, StepPlacement.KEPT, "reuse or failover is set"),
         ({"is_eager": True}, PLAIN, StepPlacement.KEPT, "it starts Spark jobs while it is built"),
         ({"result": "blocking"}, PLAIN, StepPlacement.KEPT, "result='blocking'"),
         ({"result": "pipelined"}, WIDE, StepPlacement.FUSED, "pipelined into end"),

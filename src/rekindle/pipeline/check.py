@@ -154,6 +154,9 @@ def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Declaration
     elif one.result == PIPELINED and one.keep is KeepUntil.FOREVER:
         text = f"{one.name} is pipelined, so it has no result to keep forever"
         yield DeclarationFault(one.place, text, "result='blocking', or leave out keep_until='forever'")
+    elif one.result == PIPELINED and (one.is_reusable or one.is_pessimistic is not None):
+        text = f"{one.name} is pipelined, so reuse and failover have no result to speak of"
+        yield DeclarationFault(one.place, text, "result='blocking', or leave out reuse and failover")
     elif one.result == PIPELINED and not any(one.name in other.inputs for other in declared):
         text = f"{one.name} is pipelined, but no step reads it"
         yield DeclarationFault(one.place, text, "result='blocking', or give it a reader")

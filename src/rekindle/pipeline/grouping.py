@@ -1,8 +1,8 @@
 """Which results are kept, and which steps are fused into which: `result="auto"` as rules, each with its reason.
 
 A step that the user gave a kind has it. Else it is kept where losing it would cost more than a file: if it ends an
-exchange, runs Python, starts Spark jobs while it is built, was given a layout, goes to a sink, is read by nothing, or
-is a source that cannot be pinned. Everything else is pipelined into its reader.
+exchange, runs Python, starts Spark jobs while it is built, was given a layout, a strategy or a word on reuse, goes to a
+sink, is read by nothing, or is a source that cannot be pinned. Everything else is pipelined into its reader.
 
 A pipelined step is computed once for each place that reads it. That is allowed if it is determinate and narrow; if it
 is not, two readers would see two versions, or pay twice: it is promoted to a kept one, and says why.
@@ -129,6 +129,8 @@ def _reason_to_keep(one: Declared, look: StepPlanFacts, readers: Sequence[str]) 
         return "it runs Python functions"
     if one.keep is KeepUntil.FOREVER:
         return "keep_until='forever'"
+    if one.is_reusable or one.is_pessimistic is not None:
+        return "reuse or failover is set"
     if one.role is Role.SOURCE:
         return "" if look.is_pinned else "its input cannot be pinned to one version"
     return "" if readers else "no step reads it, so it is a result of the run"

@@ -29,6 +29,8 @@ COMPRESSIONS = {
     "orc": ("snappy", "zstd", "zlib", "lz4", "none"),
 }
 FORMATS = tuple(COMPRESSIONS)
+# What Spark allows unless it is told otherwise.
+BUCKETS_MAX = 100_000
 # Of Spark's modes to read text files in, the one that loses no row.
 PERMISSIVE = "permissive"
 
@@ -104,8 +106,11 @@ class Files:
                 f'{self.shown}: mode="partition" replaces the directories of some values, and there are none',
                 'name the columns: hive_partition_by=["day"]',
             )
-        if bool(self.buckets) != bool(self.bucket_by) or self.buckets < 0:
-            raise Refused(f"{self.shown}: bucket_by and buckets go together", 'write bucket_by="customer", buckets=16')
+        if bool(self.buckets) != bool(self.bucket_by) or not 0 <= self.buckets <= BUCKETS_MAX:
+            raise Refused(
+                f"{self.shown}: bucket_by and buckets go together, and there are at most {BUCKETS_MAX}",
+                'write bucket_by="customer", buckets=16',
+            )
         if twice := set(self.bucket_by) & set(columns):
             raise Refused(
                 f"{self.shown}: {', '.join(sorted(twice))} is in bucket_by and in hive_partition_by",

@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+from rekindle.failover.restart import Strategy
 from rekindle.master.facts.digests import Digests
 from rekindle.master.facts.events import AttemptClosed, ExchangesLost, Outcome, PartitionsCommitted, PartitionsLost
 from rekindle.master.facts.stimuli import AttemptEnded, AttemptSealed, CommitsSeen, PartsLost
@@ -147,7 +148,7 @@ def _lose(draft: Decision, lost: Parts, domain: FailureDomain) -> None:
     gone = tuple((exchange, parts) for exchange, parts in lost.exchanges.items() if parts)
     if gone:
         draft.add(ExchangesLost(gone))
-    if draft.state.phase is Phase.RUNNING and any(hits.values()):
+    if draft.state.phase is Phase.RUNNING and draft.state.config.strategy is Strategy.FULL and any(hits.values()):
         again = work_left(draft.state)
         if any(not hit.is_disjoint(again.partitions(name)) for name, hit in hits.items()):
             restart_everything(draft)
