@@ -91,7 +91,6 @@ BELOW = {folder: _below(folder) for folder in LINES}
 # pipelined vertices, and offset, interval and broadcast edges for users, and makes use of `restart_set` and of the
 # refusal of `individual`; the rest is for tests of Rekindle.
 KEPT: tuple[tuple[str, str], ...] = (
-    ("rekindle.failover.restart", "restart_set"),
     ("rekindle.model.graph", "promoted"),
     ("rekindle.model.regions", "*"),
 )

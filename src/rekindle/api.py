@@ -25,6 +25,7 @@ from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused
 from rekindle.failover.restart import Strategy
 from rekindle.model.kinds import DigestPolicy, KeepUntil
+from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
 from rekindle.observe.summary import RunSummary, StepSummary
@@ -37,7 +38,7 @@ from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import Trial
 from rekindle.publish.targets import Target
-from rekindle.service import looking, reproducing, running, verifying
+from rekindle.service import graphing, looking, reproducing, running, verifying
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.run_report import RunReport, to_stderr
@@ -212,6 +213,13 @@ class Pipeline:
         session = spark() if callable(spark) else spark
         constants = TimeAndSeed(time.time_ns() // 1_000_000, random.getrandbits(63))
         return spark_adapter().try_steps(session, wish.steps, parameters, constants, rows)
+
+    def graph(
+        self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
+    ) -> PipelineGraph:
+        """Return the graph that a new run would have: sources, fused and kept steps, sinks, edges. Notebooks draw it.
+        Its `what_if("totals[2]")` tells what would run again after this failure; nothing is run or written."""
+        return graphing.graph(self._wish(spark, location, options, parameters), spark_adapter)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """Return a view of the run of these parameters, read from its journal without a session. Notebooks display the

@@ -74,6 +74,7 @@ def gold(days): ...
 def test_the_page_on_strategies_does_what_it_says(spark: SparkSession) -> None:
     names = run_python("how-to/choose-a-strategy.md", spark=spark)
     assert names["summary"].failures == 0
+    assert [str(step.partitions) for step in names["graph"].restarts.steps.values()] == ["2"]
 
 
 def test_the_page_about_spark_submit_works_as_written(

@@ -10,7 +10,8 @@ import pytest
 
 from doubles.user import PIPELINE, NoSpark, Typed
 from doubles.user import user as user
-from rekindle.cli.boundary import ExitCode
+from rekindle.cli.boundary import ExitCode, guarded
+from rekindle.cli.main import group
 from rekindle.cli.supervise import DIED_CODE
 from rekindle.errors import GraphRefused
 from rekindle.journal.history import folder_of
@@ -201,6 +202,21 @@ def test_a_run_keeps_its_strategy_until_another_one_is_given(user: Typed) -> Non
     assert user.types("run") == ExitCode.RESUMABLE and strategy() == "full", "it stays"
     assert user.types("run", "--set", "failover.strategy=individual") == ExitCode.RESUMABLE
     assert strategy() == "individual"
+
+
+def test_the_graph_of_a_pipeline_and_what_would_run_again(user: Typed, tmp_path: Path) -> None:
+    assert user.types("graph") == ExitCode.DONE
+    assert "counted [" in user.out and "clean pipelined into counted" in user.out
+    assert user.types("graph", "--if", "counted[0]", "--strategy", "full") == ExitCode.DONE
+    assert "If counted[0] fails" in user.out and "(full)" in user.out
+    picture = tmp_path / "graph.svg"
+    assert user.types("graph", "-o", str(picture)) == ExitCode.DONE and picture.read_text().startswith("<svg")
+    assert user.types("graph", "-o", str(tmp_path / "graph.png")) == ExitCode.REFUSED
+    assert ".svg, .html, .mmd" in user.err
+    assert user.types("graph", "--if", "clean[0]") == ExitCode.REFUSED
+    assert "next: it is pipelined into counted" in user.err
+    assert not user.lists(), "nothing is written"
+    assert guarded(group, ["graph", "--location", user._location, "--if", "counted[0]"]) == ExitCode.REFUSED
 
 
 def test_a_plan_says_why_a_step_is_kept(user: Typed) -> None:

@@ -1,40 +1,84 @@
-"""`rekindle graph`: the graph of a run as text, SVG or HTML, with what became of each step."""
+"""`rekindle graph`: the graph of a run, with what became of each step, or of a pipeline, before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from rekindle.cli.next_command import line_of
 from rekindle.cli.open_run import open_run
-from rekindle.cli.options import Settings, run_argument, with_settings
+from rekindle.cli.options import Settings, with_parameters, with_settings
+from rekindle.cli.run_options import STRATEGIES, Choices, options_of, with_spark
+from rekindle.cli.run_session import LazySession
 from rekindle.cli.text import say, styled
 from rekindle.cli.typed import learn
 from rekindle.observe.picture_page import graph_page
 from rekindle.observe.picture_svg import legend, svg, text
+from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.show import RunView
 from rekindle.remedies import CommandRemedy
 
+CODE = ".py"
+
 
 @click.command("graph")
-@run_argument
-@click.option("--output", "-o", metavar="FILE", help="Write FILE.svg, or one page FILE.html, instead of text.")
+@click.argument("of", metavar="[RUN|PIPELINE]", required=False)
+@click.option(
+    "--if",
+    "failure",
+    metavar="STEP[PARTITION]",
+    help="Of a pipeline: show what would run again after this failure. Also: executor, driver, storage.",
+)
+@click.option("--strategy", type=click.Choice(STRATEGIES), help="Of a pipeline: the failover strategy.")
+@click.option("--output", "-o", metavar="FILE", help="Write FILE.svg, FILE.html or FILE.mmd (Mermaid) instead of text.")
+@with_parameters
+@with_spark
 @with_settings
-def command(settings: Settings, run: str | None, output: str | None) -> None:
-    """Draw the graph of a run: which partitions were reused, computed or failed.
+def command(
+    *,
+    settings: Settings,
+    choices: Choices,
+    parameters: dict[str, str],
+    of: str | None,
+    failure: str | None,
+    strategy: str | None,
+    output: str | None,
+) -> None:
+    """Draw a graph: of a run, with the partitions that were reused, computed or failed; or of a pipeline.
 
     RUN is a number, a name, or a pipeline's name for its newest run. Only the journal is read.
+
+    PIPELINE is a file, such as daily.py. A Spark session is started to analyse it; nothing is computed or written.
     """
-    view = open_run(settings, run).view
-    if output is None:
-        say(_lines(view))
+    if of is not None and CODE in of:
+        drawn = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
+        drawn = drawn.what_if(failure) if failure else drawn
+        _show(output, drawn.lines, {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
         return
-    if not output.endswith((".svg", ".html")):
-        raise click.UsageError(f"{output} must end in .svg or .html")
-    made = svg(view.picture()) if output.endswith(".svg") else graph_page(view)
-    Path(output).write_text(made, encoding="utf-8")
+    if failure:
+        raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
+    view = open_run(settings, of).view
+    _show(output, lambda: _lines(view), {".svg": lambda: svg(view.picture()), ".html": lambda: graph_page(view)})
+
+
+def _analysed(settings: Settings, choices: Choices, parameters: dict[str, str], pipeline: str) -> PipelineGraph:
+    with LazySession(pipeline, choices) as session:
+        loaded = session.load()
+        config = settings.located(session.properties())
+        return loaded.pipeline.graph(session, config.location, options=options_of(config, choices), **parameters)
+
+
+def _show(output: str | None, lines: Callable[[], Iterator[str]], made: dict[str, Callable[[], str]]) -> None:
+    if output is None:
+        say(lines())
+        return
+    kind = Path(output).suffix
+    if kind not in made:
+        raise click.UsageError(f"{output} must end in {', '.join(made)}")
+    Path(output).write_text(made[kind](), encoding="utf-8")
     say([f"written: {output}"], err=True)
 
 

@@ -44,7 +44,8 @@ COMMANDS: dict[str, CommandEntry] = {
         "Compare the files that a run keeps and published with what was written; exit 2 if any differ.",
     ),
     "graph": CommandEntry(
-        "rekindle.cli.graph", "Draw the graph of a run: which partitions were reused, computed or failed."
+        "rekindle.cli.graph",
+        "Draw a graph: of a run, with the partitions that were reused, computed or failed; or of a pipeline.",
     ),
     "results": CommandEntry(
         "rekindle.cli.results", "Manage the results that runs keep: list, pin, unpin or release them."

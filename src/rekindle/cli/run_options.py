@@ -18,6 +18,7 @@ from rekindle.service.options import RunOptions, as_settings_say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
+STRATEGIES = ("region", "individual", "full")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ _OPTIONS = (
     click.option("--force", is_flag=True, help="Take the run over although its driver may still be alive."),
     click.option(
         "--strategy",
-        type=click.Choice(("region", "individual", "full")),
+        type=click.Choice(STRATEGIES),
         help="Failover strategy: which vertices restart after a failure. Without it a resumed run keeps its own.",
     ),
     *_SPARK_OPTIONS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rekindle.observe.picture import Picture
 from rekindle.observe.picture_svg import AGAIN, COLORS, svg
 from rekindle.observe.picture_timeline import timeline
 from rekindle.observe.show import FailureView, RestartView, RunView, SinkView, StepView
@@ -68,6 +69,12 @@ def graph_page(view: RunView) -> str:
     """The graph alone."""
     title = f"run {view.order} of {view.pipeline}"
     return _document(title, _head(view, title) + _section("Graph", _graph(view)))
+
+
+def drawing_page(title: str, picture: Picture, told: Sequence[str]) -> str:
+    """A picture, and what is said about it, line by line."""
+    words = f"<pre>{escape(chr(10).join(told))}</pre>" if told else ""
+    return _document(title, f'<h1>{escape(title)}</h1><div class="scroll">{svg(picture)}</div>{words}')
 
 
 def _document(title: str, body: str) -> str:

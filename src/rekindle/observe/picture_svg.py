@@ -70,7 +70,8 @@ def text(picture: Picture) -> Iterator[str]:
         reads = [link for link in picture.links if link.consumer == node.name]
         arrow = f"  <- {', '.join(_read(link) for link in reads)}" if reads else ""
         again = " *" if node.is_marked else ""
-        yield f"{'  ' * layers[node.name]}{node.name} [{bar(node.shares)}] {node.note}{again}{arrow}"
+        marks = f" [{bar(node.shares)}]" if node.shares else ""
+        yield f"{'  ' * layers[node.name]}{node.name}{marks} {node.note}{again}{arrow}"
 
 
 def legend(shares: Sequence[Share] = ()) -> str:
