@@ -213,6 +213,7 @@ def test_the_graph_of_a_pipeline_and_what_would_run_again(user: Typed, tmp_path:
     assert user.types("graph", "-o", str(picture)) == ExitCode.DONE and picture.read_text().startswith("<svg")
     assert user.types("graph", "-o", str(tmp_path / "graph.png")) == ExitCode.REFUSED
     assert ".svg, .html, .mmd" in user.err
+    assert guarded(group, ["graph", "no_such_module:shop", "--location", user._location]) == ExitCode.REFUSED
     assert user.types("graph", "--if", "clean[0]") == ExitCode.REFUSED
     assert "next: it is pipelined into counted" in user.err
     assert not user.lists(), "nothing is written"

@@ -101,7 +101,7 @@ def test_a_result_is_lost_between_two_drivers(shop: Shop, strategy: str, made: t
     with pytest.raises(rk.RunFailed, match="not yet"):
         shop.run(AT_ONCE, strategy=strategy)
     shop.failing.unlink()
-    shop.results("cleaned")[1].unlink()
+    shop.results("cleaned")[1].unlink(missing_ok=True)  # With `full` it may be one of those that are being deleted.
     computed = shop.run(AT_ONCE)
     assert (computed["cleaned"], computed["rates"]) == made, "the strategy of the run is in its journal"
     assert shop.published() == EXPECTED

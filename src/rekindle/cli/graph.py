@@ -51,9 +51,10 @@ def command(
 
     RUN is a number, a name, or a pipeline's name for its newest run. Only the journal is read.
 
-    PIPELINE is a file, such as daily.py. A Spark session is started to analyse it; nothing is computed or written.
+    PIPELINE is a file, such as daily.py, or module:name. A Spark session is started to analyse it; nothing is computed
+    or written.
     """
-    if of is not None and CODE in of:
+    if of is not None and _is_code(of):
         drawn = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
         drawn = drawn.what_if(failure) if failure else drawn
         _show(output, drawn.lines, {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
@@ -62,6 +63,11 @@ def command(
         raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
     view = open_run(settings, of).view
     _show(output, lambda: _lines(view), {".svg": lambda: svg(view.picture()), ".html": lambda: graph_page(view)})
+
+
+def _is_code(given: str) -> bool:
+    """No run is called so: a colon is in no name, and a file is meant by its ending."""
+    return ":" in given or given.endswith(CODE)
 
 
 def _analysed(settings: Settings, choices: Choices, parameters: dict[str, str], pipeline: str) -> PipelineGraph:
