@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from enum import Enum
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.config import load_config
@@ -279,7 +280,7 @@ class Pipeline:
             keys=(keys,) if isinstance(keys, str) else tuple(keys),
             declared_deterministic=options.get("deterministic"),
             is_eager=options.get("eager", False),
-            keep=_until(place, options.get("keep_until", KeepUntil.RUN_END.value)),
+            keep=KeepUntil(_one_of(place, "keep_until", options.get("keep_until", KeepUntil.RUN_END.value), KeepUntil)),
             is_reusable=options.get("reuse", False),
             is_pessimistic=_pessimism(place, options.get("failover")),
             target=cast(Target, target) if is_target(target) else None,
@@ -342,22 +343,19 @@ def _refuse_unknown_options(place: str, options: Mapping[str, Any]) -> None:
             raise GraphRefused(f"{place}: there is no option {name}", near or f"the options are {', '.join(known)}")
 
 
-def _until(place: str, text: str) -> KeepUntil:
-    words = [word.value for word in KeepUntil]
-    if text not in words:
-        raise GraphRefused(f"{place}: keep_until={text!r} is not known", f"one of {', '.join(map(repr, words))}")
-    return KeepUntil(text)
-
-
-def _pessimism(place: str, text: str | None) -> bool | None:
-    words = (Strategy.REGION.value, Strategy.INDIVIDUAL.value)
-    if text is not None and text not in words:
-        raise GraphRefused(f"{place}: failover={text!r} is not known", f"one of {', '.join(map(repr, words))}")
-    return None if text is None else text == Strategy.REGION.value
+def _one_of(place: str, option: str, text: str, words: Iterable[Enum]) -> str:
+    """The text, which must be one of these words."""
+    known = [word.value for word in words]
+    if text not in known:
+        raise GraphRefused(f"{place}: {option}={text!r} is not known", f"one of {', '.join(map(repr, known))}")
+    return text
 
 
 def _policy(place: str, text: str) -> DigestPolicy:
-    words = [word.value for word in DigestPolicy]
-    if text not in words:
-        raise GraphRefused(f"{place}: digest={text!r} is not known", f"one of {', '.join(map(repr, words))}")
-    return DigestPolicy(text)
+    return DigestPolicy(_one_of(place, "digest", text, DigestPolicy))
+
+
+def _pessimism(place: str, text: str | None) -> bool | None:
+    if text is None:
+        return None
+    return _one_of(place, "failover", text, (Strategy.REGION, Strategy.INDIVIDUAL)) == Strategy.REGION.value

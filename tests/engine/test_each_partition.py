@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import rekindle as rk
-from doubles.damage import damage_pages
-from rekindle.engine.spark.publish import each_partition, rewriting
+from doubles.damage import damage_when_read
+from rekindle.engine.spark.publish import each_partition
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.sinks import Published, publish
 from rekindle.failover.backoff import Backoff, FixedDelay, NoRestart
@@ -186,17 +186,7 @@ def test_rows_that_spark_cannot_read_are_not_the_end_of_a_partition(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is damaged behind its first rows, and has no sums but those of its pages."""
-    damaged: list[Path] = []
-    real = rewriting.committed
-
-    def damage(spark: SparkSession, what: Publication) -> DataFrame:
-        if not damaged:
-            path = Path(what.files[2][0].removeprefix("file:"))
-            damage_pages(path)
-            damaged.append(path)
-        return real(spark, what)
-
-    monkeypatch.setattr(rewriting, "committed", damage)
+    damage_when_read(monkeypatch, 2)
     summary = shop.run(DAYS[0], 100, backoff=FixedDelay(5, 0))
     assert summary.steps["database"].repeated == 1, "the damaged partition was made again"
     assert shop.called()[2] == 1, "no call got a part of its rows; others may be called again, with the same keys"

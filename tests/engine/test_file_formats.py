@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from doubles.damage import damage_pages
+from doubles.damage import damage_when_read
 from rekindle.engine.spark.publish import rewriting
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.publish.pointers import NewestPointer, Pointer, compose
@@ -212,17 +212,7 @@ def test_line_breaks_and_modes_of_csv(spark: SparkSession, tmp_path: Path) -> No
 def test_a_damaged_result_is_made_again_before_it_is_exported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    damaged: list[str] = []
-    real = rewriting.committed
-
-    def damage(spark: SparkSession, what: Publication) -> DataFrame:
-        if not damaged:
-            path = Path(what.files[-1][0].removeprefix("file:"))
-            damage_pages(path)
-            damaged.append(path.name)
-        return real(spark, what)
-
-    monkeypatch.setattr(rewriting, "committed", damage)
+    damaged = damage_when_read(monkeypatch, -1)
     target = rk.files(f"{tmp_path}/gold", format="json")
     run(spark, tmp_path, target, DAYS[0], lambda spark, day: orders_of(spark, day, 2000))
     assert damaged

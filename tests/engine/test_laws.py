@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import rekindle as rk
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
@@ -46,7 +47,7 @@ def back(held: layout.PlannedQuery, folder: Path, commits: list[manifest.Commit]
 
 
 def misplaced(held: layout.PlannedQuery, folder: Path) -> int:
-    named = ", ".join(layout.quoted(key) for key in held.layout.keys)
+    named = ", ".join(plan_calls.quoted(key) for key in held.layout.keys)
     read = back(held, folder, keep(held, folder))
     return int(read.where(F.spark_partition_id() != F.expr(f"pmod(hash({named}), {held.partitions})")).count())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster_test.cases import ONE_FAILURE, POISONED
+from cluster_test.cases import ONE_FAILURE, POISONED, strategies
 from cluster_test.damage import damage
 from cluster_test.driver import Answer, Order
 from cluster_test.play import Figures, Session, Stage, again, bare, finals, finished, run_of, section, shown, whole
@@ -18,26 +18,6 @@ STRATEGIES = tuple(one.value for one in Strategy)
 LOST = 11
 # Of the journal: when this one is stored there are committed partitions of several steps, and others are running.
 APPEND = 25
-
-
-def task_failure(stage: Stage) -> Figures:
-    """A partition fails until its cause goes away, while the run goes on."""
-    session = stage.session("failing").start(ONE_FAILURE)
-    stage.cure()
-    plain, figures = bare(stage, session), Figures()
-    for strategy in STRATEGIES:
-        stage.uncure()
-        number = session.ask(Order(_order(stage, strategy), strategy=strategy, delay_ms=3000))
-        before = session.driver.text().count("\nfailed ")
-        session.wait_for("\nfailed ", count=before + 1)
-        stage.cure()
-        answer = session.answer(number)
-        same(f"{strategy}: output", (answer.phase, answer.digests), ("succeeded", plain))
-        repeated = sum(again(session, _order(stage, strategy)).values())
-        same(f"{strategy}: finished partitions run again", bool(repeated), strategy == Strategy.FULL.value)
-        figures |= {f"{strategy}_again": repeated, f"{strategy}_s": round(answer.seconds, 1)}
-    session.end()
-    return figures
 
 
 def poison(stage: Stage) -> Figures:
@@ -133,7 +113,7 @@ def _as_planned(session: Session, strategy: str, answer: Answer) -> Figures:
 
 
 CASES: dict[str, Callable[[Stage], Figures]] = {
-    "task-failure": task_failure,
+    "task-failure": strategies,
     "poison": poison,
     "lost-file": lost_file,
     "driver": driver,

@@ -14,11 +14,12 @@ from rekindle.cli.next_command import corrected
 from rekindle.cli.options import Settings
 from rekindle.config import Config
 from rekindle.errors import ConfigRefused
+from rekindle.failover.restart import Strategy
 from rekindle.service.options import RunOptions, as_settings_say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
-STRATEGIES = ("region", "individual", "full")
+STRATEGIES = tuple(one.value for one in Strategy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import NewType
 
 import msgspec
 
 Generation = NewType("Generation", int)
 Epoch = NewType("Epoch", int)
+
+_NAMED = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
 
 
 class AttemptId(msgspec.Struct, frozen=True, order=True):
@@ -41,3 +44,11 @@ class Vertex(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.step}[{self.partition}]"
+
+
+def parse_vertex(text: str) -> tuple[str, int | None] | None:
+    """Step and partition of `enriched[173]`; `enriched`, the whole step, has no partition. None if it is neither."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return None
+    return found["step"], None if found["partition"] is None else int(found["partition"])

@@ -74,7 +74,7 @@ def graph_page(view: RunView) -> str:
 def drawing_page(title: str, picture: Picture, told: Sequence[str]) -> str:
     """A picture, and what is said about it, line by line."""
     words = f"<pre>{escape(chr(10).join(told))}</pre>" if told else ""
-    return _document(title, f'<h1>{escape(title)}</h1><div class="scroll">{svg(picture)}</div>{words}')
+    return _document(title, f"<h1>{escape(title)}</h1>{_drawn(picture)}{words}")
 
 
 def _document(title: str, body: str) -> str:
@@ -98,8 +98,12 @@ def _head(view: RunView, title: str) -> str:
 
 
 def _graph(view: RunView) -> str:
+    return _drawn(view.picture(), _legend())
+
+
+def _drawn(picture: Picture, legend: str = "") -> str:
     fit = '<label class="fit"><input type="checkbox" checked> fit to the page</label>'
-    return f'{fit}{_legend()}<div class="scroll">{svg(view.picture())}</div>'
+    return f'{fit}{legend}<div class="scroll">{svg(picture)}</div>'
 
 
 def _legend() -> str:

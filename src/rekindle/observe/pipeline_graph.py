@@ -9,17 +9,18 @@ Rules
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rekindle.errors import NotFound
 from rekindle.failover.restart import Strategy, restart_set
 from rekindle.failover.restart_set import RestartSet
+from rekindle.master.facts.graph_spec import StepSpec
 from rekindle.master.facts.run_spec import RunSpec
+from rekindle.master.state.graph_index import GraphIndex
 from rekindle.model.availability import Availability
 from rekindle.model.graph import Graph
-from rekindle.model.ids import ExchangeId
+from rekindle.model.ids import ExchangeId, parse_vertex
 from rekindle.model.kinds import Determinism, FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.reasons import sentence
@@ -29,7 +30,6 @@ from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
 from rekindle.observe.words import names_text
 
-VERTEX = re.compile(r"(?P<step>[^\[\]]+)(\[(?P<partition>\d+)\])?")
 DOMAINS = {
     "executor": FailureDomain.EXECUTOR,
     "driver": FailureDomain.APPLICATION,
@@ -72,9 +72,8 @@ class PipelineGraph:
         if failure in DOMAINS:
             return self._after_domain(graph, failure)
         step, partitions = self._vertex(graph, failure)
-        upstream = _upstream(graph, step)
-        results = {name: graph.whole[name] for name in upstream} | {step: graph.whole[step] - partitions}
-        started = {name: graph.whole[name] for name in (*upstream, step)}
+        started = {name: graph.whole[name] for name in GraphIndex(self.spec.graph).upstream[step]}
+        results = started | {step: graph.whole[step] - partitions}
         tracker = Availability(results, started, exchanges=_exchanges(graph, started))
         return self._asked(graph, failure, tracker, {step: partitions})
 
@@ -91,8 +90,7 @@ class PipelineGraph:
         return replace(self, failure=failure, failed=failed, restarts=found, started=frozenset(tracker.started))
 
     def _vertex(self, graph: Graph, given: str) -> tuple[str, Partitions]:
-        found = VERTEX.fullmatch(given)
-        name = found["step"] if found else given
+        name, partition = parse_vertex(given) or (given, None)
         if name not in graph.steps:
             roots = [root for root, inside in self.members.items() if name in inside]
             known = f"ask for one of {', '.join([*graph.steps, *DOMAINS])}"
@@ -101,35 +99,30 @@ class PipelineGraph:
                 f"it is pipelined into {names_text(roots)}: ask for a partition of that" if roots else known,
             )
         count = graph.steps[name].partitions
-        if found is None or found["partition"] is None:
-            return name, graph.whole[name]
-        if int(found["partition"]) >= count:
+        if partition is not None and partition >= count:
             raise NotFound(f"{name} has partitions 0 to {count - 1}", f"ask for {name}[{count - 1}]")
-        return name, Partitions((int(found["partition"]),))
+        return name, graph.whole[name] if partition is None else Partitions((partition,))
 
     def picture(self) -> Picture:
         """Sources, fused steps, kept ones and sinks."""
-        links = [(read, step.name) for step in self.steps for read in step.reads]
+        kept = {one.name: one for one in self.spec.graph.steps}
+        wide = {step.name: self._wide(step.name) for step in self.steps}
         return Picture(
-            tuple(map(self._node, self.steps)),
-            tuple(Link(read, reader, self._is_wide(read, reader)) for read, reader in links),
+            tuple(self._node(step, kept.get(step.name)) for step in self.steps),
+            tuple(Link(one, step.name, one in wide[step.name]) for step in self.steps for one in step.reads),
         )
 
-    def _is_wide(self, read: str, reader: str) -> bool:
-        """Rows change their partition between the kept result and the step that is kept next. Where in between is for
-        Spark to know: it is drawn at the end."""
+    def _wide(self, reader: str) -> frozenset[str]:
+        """The inputs of a kept step through which its rows come from other partitions. Where between the kept result
+        and the step they change their partition is for Spark to know: it is drawn at the end."""
         wide = {edge.producer for edge in self.spec.graph.edges if edge.mapping == "all" and edge.consumer == reader}
-        reads = {step.name: step.reads for step in self.steps}
-        fused, found = set(self.members.get(reader, ())) - {reader}, [read]
-        while found:
-            name = found.pop()
-            if name in wide:
-                return True
-            found += reads[name] if name in fused else ()
-        return False
+        inside = [step for step in self.steps if step.name in self.members.get(reader, ())]
+        for step in inside:
+            if not wide.isdisjoint(step.reads):
+                wide.add(step.name)
+        return frozenset(wide)
 
-    def _node(self, step: GraphStep) -> PictureNode:
-        kept = {one.name: one for one in self.spec.graph.steps}.get(step.name)
+    def _node(self, step: GraphStep, kept: StepSpec | None) -> PictureNode:
         if kept is None:
             published = f"publishes {step.reads[0]}" if step.role == "sink" and step.reads else ""
             roots = [root for root, inside in self.members.items() if step.name in inside]
@@ -162,6 +155,10 @@ class PipelineGraph:
     def lines(self) -> Iterator[str]:
         """As text."""
         yield from text(self.picture())
+        yield from self._answer()
+
+    def _answer(self) -> Iterator[str]:
+        """What would run again, if that was asked."""
         if self.restarts is None:
             return
         yield LEGEND
@@ -198,7 +195,7 @@ class PipelineGraph:
 
     def html(self) -> str:
         title = f"graph of {self.pipeline}" + (f", if {self.failure} fails" if self.failure else "")
-        return drawing_page(title, self.picture(), list(self.lines())[len(self.steps) :])
+        return drawing_page(title, self.picture(), list(self._answer()))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -209,15 +206,6 @@ class PipelineGraph:
 
 def _quoted(text: str) -> str:
     return text.replace('"', "'")
-
-
-def _upstream(graph: Graph, step: str) -> list[str]:
-    """All that a step is made from, producers first."""
-    found = {step}
-    for name in reversed(graph.steps):
-        if name in found:
-            found.update(edge.producer for edge in graph.inputs[name])
-    return [name for name in graph.steps if name in found and name != step]
 
 
 def _exchanges(graph: Graph, started: Mapping[str, Partitions]) -> dict[ExchangeId, Partitions]:

@@ -22,9 +22,8 @@ from rekindle.model.partitions import EMPTY, Partitions
 
 class Input(msgspec.Struct, frozen=True):
     """A kept step that an attempt reads, with the files that counted when it was opened; none if others of its group
-    read it. `holes` are partitions that
-    were left out: they have no file and no rows. `absent` are partitions that are gone, and are read through exchanges
-    which the engine holds: nothing may be planned without them."""
+    read it. `holes` are partitions that were left out: they have no file and no rows. `absent` are partitions that are
+    gone, and are read through exchanges which the engine holds: nothing may be planned without them."""
 
     step: str
     segments: tuple[Segment, ...]

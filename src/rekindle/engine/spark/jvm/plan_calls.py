@@ -33,6 +33,11 @@ def schema_of(spark: SparkSession, text: str) -> JavaObject:
     return ours(spark).SparkObjects.schema(text)
 
 
+def quoted(name: str) -> str:
+    """A column by its whole name: Spark reads a dot as a field of a struct."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def hive_directory(spark: SparkSession, column: str, value: str) -> str:
     """The name of the directory for one value, with letters escaped as Spark escapes them."""
     return str(ours(spark).SparkObjects.hiveDirectory(column, value))

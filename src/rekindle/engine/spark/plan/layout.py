@@ -248,7 +248,7 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
         case ShufflePlacement.BELOW_PYTHON:
             return _below_python(plan_calls.in_session(frame, clone(session, UNCHANGED)), layout)
         case ShufflePlacement.EXCHANGE:
-            named = (quoted(key) for key in layout.keys)
+            named = (plan_calls.quoted(key) for key in layout.keys)
             return plan_calls.in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
 
 
@@ -258,11 +258,6 @@ def _own(layout: Layout) -> dict[str, str]:
 
 def _lies(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> bool:
     return plans.lies_by(frame, layout.keys, layout.partitions, joins_stay=joins_stay)
-
-
-def quoted(name: str) -> str:
-    """A column by its whole name: Spark reads a dot as a field of a struct."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _held_to(frame: DataFrame, layout: Layout, *, joins_stay: bool = False) -> DataFrame | None:

@@ -169,27 +169,28 @@ def _write(spark: SparkSession, what: Publication, target: Files, folder: str) -
         "compression": target.compression,
         "maxRecordsPerFile": str(target.max_records_per_file) if target.max_records_per_file else "",
     }
-    told = {name: value for name, value in options.items() if value}
-    if target.buckets:
-        _write_buckets(spark, what, target, rows, {**told, "path": folder})
-        return
+    told = {name: value for name, value in options.items() if value} | {"path": folder}
+    with telling_lost(spark, what):
+        if target.buckets:
+            _write_buckets(target, rows, told)
+        else:
+            _write_files(target, rows, told)
+
+
+def _write_files(target: Files, rows: DataFrame, options: dict[str, str]) -> None:
     if target.sort_by:
         rows = rows.sortWithinPartitions(*target.hive_partition_by, *target.sort_by)
-    writer = rows.write.format(target.format).options(**told)
+    writer = rows.write.format(target.format).options(**options)
     if target.hive_partition_by:
         writer = writer.partitionBy(*target.hive_partition_by)
-    with telling_lost(spark, what):
-        writer.save(folder)
+    writer.save()
 
 
-def _write_buckets(
-    spark: SparkSession, what: Publication, target: Files, rows: DataFrame, options: dict[str, str]
-) -> None:
+def _write_buckets(target: Files, rows: DataFrame, options: dict[str, str]) -> None:
     """One task writes one bucket, and Spark's writer sorts it."""
-    by_bucket = rows.repartition(target.buckets, *(F.col(f"`{name.replace('`', '``')}`") for name in target.bucket_by))
+    by_bucket = rows.repartition(target.buckets, *map(plan_calls.quoted, target.bucket_by))
     layout = (target.hive_partition_by, target.bucket_by, target.sort_by)
-    with telling_lost(spark, what):
-        file_calls.write_buckets(by_bucket, target.buckets, layout, options)
+    file_calls.write_buckets(by_bucket, target.buckets, layout, options)
 
 
 @contextlib.contextmanager
