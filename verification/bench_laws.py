@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from bench_batch import data
 from build_jar import JAR, TEST_JAR
 from local_spark import local_spark
+from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.jvm.access import root as jvm
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
@@ -86,7 +87,7 @@ def write(spark: SparkSession, source: Path, folder: Path) -> tuple[int, float]:
 def checks(spark: SparkSession, source: Path) -> tuple[float, float, float]:
     """Nanoseconds for a row: watched, not watched, not watched again."""
     held = _held(spark, source)
-    wanted = results.packed(range(PARTITIONS))
+    wanted = result_calls.packed(range(PARTITIONS))
     told = jvm(spark).rekindle.spark.LawsCost.of(held.rdd(is_first=True), results._laws(held, wanted), ROWS, ROUNDS)
     lines = [tuple(map(float, line.split())) for line in str(told).splitlines()]
     watched, plain, again = (statistics.median(line[at] for line in lines) for at in range(3))

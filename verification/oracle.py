@@ -6,8 +6,10 @@
 For each graph and each single and double fault: `remaining_set` must equal the smallest subset of vertices and
 exchange parts whose run makes the output one that a fault-free run could have made, and that subset must be the only
 one of its size. A graph is refused exactly if it would show two versions of a value without any fault. Single faults
-are asked once more with each step's code changed. Graphs with more than 18 values (vertices and exchange parts) are
-left out: 10 % of those with 4 steps.
+are asked once more with each step's code changed, and for the other strategies: `individual` waits for what comes out,
+so that its first answer is the smallest subset of a world in which the same comes out, and it is refused exactly if a
+step is pipelined; `full` is everything. Graphs with more than 18 values (vertices and exchange parts) are left out:
+10 % of those with 4 steps.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from multiprocessing import Pool
 
@@ -24,7 +27,7 @@ from oracle_faults import Fault, Faults
 from oracle_graphs import Node, Shape, choices_of, graph_at, is_torn, shapes, size_of, world_of
 from oracle_world import World
 from rekindle.errors import Refused
-from rekindle.failover.restart import FailureFacts, remaining_set
+from rekindle.failover.restart import FailureFacts, Strategy, remaining_set
 from rekindle.failover.restart_set import RestartSet
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.testing.drawing import drawn
@@ -56,18 +59,55 @@ def check_graph(steps: list[Step], edges: list[Edge]) -> tuple[Counter[str], lis
             count["code changed"] += 1
             happened = FailureFacts(fault.failed, fault.lost, outdated={name: graph.whole[name]})
             wrong += _differences(graph, place, newer, fault, happened)
+    hopeful = World(tuple(replace(value, is_repeatable=True) for value in values))
+    for fault in faults:
+        happened = FailureFacts(fault.failed, fault.lost)
+        count["full"] += 1
+        wrong += _differences(graph, place, Everything(len(nodes)), fault, happened, Strategy.FULL)
+        count["individual"] += 1
+        if is_refused(graph) != any(step.kind.joins_region for step in steps):
+            wrong.append(f"{drawn(graph)}\n  individual is {'' if is_refused(graph) else 'not '}refused")
+        elif not is_refused(graph):
+            wrong += _differences(graph, place, hopeful, fault, happened, Strategy.INDIVIDUAL)
     return count, wrong
 
 
-def _differences(graph: Graph, place: dict[Node, int], world: World, fault: Fault, happened: FailureFacts) -> list[str]:
-    answer = remaining_set(graph, fault.before(graph), happened)
+def is_refused(graph: Graph) -> bool:
+    """Whether `individual` is."""
+    try:
+        Strategy.INDIVIDUAL.check(graph)
+    except Refused:
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """What must run if all must."""
+
+    values: int
+
+    def smallest(self, missing: int) -> tuple[int, bool]:
+        return (1 << self.values) - 1, True
+
+
+def _differences(
+    graph: Graph,
+    place: dict[Node, int],
+    world: World | Everything,
+    fault: Fault,
+    happened: FailureFacts,
+    strategy: Strategy = Strategy.REGION,
+) -> list[str]:
+    answer = remaining_set(graph, fault.before(graph), happened, strategy)
     ours = _mask(answer, place)
     smallest, is_only = world.smallest(fault.missing)
     if ours == smallest and is_only:
         return []
     names = {at: node for node, at in place.items()}
     shown = [[str(names[at]) for at in names if mask >> at & 1] for mask in (ours, smallest)]
-    return [f"{drawn(graph)}\n  {fault.text}\n  ours   {shown[0]}\n  oracle {shown[1]}, the only one: {is_only}"]
+    asked = f"{drawn(graph)}\n  {strategy.value}: {fault.text}"
+    return [f"{asked}\n  ours   {shown[0]}\n  oracle {shown[1]}, the only one: {is_only}"]
 
 
 def _mask(answer: RestartSet, place: dict[Node, int]) -> int:
@@ -113,7 +153,7 @@ def main() -> int:
             wrong += differing
             for text in differing[: max(0, 5 - len(wrong) + len(differing))]:
                 print(text)
-    cases = count["single"] + count["double"] + count["code changed"]
+    cases = sum(count[word] for word in ("single", "double", "code changed", "individual", "full"))
     print("  ".join(f"{word} {number:,}" for word, number in sorted(count.items())))
     print(
         f"RESULT oracle cases={cases} graphs={count['graphs']} differences={len(wrong)} "

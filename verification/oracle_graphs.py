@@ -125,9 +125,10 @@ def _reads(graph: Graph, edge: Edge, partition: int) -> list[Node]:
             return [(edge.producer, partition)]
         case Offset(by):
             return [(edge.producer, partition - by)] if by <= partition < by + producers else []
-        case Interval():
-            low, high = partition * producers // consumers, (partition + 1) * producers // consumers
-            return [(edge.producer, at) for at in range(low, high)]
+        case Interval(by, of):
+            total = of or producers
+            low, high = partition * total // consumers, (partition + 1) * total // consumers
+            return [(edge.producer, at - by) for at in range(low, high) if by <= at < by + producers]
         case All():
             return [(ExchangeId(edge.consumer, edge.producer), at) for at in range(producers)]
 

@@ -1,4 +1,4 @@
-"""Unions and chains over kept results: no row is moved, and one lost partition costs one of each reader.
+"""Unions, coalesces and chains over kept results: no row is moved, and one lost partition costs one of each reader.
 
 Bare Spark runs the same program, and Spark's own event log and plans are the judges of what was read.
 """
@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.engine.spark import prepare
 from rekindle.engine.spark.adapter import SparkAdapter
-from rekindle.engine.spark.plan.layout import EDGES
+from rekindle.engine.spark.plan import file_partitions
+from rekindle.engine.spark.plan.layout import EDGES, UNIONS
 from rekindle.engine.spark.run import results
 from rekindle.failover.backoff import FixedDelay, NoRestart
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
@@ -50,6 +51,18 @@ def with_itself(east: DataFrame, west: DataFrame) -> DataFrame:
 
 def chained(east: DataFrame, west: DataFrame) -> DataFrame:
     return east.selectExpr("total + 1 t")
+
+
+def coalesced(east: DataFrame, west: DataFrame) -> DataFrame:
+    return united(east, west).coalesce(3)
+
+
+def coalesced_alone(east: DataFrame, west: DataFrame) -> DataFrame:
+    return east.coalesce(2).selectExpr("total + 1 t")
+
+
+def coalesced_twice(east: DataFrame, west: DataFrame) -> DataFrame:
+    return east.coalesce(3).selectExpr("total + 1 t").coalesce(2)
 
 
 def made(folder: Path, unite: Unite) -> rk.Pipeline:
@@ -102,7 +115,7 @@ def edges_of(lake: Path, run: str) -> dict[str, str]:
     state = peek(open_store(f"{lake}/runs", {}), "shops", run)
     assert state is not None
     edges = [edge for edge in state.spec.graph.edges if edge.consumer == "both"]
-    return {edge.producer: f"{edge.mapping} {edge.by}" for edge in edges}
+    return {edge.producer: f"{edge.mapping} {edge.by}" + (f" of {edge.of}" if edge.of else "") for edge in edges}
 
 
 @pytest.mark.parametrize(
@@ -112,6 +125,9 @@ def edges_of(lake: Path, run: str) -> dict[str, str]:
         (without_keys, 7, {"east": "offset 0", "west": "offset 4"}),
         (chained, 4, {"east": "identity 0"}),
         (with_itself, 3, {"east": "all 0", "west": "all 0"}),
+        (coalesced, 3, {"east": "interval 0 of 7", "west": "interval 4 of 7"}),
+        (coalesced_alone, 2, {"east": "interval 0"}),
+        (coalesced_twice, 2, {"east": "all 0"}),
     ],
 )
 def test_partitions_are_read_one_by_one(
@@ -125,43 +141,71 @@ def test_partitions_are_read_one_by_one(
     assert is_right(spark, lake, unite)
 
 
-@pytest.mark.parametrize(("lost", "number"), [("east", 2), ("west", 1)])
-def test_a_lost_partition_costs_its_readers_and_no_others(
-    spark: SparkSession, lake: Path, lost: str, number: int
-) -> None:
-    """A new driver finds one partition of one side gone, and that of the union which reads it."""
+def lose_and_resume(spark: SparkSession, lake: Path, unite: Unite, lost: dict[str, int]) -> rk.RunResult:
+    """A run whose sink fails, and a new one after these partitions are gone."""
     (lake / "poison").touch()
     with pytest.raises(rk.RunFailed):
-        made(lake, united).run(spark, f"{lake}/runs", options=TRIES)
+        made(lake, unite).run(spark, f"{lake}/runs", options=TRIES)
     (lake / "poison").unlink()
-    read_by = number + (4 if lost == "west" else 0)
-    for step, at in ((lost, number), ("both", read_by)):
+    for step, at in lost.items():
         (file,) = (lake / "runs").rglob(f"results/{step}/**/part-*_{at:05d}.*")
         file.unlink()
-    done = made(lake, united).run(spark, f"{lake}/runs")
+    return made(lake, unite).run(spark, f"{lake}/runs")
+
+
+@pytest.mark.parametrize(
+    ("unite", "lost", "number", "read_by"),
+    [
+        (united, "east", 2, 2),
+        (united, "west", 1, 5),
+        (coalesced, "east", 2, 1),
+        (coalesced, "west", 1, 2),
+        (coalesced_alone, "east", 3, 1),
+    ],
+)
+def test_a_lost_partition_costs_its_readers_and_no_others(
+    spark: SparkSession, lake: Path, unite: Unite, lost: str, number: int, read_by: int
+) -> None:
+    """A new driver finds one partition of one side gone, and that of the union which reads it."""
+    done = lose_and_resume(spark, lake, unite, {lost: number, "both": read_by})
     computed = {name: step.computed for name, step in done.steps.items()}
-    assert computed == {"east": 0, "west": 0, "both": 1, "gold": 7} | {lost: 1}
-    assert is_right(spark, lake, united)
+    expected = {"east": 0, "both": 1, "gold": done.steps["both"].partitions} | {lost: 1}
+    assert {name: computed[name] for name in expected} == expected
+    assert is_right(spark, lake, unite)
 
 
-def test_a_run_that_was_started_before_unions_had_numbers_goes_on(
+def test_control_files_put_together_as_spark_lists_them_give_other_rows(
     spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan of one partition reads fewer files: their places say nothing, their numbers do."""
+    monkeypatch.setattr(file_partitions, "numbers", lambda offsets, lines: list(range(len(list(lines)))))
+    lose_and_resume(spark, lake, coalesced, {"west": 1, "both": 2})
+    assert not is_right(spark, lake, coalesced)
+
+
+@pytest.mark.parametrize(("unite", "drawn"), [(united, {}), (coalesced, {}), (coalesced, {EDGES: UNIONS})])
+def test_a_run_that_was_started_before_these_had_numbers_goes_on(
+    spark: SparkSession,
+    lake: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unite: Unite,
+    drawn: dict[str, str],
 ) -> None:
     real = prepare.pinned_settings
 
     def before(spark: SparkSession) -> dict[str, str]:
-        return {name: value for name, value in real(spark).items() if name != EDGES}
+        return {name: value for name, value in real(spark).items() if name != EDGES} | drawn
 
     (lake / "poison").touch()
     with monkeypatch.context() as older:
         older.setattr(SparkAdapter, "pinned_settings", staticmethod(before))
         with pytest.raises(rk.RunFailed):
-            made(lake, united).run(spark, f"{lake}/runs", options=ONE_TRY)
+            made(lake, unite).run(spark, f"{lake}/runs", options=ONE_TRY)
     (lake / "poison").unlink()
-    done = made(lake, united).run(spark, f"{lake}/runs")
+    done = made(lake, unite).run(spark, f"{lake}/runs")
     assert edges_of(lake, done.run) == {"east": "all 0", "west": "all 0"}
     assert done.was_resumed and done.steps["both"].computed == 0
-    assert is_right(spark, lake, united)
+    assert is_right(spark, lake, unite)
 
 
 def test_control_files_that_are_not_told_apart_are_noticed(

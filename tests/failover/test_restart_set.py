@@ -124,10 +124,13 @@ def test_restart_set(drawing: str, never: str, failed: str, lost: str, expected:
 @pytest.mark.parametrize("failing", ["x", "y", "z"])
 @pytest.mark.parametrize(("has_x", "has_y"), list(product((False, True), repeat=2)))
 def test_two_inputs_four_availabilities_three_failing_vertices(has_x: bool, has_y: bool, failing: str) -> None:
-    """z reads x and y; all three had started. What is available is not run again; what is not, is."""
+    """z reads x and y; all three had started. What is available is not run again; what is not, is. `remaining_set` is
+    what the master asks."""
     graph = draw("x? =blocking=> z\ny? =blocking=> z")
     lost = " ".join(f"{name}:0" for name, has in (("x", has_x), ("y", has_y)) if not has)
     answer = restart_set(graph, finished(graph), sets(f"{failing}:0"), parts(lost))
+    happened = FailureFacts(sets(f"{failing}:0"), parts(lost))
+    assert shown(remaining_set(graph, finished(graph), happened)) == shown(answer)
     # z is finished unless it is what failed: then nobody reads x or y again.
     if failing != "z":
         assert shown(answer) == ""
@@ -145,6 +148,7 @@ def test_the_same_twelve_while_the_consumer_has_begun(has_x: bool, has_y: bool, 
     gone = {name for name, has in (("x", has_x), ("y", has_y)) if not has} | {failing}
     lost = " ".join(f"{name}:0" for name in gone - {"z"})
     answer = restart_set(graph, begun, sets(f"{failing}:0"), parts(lost))
+    assert shown(remaining_set(graph, begun, FailureFacts(sets(f"{failing}:0"), parts(lost)))) == shown(answer)
     assert shown(answer) == " ".join(f"{name}:0" for name in ("x", "y", "z") if name in gone | {"z"})
 
 

@@ -80,7 +80,9 @@ def test_only_an_offset_has_a_number_in_the_journal() -> None:
         "broadcast": 0,
         "identity": 0,
     }
-    assert GraphSpec.of(draw("a[4] =blocking +1=> e[5]")).edges == (EdgeSpec("a", "e", "offset", 1),)
+    assert GraphSpec.of(draw("a[4] =blocking +1=> e[5]")).edges == (
+        EdgeSpec(producer="a", consumer="e", mapping="offset", by=1),
+    )
 
 
 def test_policies_are_told_everything_that_is_in_flight() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Mapping, Offset
+from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Interval, Mapping, Offset
 from rekindle.model.partitions import EMPTY, Partitions
 
 Case = tuple[Mapping, int, int, frozenset[int], frozenset[int]]
@@ -17,19 +17,25 @@ def reads(mapping: Mapping, partition: int, producers: int, consumers: int) -> s
         return {partition}
     if isinstance(mapping, Offset):
         return {partition - mapping.by} & set(range(producers))
-    if mapping == INTERVAL:
-        return set(range(partition * producers // consumers, (partition + 1) * producers // consumers))
+    if isinstance(mapping, Interval):
+        total = mapping.of or producers
+        piece = range(partition * total // consumers, (partition + 1) * total // consumers)
+        return {at - mapping.by for at in piece} & set(range(producers))
     return set(range(producers))
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     producers = draw(st.integers(1, 70))
-    kind = draw(st.sampled_from(("identity", "offset", "interval", "all", "broadcast")))
+    kind = draw(st.sampled_from(("identity", "offset", "interval", "side", "all", "broadcast")))
     mapping: Mapping
     if kind == "offset":
         mapping = Offset(draw(st.integers(0, 9)))
         consumers = producers + mapping.by + draw(st.integers(0, 9))
+    elif kind == "side":
+        by = draw(st.integers(0, 9))
+        total = producers + by + draw(st.integers(0, 9))
+        mapping, consumers = Interval(by, total), draw(st.integers(1, total))
     else:
         whole: dict[str, Mapping] = {"identity": IDENTITY, "interval": INTERVAL, "all": ALL, "broadcast": BROADCAST}
         mapping = whole[kind]
@@ -58,7 +64,7 @@ def test_every_producer_partition_is_read(case: Case) -> None:
         assert mapping.downstream(Partitions((at,)), producers, consumers)
 
 
-@pytest.mark.parametrize("mapping", [IDENTITY, Offset(1), INTERVAL, ALL, BROADCAST], ids=str)
+@pytest.mark.parametrize("mapping", [IDENTITY, Offset(1), INTERVAL, Interval(1, 4), ALL, BROADCAST], ids=str)
 def test_nothing_maps_to_nothing(mapping: Mapping) -> None:
     assert mapping.downstream(EMPTY, 3, 2) == mapping.upstream(EMPTY, 3, 2) == EMPTY
 
@@ -70,6 +76,7 @@ def test_nothing_maps_to_nothing(mapping: Mapping) -> None:
         pytest.param(Offset(2), 2, 3, "do not fit", id="a union's side must fit"),
         pytest.param(Offset(-1), 2, 3, "do not fit", id="an offset is not negative"),
         pytest.param(INTERVAL, 2, 3, "cannot be coalesced", id="a coalesce never grows"),
+        pytest.param(Interval(1, 3), 3, 2, "do not fit", id="a side of a union that is coalesced must fit"),
     ],
 )
 def test_counts_that_do_not_match(mapping: Mapping, producers: int, consumers: int, says: str) -> None:

@@ -78,6 +78,7 @@ class SparkTask:
     kind: Kind | None = None
     cpu_ns: int = 0
     bytes_written: int = 0
+    records_read: int = 0
 
     @property
     def is_success(self) -> bool:
@@ -275,4 +276,5 @@ def _ended(task: SparkTask, event: Event) -> SparkTask:
         kind=Kind(event["Task Type"]),
         cpu_ns=metrics.get("Executor CPU Time", 0),
         bytes_written=(metrics.get("Output Metrics") or {}).get("Bytes Written", 0),
+        records_read=(metrics.get("Input Metrics") or {}).get("Records Read", 0),
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from rekindle.errors import Refused
 from rekindle.failover.restart import Strategy
-from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Mapping, Offset
+from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Interval, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step, promoted
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 from rekindle.testing.drawing import draw, drawn
@@ -165,13 +165,16 @@ def _sizes(sizes: list[int], edge: Edge) -> tuple[int, int]:
 
 def _mapping(rng: Random, producers: int, consumers: int) -> tuple[Mapping, int]:
     """A mapping, and the number of partitions of the consumer that fits it."""
-    match rng.choice(("identity", "identity", "all", "all", "broadcast", "offset", "interval")):
+    match rng.choice(("identity", "identity", "all", "all", "broadcast", "offset", "interval", "side")):
         case "identity":
             return IDENTITY, producers
         case "offset":
             return Offset(max(0, consumers - producers)), max(producers, consumers)
         case "interval":
             return INTERVAL, min(producers, consumers)
+        case "side":
+            by, behind = rng.randrange(3), rng.randrange(3)
+            return Interval(by, by + producers + behind), min(by + producers + behind, consumers)
         case "broadcast":
             return BROADCAST, consumers
         case _:

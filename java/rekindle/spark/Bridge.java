@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +21,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.spark.Dependency;
 import org.apache.spark.MapOutputTrackerMaster;
+import org.apache.spark.NarrowDependency;
+import org.apache.spark.OneToOneDependency;
+import org.apache.spark.Partition;
 import org.apache.spark.ShuffleStatus;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.rdd.PartitionPruningRDD;
@@ -94,32 +98,50 @@ public final class Bridge {
 
   /**
    * How the file scans below an RDD are cut, one line per partition of it: path, first byte and length of each of its pieces. Several scans only in a
-   * union, whose partitions are theirs one after the other; empty if its partitions are others than those of scans.
+   * union, whose partitions are theirs one after the other. Empty if its partitions are others than those of scans: above an exchange a task reads no
+   * file.
    */
   public static String splits(RDD<?> rdd) {
-    StringBuilder lines = new StringBuilder();
-    return splits(rdd, lines) ? lines.toString() : "";
+    List<String> found = pieces(rdd);
+    return found == null ? "" : String.join("", found);
   }
 
-  private static boolean splits(RDD<?> rdd, StringBuilder lines) {
+  private static List<String> pieces(RDD<?> rdd) {
     if (rdd instanceof FileScanRDD scan) {
-      lines(scan, lines);
-      return true;
+      return pieces(scan);
     }
     List<Dependency<?>> dependencies = CollectionConverters.asJava(rdd.dependencies()).stream().<Dependency<?>>map(one -> one).toList();
     if (rdd instanceof UnionRDD<?>) {
-      return dependencies.stream().allMatch(one -> splits(one.rdd(), lines));
+      List<List<String>> sides = dependencies.stream().map(one -> pieces(one.rdd())).toList();
+      return sides.contains(null) ? null : sides.stream().flatMap(List::stream).toList();
     }
-    return dependencies.size() == 1 && splits(dependencies.get(0).rdd(), lines);
+    if (dependencies.size() != 1 || !(dependencies.get(0) instanceof NarrowDependency<?> narrow)) {
+      return null;
+    }
+    List<String> below = pieces(narrow.rdd());
+    if (below == null || narrow instanceof OneToOneDependency<?>) {
+      return below;
+    }
+    List<String> found = new ArrayList<>();
+    for (Partition partition : rdd.partitions()) {
+      StringBuilder line = new StringBuilder();
+      CollectionConverters.asJava(narrow.getParents(partition.index()))
+          .forEach(parent -> line.append(below.get((Integer) parent).stripTrailing()).append(' '));
+      found.add(line.append('\n').toString());
+    }
+    return found;
   }
 
-  private static void lines(FileScanRDD scan, StringBuilder lines) {
+  private static List<String> pieces(FileScanRDD scan) {
+    List<String> found = new ArrayList<>();
     for (Iterator<FilePartition> it = scan.filePartitions().iterator(); it.hasNext(); ) {
+      StringBuilder line = new StringBuilder();
       for (PartitionedFile file : it.next().files()) {
-        lines.append(file.filePath().toPath()).append(' ').append(file.start()).append('+').append(file.length()).append(' ');
+        line.append(file.filePath().toPath()).append(' ').append(file.start()).append('+').append(file.length()).append(' ');
       }
-      lines.append('\n');
+      found.add(line.append('\n').toString());
     }
+    return found;
   }
 
   /**

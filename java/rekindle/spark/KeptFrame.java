@@ -98,11 +98,12 @@ public final class KeptFrame {
 
   /**
    * What is computed to be stored: the frame without restored operators that nothing observes, and with column names that differ. Null if that is the
-   * frame itself.
+   * frame itself. `leavesOrder`: a sort that its readers get above the stored rows is left to them.
    */
-  public static Dataset<Row> stored(SparkSession session, QueryExecution execution, boolean isPublished) {
+  public static Dataset<Row> stored(SparkSession session, QueryExecution execution, boolean isPublished, boolean leavesOrder) {
     LogicalPlan plan = execution.analyzed();
-    LogicalPlan made = Observed.simplified(plan, isPublished);
+    boolean isLeft = leavesOrder && !isPublished && KeptFrame.of(execution).restoresOrder();
+    LogicalPlan made = Observed.simplified(isLeft ? unsorted(plan) : plan, isPublished);
     List<String> names = new KeptFrame(plan).storedNames(session.sessionState().conf().caseSensitiveAnalysis());
     if (!names.isEmpty()) {
       List<NamedExpression> columns = new ArrayList<>();
@@ -112,6 +113,23 @@ public final class KeptFrame {
       made = new Project(CollectionConverters.asScala(columns).toSeq(), made);
     }
     return made == plan ? null : Dataset.ofRows(session, made);
+  }
+
+  /** Whether readers get a sort of the whole frame again. */
+  private boolean restoresOrder() {
+    return lost.isEmpty() && deciding.stream().anyMatch(node -> node instanceof Sort sort && sort.global());
+  }
+
+  /** Without the sort that decides the order of a plan, where nothing above it sees in which order rows come. */
+  private static LogicalPlan unsorted(LogicalPlan plan) {
+    if (plan instanceof Sort sort && sort.global()) {
+      return sort.child();
+    }
+    if (!(plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof View) || Observed.seesOrder(plan)) {
+      return plan;
+    }
+    LogicalPlan made = unsorted(plan.children().head());
+    return made == plan.children().head() ? plan : plan.withNewChildren(CollectionConverters.asScala(List.of(made)).toSeq());
   }
 
   /** The names of columns that a file cannot hold beside each other, as often as they occur. */

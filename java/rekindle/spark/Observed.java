@@ -87,6 +87,11 @@ public final class Observed {
     return String.join("\n", observed.found);
   }
 
+  /** Whether a plan asks for an exchange that Spark leaves out where rows lie that way already: then nothing in the physical plan tells of it. */
+  public static boolean asksForExchange(QueryExecution execution) {
+    return execution.optimizedPlan().exists(node -> node instanceof RepartitionOperation moved && moved.shuffle());
+  }
+
   private LogicalPlan walk(LogicalPlan node, Flags above) {
     CollectionConverters.asJava(node.subqueries()).forEach(subquery -> walk(subquery, ALL));
     if (node instanceof LogicalRelation relation) {
@@ -180,6 +185,13 @@ public final class Observed {
           .noneMatch(child -> child.dataType() instanceof DoubleType || child.dataType() instanceof FloatType);
     }
     return function instanceof Count || function instanceof Min || function instanceof Max;
+  }
+
+  /** Whether an expression of a node may tell in which order, or in which partition, rows come. A function of the user's may count them. */
+  static boolean seesOrder(LogicalPlan node) {
+    return !CollectionConverters.asJava(node.subqueries()).isEmpty()
+        || CollectionConverters.asJava(node.expressions()).stream()
+            .anyMatch(expression -> !expression.deterministic() || expression.exists(UserDefinedExpression.class::isInstance));
   }
 
   private static boolean readsNames(LogicalPlan node) {

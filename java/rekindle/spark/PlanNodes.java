@@ -36,8 +36,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * A physical plan as one text: node by node it would be a hundred calls from Python, and each plan is looked at several times.
  *
- * <p>Nodes stand in the order of a walk from the top; each has the number of its children. The plans of subqueries are only counted. Columns are named by
- * their ids; an expression that is no column is -1.
+ * <p>Nodes stand in the order of a walk from the top; each has the number of its children. The plans of subqueries are counted, and the stand-ins told that
+ * they read. Columns are named by their ids; an expression that is no column is -1.
  */
 public final class PlanNodes {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -52,6 +52,7 @@ public final class PlanNodes {
       one.put("name", node.getClass().getSimpleName());
       one.put("children", children(node).size());
       one.put("subqueries", node.subqueries().size());
+      CollectionConverters.asJava(node.subqueries()).forEach(subquery -> places(subquery, one.withArray("handed")));
       one.put("is_barrier", node instanceof MapInBatchExec batches && batches.isBarrier());
       columns(node, one.putArray("ids"), one.putArray("names"));
       partitioning(node, one);
@@ -65,10 +66,24 @@ public final class PlanNodes {
         one.put("is_bucketed", scan.relation().bucketSpec().isDefined());
         FileIndex index = scan.relation().location();
         one.put("index", index instanceof StandIn ? CommittedFiles.class.getSimpleName() : index.getClass().getSimpleName());
-        one.put("place", index instanceof StandIn ? index.rootPaths().head().toString() : "");
+        one.put("place", place(scan));
       }
     }
     return JSON.writeValueAsString(out);
+  }
+
+  /** Where a stand-in says that its files are; empty if it is none. */
+  private static String place(FileSourceScanExec scan) {
+    return scan.relation().location() instanceof StandIn index ? index.rootPaths().head().toString() : "";
+  }
+
+  private static void places(SparkPlan subquery, ArrayNode out) {
+    for (SparkPlan node : below(subquery)) {
+      if (node instanceof FileSourceScanExec scan && !place(scan).isEmpty()) {
+        out.add(place(scan));
+      }
+      CollectionConverters.asJava(node.subqueries()).forEach(inner -> places(inner, out));
+    }
   }
 
   /** The node with a number of that array. */

@@ -49,28 +49,24 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Consumer c reads a contiguous, balanced piece of the producer: a coalesce without a shuffle."""
+    """Consumer c reads a contiguous, balanced piece of the producer: a coalesce without a shuffle. Of a union that is
+    coalesced the producer is one side: its partitions stand at `by` among `of`; 0 means that there is no other side."""
+
+    by: int = 0
+    of: int = 0
 
     def downstream(self, read: Partitions, producers: int, consumers: int) -> Partitions:
-        if read.is_span:
-            if not read:
-                return EMPTY
-            low, high = (((p + 1) * consumers - 1) // producers for p in (read.lowest, read.highest))
-            return Partitions.span(low, high + 1)
-        if _is_worth_digits(read, producers, consumers):
-            return from_bits(squeeze(to_bits(read), producers, consumers))
-        return Partitions(array("I", [((p + 1) * consumers - 1) // producers for p in read.to_array()]))
+        return _squeezed(read.shift(self.by), self.of or producers, consumers)
 
     def upstream(self, readers: Partitions, producers: int, consumers: int) -> Partitions:
-        if _is_worth_digits(readers, producers, consumers):
-            return from_bits(stretch(to_bits(readers), producers, consumers))
-        found = BitMap()
-        for low, high in readers.spans():
-            found.add_range(low * producers // consumers, high * producers // consumers)
-        return Partitions.wrap(FrozenBitMap(found))
+        found = _stretched(readers, self.of or producers, consumers)
+        return (found & Partitions.span(self.by, self.by + producers)).shift(-self.by) if self.of else found
 
     def mismatch(self, producers: int, consumers: int) -> str:
-        return "" if producers >= consumers else f"{producers} partitions cannot be coalesced into {consumers}"
+        total = self.of or producers
+        if self.by < 0 or self.by + producers > total:
+            return f"{producers} partitions at offset {self.by} do not fit into {total}"
+        return "" if total >= consumers else f"{total} partitions cannot be coalesced into {consumers}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +94,28 @@ BROADCAST: Final = Broadcast()
 INTERVAL: Final = Interval()
 
 Mapping = Identity | Offset | Interval | All | Broadcast
+
+
+def _squeezed(read: Partitions, total: int, pieces: int) -> Partitions:
+    """The pieces in which these of `total` lie."""
+    if read.is_span:
+        if not read:
+            return EMPTY
+        low, high = (((p + 1) * pieces - 1) // total for p in (read.lowest, read.highest))
+        return Partitions.span(low, high + 1)
+    if _is_worth_digits(read, total, pieces):
+        return from_bits(squeeze(to_bits(read), total, pieces))
+    return Partitions(array("I", [((p + 1) * pieces - 1) // total for p in read.to_array()]))
+
+
+def _stretched(pieces: Partitions, total: int, count: int) -> Partitions:
+    """What of `total` lies in these of `count` pieces."""
+    if _is_worth_digits(pieces, total, count):
+        return from_bits(stretch(to_bits(pieces), total, count))
+    found = BitMap()
+    for low, high in pieces.spans():
+        found.add_range(low * total // count, high * total // count)
+    return Partitions.wrap(FrozenBitMap(found))
 
 
 def _is_worth_digits(partitions: Partitions, producers: int, consumers: int) -> bool:

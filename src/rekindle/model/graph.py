@@ -42,12 +42,13 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Edge:
     """`consumer` reads `producer`. `determinism` is that of the work below the exchange, where there is one;
-    left out, the consumer's counts."""
+    left out, the consumer's counts. `is_open`: the engine may read less when it runs, and nobody can say so before."""
 
     producer: str
     consumer: str
     mapping: Mapping = IDENTITY
     determinism: Determinism | None = None
+    is_open: bool = False
 
     @property
     def has_exchange(self) -> bool:

@@ -42,11 +42,12 @@ class PictureNode(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """`consumer` reads `producer`; all of it, if `is_wide`."""
+    """`consumer` reads `producer`; all of it, if `is_wide`. `how` says so in a word, where there is one."""
 
     producer: str
     consumer: str
     is_wide: bool = False
+    how: str = ""
 
 
 class Picture(msgspec.Struct, frozen=True):

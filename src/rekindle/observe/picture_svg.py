@@ -98,7 +98,7 @@ def _sizes(shares: Sequence[Share], size: int, least: int) -> list[tuple[str, in
 
 
 def _read(link: Link) -> str:
-    return f"{link.producer} (all)" if link.is_wide else link.producer
+    return f"{link.producer} ({link.how})" if link.how else link.producer
 
 
 def _node(placed: PictureLayout, node: PictureNode) -> str:
@@ -123,7 +123,7 @@ def _bar(shares: Sequence[Share]) -> str:
 
 def _link(placed: PictureLayout, link: Link) -> str:
     kind = "rk-link rk-wide" if link.is_wide else "rk-link"
-    title = f"{link.consumer} reads {'all of ' if link.is_wide else ''}{link.producer}"
+    title = f"{link.consumer} reads {link.producer}" + (f" ({link.how})" if link.how else "")
     return f'<path class="{kind}" d="{_curve(placed.path(link))}"><title>{escape(title)}</title></path>'
 
 

@@ -28,7 +28,7 @@ from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_page import drawing_page
 from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
-from rekindle.observe.words import names_text
+from rekindle.observe.words import mapping_text, names_text
 
 DOMAINS = {
     "executor": FailureDomain.EXECUTOR,
@@ -106,21 +106,24 @@ class PipelineGraph:
     def picture(self) -> Picture:
         """Sources, fused steps, kept ones and sinks."""
         kept = {one.name: one for one in self.spec.graph.steps}
-        wide = {step.name: self._wide(step.name) for step in self.steps}
         return Picture(
             tuple(self._node(step, kept.get(step.name)) for step in self.steps),
-            tuple(Link(one, step.name, one in wide[step.name]) for step in self.steps for one in step.reads),
+            tuple(link for step in self.steps for link in self._links(step)),
         )
 
-    def _wide(self, reader: str) -> frozenset[str]:
-        """The inputs of a kept step through which its rows come from other partitions. Where between the kept result
-        and the step they change their partition is for Spark to know: it is drawn at the end."""
-        wide = {edge.producer for edge in self.spec.graph.edges if edge.mapping == "all" and edge.consumer == reader}
-        inside = [step for step in self.steps if step.name in self.members.get(reader, ())]
+    def _links(self, reader: GraphStep) -> Iterator[Link]:
+        """What a step reads. Where between a kept result and the kept step that reads it rows change their partition is
+        for Spark to know: it is drawn at the end."""
+        drawn = {edge.producer: edge for edge in self.spec.graph.edges if edge.consumer == reader.name}
+        inside = [step for step in self.steps if step.name in self.members.get(reader.name, ())]
         for step in inside:
-            if not wide.isdisjoint(step.reads):
-                wide.add(step.name)
-        return frozenset(wide)
+            found = [drawn[one] for one in step.reads if one in drawn]
+            if found and step.name != reader.name:
+                drawn[step.name] = max(found, key=lambda edge: edge.mapping == "all")
+        for one in reader.reads:
+            edge = drawn.get(one)
+            how = mapping_text(edge.mapping, edge.is_open) if edge is not None else ""
+            yield Link(one, reader.name, edge is not None and edge.mapping in ("all", "broadcast"), how)
 
     def _node(self, step: GraphStep, kept: StepSpec | None) -> PictureNode:
         if kept is None:
@@ -186,7 +189,8 @@ class PipelineGraph:
                 inside.update(own)
         lines += [f"  {box}" for name, box in boxes.items() if name not in inside]
         for link in drawn.links:
-            lines.append(f"  {names[link.producer]} {'-. all .->' if link.is_wide else '-->'} {names[link.consumer]}")
+            arrow = f"-. {link.how} .->" if link.is_wide else f"-- {link.how} -->" if link.how else "-->"
+            lines.append(f"  {names[link.producer]} {arrow} {names[link.consumer]}")
         lines += [f"  style {names[node.name]} {MARKED}" for node in drawn.nodes if node.is_marked]
         return "\n".join(lines) + "\n"
 

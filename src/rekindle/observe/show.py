@@ -20,7 +20,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
-from rekindle.observe.words import count_text, escape, size_texts
+from rekindle.observe.words import count_text, escape, mapping_text, size_texts
 
 OPEN = "running"
 INTERRUPTED = "interrupted"
@@ -176,10 +176,11 @@ class EdgeView(msgspec.Struct, frozen=True):
     producer: str
     consumer: str
     mapping: str
+    is_open: bool = False
 
-    @property
-    def is_wide(self) -> bool:
-        return self.mapping in ("all", "broadcast")
+    def link(self) -> Link:
+        is_wide = self.mapping in ("all", "broadcast")
+        return Link(self.producer, self.consumer, is_wide, mapping_text(self.mapping, self.is_open))
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,9 +225,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     def picture(self) -> Picture:
         """The graph, each step with the shares of its partitions."""
-        wide = {(edge.producer, edge.consumer) for edge in self.edges if edge.is_wide}
-        links = (Link(name, step.name, (name, step.name) in wide) for step in self.steps for name in step.reads)
-        return Picture(tuple(step.node() for step in self.steps), tuple(links))
+        return Picture(tuple(step.node() for step in self.steps), tuple(edge.link() for edge in self.edges))
 
     @property
     def graph(self) -> Drawing:
@@ -265,7 +264,7 @@ def view_of(
         is_resumable=state.is_resumable,
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
-        edges=tuple(EdgeView(e.producer, e.consumer, e.mapping) for e in state.layout.spec.edges),
+        edges=tuple(EdgeView(e.producer, e.consumer, e.mapping, e.is_open) for e in state.layout.spec.edges),
         sinks=tuple(_sink(state, sink) for sink in state.sinks),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),

@@ -102,6 +102,12 @@ def _tell(told: dict[str, _Told], found: re.Match[str]) -> str:
     return name
 
 
+def _side(word: str) -> Mapping:
+    """Of a union, `+4`, or of one that is coalesced, `+4of7`."""
+    by, _, of = word.partition("of")
+    return Interval(int(by), int(of)) if of else Offset(int(by))
+
+
 def _edge(told: dict[str, _Told], producer: str, arrow: re.Match[str], consumer: str) -> Edge:
     kind = arrow["kept"] or "pipelined"
     if told[producer].kind not in ("", kind):
@@ -109,7 +115,7 @@ def _edge(told: dict[str, _Told], producer: str, arrow: re.Match[str], consumer:
     told[producer].kind = kind
     word = arrow["piped"] or arrow["mapping"] or ""
     bare = word.rstrip(".!?*")
-    mapping = Offset(int(bare)) if bare.startswith("+") else _MAPPINGS[bare]
+    mapping = _side(bare) if bare.startswith("+") else _MAPPINGS[bare]
     mark = word.removeprefix(bare)
     return Edge(producer, consumer, mapping, _MARKS[mark] if mark else None)
 
@@ -145,8 +151,8 @@ def _arrow(producer: Step, edge: Edge) -> str:
     match edge.mapping:
         case Offset(by):
             word = f"+{by}"
-        case Interval():
-            word = "interval"
+        case Interval(by, of):
+            word = f"+{by}of{of}" if of else "interval"
         case Broadcast():
             word = "broadcast"
         case _:

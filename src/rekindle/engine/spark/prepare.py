@@ -16,7 +16,7 @@ from rekindle.engine.spark.plan.analyse import Analysis, of_its_run
 from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
-from rekindle.engine.spark.plan.layout import EDGES, UNIONS, PlannedQuery
+from rekindle.engine.spark.plan.layout import COALESCES, EDGES, PlannedQuery
 from rekindle.engine.spark.publish import copying, sinks
 from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
@@ -45,7 +45,7 @@ def pinned_settings(spark: SparkSession) -> dict[str, str]:
     session.attach(spark)
     rows = sources.settings(spark, [SHUFFLE_PARTITIONS])
     pinned = session.pinned_settings(spark) | {name: value for name, value, usual in rows if value != usual}
-    return pinned | {EDGES: UNIONS}
+    return pinned | {EDGES: COALESCES}
 
 
 def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:

@@ -9,12 +9,12 @@ from typing import assert_never
 
 import msgspec
 
-from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Broadcast, Identity, Interval, Mapping, Offset
+from rekindle.model.edges import ALL, BROADCAST, IDENTITY, Broadcast, Identity, Interval, Mapping, Offset
 from rekindle.model.edges import All as AllMapping
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, KeepUntil, ResultKind
 
-_WORDS: dict[str, Mapping] = {"identity": IDENTITY, "interval": INTERVAL, "all": ALL, "broadcast": BROADCAST}
+_WORDS: dict[str, Mapping] = {"identity": IDENTITY, "all": ALL, "broadcast": BROADCAST}
 
 
 class StepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -31,14 +31,17 @@ class StepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     is_pessimistic: bool | None = None
 
 
-class EdgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One edge. `mapping` is identity, offset, interval, all or broadcast; `by` belongs to offset."""
+class EdgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """One edge. `mapping` is identity, offset, interval, all or broadcast; `by` belongs to offset and interval, `of`
+    to interval. `is_open`: the engine may read less when it runs."""
 
     producer: str
     consumer: str
     mapping: str
     by: int = 0
     determinism: Determinism | None = None
+    of: int = 0
+    is_open: bool = False
 
 
 class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,8 +68,17 @@ class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 for step in graph.steps.values()
             ),
             tuple(
-                EdgeSpec(edge.producer, edge.consumer, *_mapping_words(edge.mapping), determinism=edge.determinism)
+                EdgeSpec(
+                    producer=edge.producer,
+                    consumer=edge.consumer,
+                    mapping=word,
+                    by=by,
+                    determinism=edge.determinism,
+                    of=of,
+                    is_open=edge.is_open,
+                )
                 for edge in graph.edges
+                for word, by, of in [_mapping_words(edge.mapping)]
             ),
         )
 
@@ -76,7 +88,7 @@ class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def graph(self) -> Graph:
         return Graph.of(
             (Step(**msgspec.structs.asdict(step)) for step in self.steps),
-            (Edge(edge.producer, edge.consumer, _mapping(edge), edge.determinism) for edge in self.edges),
+            (Edge(edge.producer, edge.consumer, _mapping(edge), edge.determinism, edge.is_open) for edge in self.edges),
         )
 
     def difference(self, other: GraphSpec) -> str:
@@ -91,24 +103,26 @@ class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 return f"step {name} had {step.partitions} partitions and now has {new.partitions}"
             if step.kind is not new.kind:
                 return f"the result of {name} was {step.kind.value} and is now {new.kind.value}"
-        edges, new_edges = ({(e.producer, e.consumer, e.mapping, e.by) for e in s.edges} for s in (self, other))
-        for producer, consumer, mapping, _ in sorted(edges ^ new_edges):
+        edges, new_edges = (
+            {(e.producer, e.consumer, e.mapping, e.by, e.of) for e in spec.edges} for spec in (self, other)
+        )
+        for producer, consumer, mapping, *_ in sorted(edges ^ new_edges):
             return f"{consumer} reads {producer} ({mapping}) in only one of the two"
         return ""
 
 
-def _mapping_words(mapping: Mapping) -> tuple[str, int]:
+def _mapping_words(mapping: Mapping) -> tuple[str, int, int]:
     match mapping:
         case Identity():
-            return "identity", 0
+            return "identity", 0, 0
         case Offset(by):
-            return "offset", by
-        case Interval():
-            return "interval", 0
+            return "offset", by, 0
+        case Interval(by, of):
+            return "interval", by, of
         case Broadcast():
-            return "broadcast", 0
+            return "broadcast", 0, 0
         case AllMapping():
-            return "all", 0
+            return "all", 0, 0
         case _:  # pragma: no cover
             assert_never(mapping)
 
@@ -116,4 +130,6 @@ def _mapping_words(mapping: Mapping) -> tuple[str, int]:
 def _mapping(edge: EdgeSpec) -> Mapping:
     if edge.mapping == "offset":
         return Offset(edge.by)
+    if edge.mapping == "interval":
+        return Interval(edge.by, edge.of)
     return _WORDS[edge.mapping]

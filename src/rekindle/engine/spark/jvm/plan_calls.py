@@ -70,6 +70,11 @@ def frame_of_rdd(session: SparkSession, rdd: JavaObject, its_schema: JavaObject)
     return frame_of(session, ours(session).SparkObjects.frame(session_of(session), rdd, its_schema))
 
 
+def asks_for_exchange(frame: DataFrame) -> bool:
+    """Whether the frame is repartitioned somewhere, also where its rows lie that way already."""
+    return bool(ours(frame.sparkSession).Observed.asksForExchange(execution(frame)))
+
+
 def shown(frame: DataFrame, rows_max: int, characters_max: int) -> str:
     """The first rows as a table of text."""
     return str(frame._jdf.showString(rows_max, characters_max, False)).rstrip()

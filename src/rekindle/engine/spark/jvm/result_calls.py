@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +28,11 @@ def is_single(outline: JavaObject) -> bool:
     return bool(outline.isSingle())
 
 
-def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
+def storable(frame: DataFrame, *, is_published: bool, leaves_order: bool) -> DataFrame:
     """The frame as it is computed for storing: without operators that restore what nothing observes, and with column
-    names that differ."""
+    names that differ. `leaves_order`: without a sort that its readers get again."""
     session = frame.sparkSession
-    made = ours(session).KeptFrame.stored(session_of(session), execution(frame), is_published)
+    made = ours(session).KeptFrame.stored(session_of(session), execution(frame), is_published, leaves_order)
     return frame if made is None else frame_of(session, made)
 
 
@@ -136,6 +137,23 @@ def reads_stand_in(spark: SparkSession, plan: JavaObject) -> bool:
 def splits(spark: SparkSession, rdd: JavaObject) -> list[str]:
     """How the one file scan below an RDD is cut, a line for each Spark partition."""
     return str(ours(spark).Bridge.splits(rdd)).splitlines()
+
+
+def below_coalesce(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """The rows below the one coalesce of a physical plan."""
+    return ours(spark).Coalescing.below(session_of(spark), plan)
+
+
+def coalesced(spark: SparkSession, plan: JavaObject, groups: bytes) -> JavaObject:
+    """The rows of a physical plan with one coalesce. `groups` tells for each partition how many of those below it has,
+    and then which."""
+    return ours(spark).Coalescing.rows(session_of(spark), plan, groups)
+
+
+def packed(numbers: Iterable[int]) -> bytes:
+    """As our classes take many numbers in one call."""
+    listed = list(numbers)
+    return struct.pack(f"<{len(listed)}i", *listed)
 
 
 def pruned(spark: SparkSession, rdd: JavaObject, chosen: bytes) -> JavaObject:

@@ -16,11 +16,20 @@ from rekindle.engine.spark.plan import cuts, kept_frames, plans
 from rekindle.engine.spark.plan.building import UNSEEN
 from rekindle.engine.spark.plan.describe import or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
-from rekindle.engine.spark.plan.layout import Layout, PlannedQuery, choose, hold, verdict_of
+from rekindle.engine.spark.plan.layout import (
+    Layout,
+    PlannedQuery,
+    choose,
+    draws_coalesces,
+    hinted_shape,
+    hold,
+    storable,
+    verdict_of,
+)
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.session import attach, group_session
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.model.edges import ALL, IDENTITY, Mapping, Offset
+from rekindle.model.edges import ALL, BROADCAST, IDENTITY, INTERVAL, Interval, Mapping, Offset
 from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 from rekindle.pipeline.identity.fingerprint import is_task_bound
@@ -79,9 +88,11 @@ def analyse(
     graph = Graph.of(
         steps.values(),
         (
-            Edge(one, name, _mapping(group, held[name], one, held[one].layout))
+            Edge(one, name, mapping, is_open=mapping is ALL and shape.joins > 0)
             for name, group in resolved.items()
+            for shape in [hinted_shape(held[name])]
             for one in group.inputs
+            for mapping in [_mapping(group, held[name], shape, one, held[one].layout)]
         ),
     )
     digested = {
@@ -106,7 +117,7 @@ def _built(
     with or_refused(group.step, group.functions[-1] if group.functions else None, UNSEEN):
         frame = group.build(session, inputs)
     needs_files = result_calls.traces(session) != before
-    stored = result_calls.storable(frame, is_published=group.is_published)
+    stored = storable(frame, is_published=group.is_published)
     return BuiltGroup(
         frame=frame,
         stored=stored,
@@ -126,7 +137,7 @@ def _is_same(then: BuiltGroup | None, now: BuiltGroup) -> bool:
 def _published(built: BuiltGroup) -> BuiltGroup:
     """The same, with the order that a target's files have."""
     session = built.stored.sparkSession
-    stored = plan_calls.in_session(result_calls.storable(built.frame, is_published=True), session)
+    stored = plan_calls.in_session(storable(built.frame, is_published=True), session)
     return replace(built, stored=stored, verdict=verdict_of(stored), layout=None, is_published=True)
 
 
@@ -149,17 +160,26 @@ def _proved(group: GroupSpec, held: PlannedQuery, step: Step) -> Determinism:
     return _step(replace(group, declared=None), held).determinism if is_word else step.determinism
 
 
-def _mapping(group: GroupSpec, consumer: PlannedQuery, step: str, producer: Layout) -> Mapping:
+def _mapping(group: GroupSpec, consumer: PlannedQuery, shape: plans.Shape, step: str, producer: Layout) -> Mapping:
     """Which partitions of a kept step the partitions of a group read. What an eager step looks at while it is built may
-    be anything of it."""
-    layout = consumer.layout
-    if group.is_eager or not consumer.shape.is_narrow or layout.is_bound:
+    be anything of it. What is handed to every task is read as a whole, whatever else of it is read as it lies."""
+    layout, place = consumer.layout, kept_frames.place(step)
+    if group.is_eager or layout.is_bound:
+        return ALL
+    if draws_coalesces(consumer.frame):
+        if place in shape.handed:
+            return ALL if place in shape.direct else BROADCAST
+        if shape.cuts or place not in shape.direct or not consumer.is_read_apart:
+            return ALL
+    elif not consumer.shape.is_narrow:
         return ALL
     if not layout.is_by_file:
         return IDENTITY if layout.keys and producer.keys else ALL
     by = dict(layout.offsets).get(step)
     if by is None:
         return ALL
+    if layout.is_coalesced and layout.partitions < layout.coalesced_from:
+        return Interval(by, layout.coalesced_from) if producer.partitions < layout.coalesced_from else INTERVAL
     return IDENTITY if producer.partitions == layout.partitions else Offset(by)
 
 

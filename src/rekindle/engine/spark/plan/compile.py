@@ -28,7 +28,7 @@ from rekindle.engine.spark.plan.building import BuiltStep, StepBuilder
 from rekindle.engine.spark.plan.describe import describe
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict
 from rekindle.engine.spark.plan.group import BuiltGroup, GroupSpec
-from rekindle.engine.spark.plan.layout import POINTWISE, Layout, choose, verdict_of
+from rekindle.engine.spark.plan.layout import POINTWISE, Layout, choose, storable, verdict_of
 from rekindle.engine.spark.plan.sources import SourcePin, pin
 from rekindle.engine.spark.session import clone, group_session
 from rekindle.errors import GraphRefused
@@ -168,12 +168,15 @@ class _Described:
             made = self.builder.step(one, self.session, inputs, [self._steps[name] for name in inside])
         self._steps[one.name] = made
         readers = [other.name for other in self.declared if one.name in other.inputs]
-        stored = result_calls.storable(made.frame, is_published=one.role is Role.SINK)
+        is_published = one.role is Role.SINK
+        stored = storable(made.frame, is_published=is_published)
         verdict = verdict_of(stored)
+        # A step that only sorts is kept as one that has an exchange, though its readers sort.
+        sorted_as_it_is = result_calls.storable(made.frame, is_published=is_published, leaves_order=False)
         self.looks[one.name] = look = replace(
             _look(
                 one,
-                plan_calls.in_session(stored, self.looking),
+                plan_calls.in_session(sorted_as_it_is, self.looking),
                 verdict,
                 [self.looks[name] for name in inside],
                 self.pins.get(one.name),

@@ -8,9 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict
-from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
+from rekindle.engine.spark.plan.layout import Layout, PlannedQuery, storable
 from rekindle.model.kinds import Determinism, DigestPolicy, KeepUntil, ResultKind
 
 
@@ -64,7 +63,7 @@ class GroupSpec:
 
     def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """What is computed and stored."""
-        return result_calls.storable(self.build(session, inputs), is_published=self.is_published)
+        return storable(self.build(session, inputs), is_published=self.is_published)
 
     @property
     def lies(self) -> Layout:

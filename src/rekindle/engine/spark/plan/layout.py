@@ -3,7 +3,8 @@
 With keys, partition p holds the rows with `hash(keys) mod partitions = p`. Only the last exchange is pinned to it.
 Four plans are asked for, the one that moves the fewest rows is held:
 
-1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise;
+1. without any exchange: the inputs are kept with the same keys and count, so the step is pointwise; what is broadcast
+   moves none of their rows;
 2. the step's own last exchange already lies that way (an aggregation by the keys, then perhaps Python);
 3. its own join does, if adaptive execution is told to leave it there: no skewed key is split, which one task would have
    to write anyway, and rows are hashed instead of sorted where one side is small enough;
@@ -20,14 +21,15 @@ partition p is Spark's p-th, which is the same in another driver if it is the on
 pinned settings), and is bound to this application otherwise (a total order is sampled anew by each). Over kept results
 that no exchange cuts anew a file is a partition and has its number, in whatever order Spark reads the files; in a union
 those of one result come behind those of the one before it. So a step that only filters, changes or unites kept results
-moves no row, and each of its partitions reads one of theirs. Runs that were started before unions had numbers know
-nothing of that (`EDGES`), and go on as they began.
+moves no row, and each of its partitions reads one of theirs. A coalesce puts files together, or splits, by their
+numbers: each partition reads an interval of them. Runs that were started before this was so know nothing of it
+(`EDGES`), and go on as they began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -35,7 +37,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
-from rekindle.engine.spark.plan import cuts, plans
+from rekindle.engine.spark.plan import cuts, file_partitions, plans
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone
 
@@ -45,8 +47,9 @@ POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.a
 UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
 UNCOALESCED = {"spark.sql.adaptive.coalescePartitions.enabled": "false", **UNCHANGED}
 # Pinned with a run: which edges are drawn. Without it a union is an exchange, and so is a chain over a result with keys
-# that it leaves out.
-EDGES, UNIONS = "spark.rekindle.edges", "unions"
+# that it leaves out. With `unions` a coalesce still is, and so is a join with a broadcast, and a sort at the end of a
+# step is computed before the step is kept.
+EDGES, UNIONS, COALESCES = "spark.rekindle.edges", "unions", "coalesces"
 # What decides the partitions of a plan that nothing has to be added to.
 KNOWN = {plans.PartitioningSource.ORDER, plans.PartitioningSource.ONE}
 # Spark hashes the smaller side if none of its partitions is larger than this; below its advisory size it never does.
@@ -63,24 +66,38 @@ STAYS_JOINED = {
 class Layout:
     """How a kept result lies. No keys: numbered. Bound: another application would cut it differently. `offsets`: each
     file of these kept results is a partition, and this is the number of the first one of each. Alone: all rows are in
-    one partition, wherever they come from."""
+    one partition, wherever they come from. `coalesced_from`: so many files or splits are put together; 0, if none."""
 
     keys: tuple[str, ...]
     partitions: int
+    _: KW_ONLY
     is_bound: bool = False
     is_alone: bool = False
     offsets: tuple[tuple[str, int], ...] = ()
+    coalesced_from: int = 0
 
     @property
     def is_by_file(self) -> bool:
         return bool(self.offsets)
+
+    @property
+    def is_coalesced(self) -> bool:
+        return self.coalesced_from > 0
+
+    @property
+    def numbers_files(self) -> bool:
+        """Whether each partition is one file: one without rows has none, and then no Spark task."""
+        return self.is_by_file and not self.is_coalesced
 
     def __str__(self) -> str:
         if self.keys:
             return f"{self.partitions} by {', '.join(self.keys)}"
         if self.is_alone:
             return "1 alone"
-        return f"{self.partitions} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
+        from_many = f" from {self.coalesced_from}" if self.is_coalesced else ""
+        return (
+            f"{self.partitions}{from_many} {'bound' if self.is_bound else 'by file' if self.is_by_file else 'by split'}"
+        )
 
 
 class ShufflePlacement(Enum):
@@ -119,6 +136,11 @@ class PlannedQuery:
         return plan_calls.schema(self.frame)
 
     @property
+    def is_read_apart(self) -> bool:
+        """Whether each partition reads its own of what lies there: no row changes its partition."""
+        return (self.way is ShufflePlacement.POINTWISE or self.layout.is_by_file) and not self.shape.cuts
+
+    @property
     def is_function_of_inputs(self) -> bool:
         """Narrow, and without a constant that each query execution makes anew: proof (a) of rule 4."""
         return self.shape.is_narrow and not self.verdict.has_query_constants
@@ -136,12 +158,22 @@ class PlannedQuery:
     def rdd(self, *, is_first: bool = False) -> Any:
         """The rows by partition. After a failed map stage adaptive execution is stuck on its error; the plan it had
         reached still reads the same exchanges, so Spark runs only the map tasks that are missing. It is made once: each
-        time anew, an exchange above columnar rows would be another one."""
+        time anew, an exchange above columnar rows would be another one. So is what a coalesce of ours puts together."""
+        if self.layout.is_coalesced:
+            if not self._reached:
+                self._reached.append(self._coalesced())
+            return self._reached[0]
         if is_first or self.is_planned_to_the_end():
             return self.execution.toRdd()
         if not self._reached:
             self._reached.append(result_calls.reached(self.session, self.plan))
         return self._reached[0]
+
+    def _coalesced(self) -> Any:
+        lies = self.layout
+        return file_partitions.coalesced(
+            self.session, self.plan, dict(lies.offsets), lies.coalesced_from, lies.partitions
+        )
 
 
 def choose(
@@ -159,23 +191,28 @@ def choose(
     match top.by:
         case plans.PartitioningSource.KEYS:
             return Layout(top.keys, partitions if is_asked_for else top.partitions or partitions)
-        case plans.PartitioningSource.FILES if (by_file := _by_file(frame, top.places, read)) is not None:
+        case plans.PartitioningSource.FILES if (by_file := _by_file(frame, top, read)) is not None:
             return by_file
-        case plans.PartitioningSource.SPLITS if _draws_unions(frame) or not top.is_united:
-            return Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
+        case plans.PartitioningSource.SPLITS if (by_split := _by_split(frame, top)) is not None:
+            return by_split
         case plans.PartitioningSource.ORDER:
             return Layout((), top.partitions or partitions, is_bound=True)
         case plans.PartitioningSource.ONE:
             return Layout((), 1, is_alone=True)
         case _:
+            if top.is_coalesced and top.partitions == 1:
+                return Layout((), 1, is_alone=True)
             columns, count = _plain_columns(frame), partitions if is_asked_for else top.partitions or partitions
             return Layout(columns, count) if columns else Layout((), count, is_bound=True)
 
 
-def _by_file(frame: DataFrame, places: Sequence[str], read: Mapping[str, Layout]) -> Layout | None:
-    """A partition for each of those of the kept results in these places. None where one of them is read twice: nobody
-    could tell for which partition a file is read."""
-    steps = [place.removeprefix(cuts.NOWHERE) for place in places]
+def _by_file(frame: DataFrame, top: plans.Partitioning, read: Mapping[str, Layout]) -> Layout | None:
+    """A partition for each of those of the kept results in these places, or as many as these are coalesced into. None
+    where one of them is read twice: nobody could tell for which partition a file is read. Nor where the plan needs no
+    exchange only because a result lies by its keys: file by file it would."""
+    steps = [place.removeprefix(cuts.NOWHERE) for place in top.places]
+    if any(read[step].keys for step in steps) and plan_calls.asks_for_exchange(frame):
+        return None
     if not _draws_unions(frame):
         numbered = [step for step, one in read.items() if not one.keys]
         if len(steps) != 1 or numbered != steps:
@@ -184,12 +221,33 @@ def _by_file(frame: DataFrame, places: Sequence[str], read: Mapping[str, Layout]
         return None
     counts = [read[step].partitions for step in steps]
     offsets = tuple((step, sum(counts[:number])) for number, step in enumerate(steps))
-    return Layout((), sum(counts), offsets=offsets)
+    whole = Layout((), sum(counts), offsets=offsets)
+    return _coalesced(frame, top, whole) if top.is_coalesced else whole
+
+
+def _by_split(frame: DataFrame, top: plans.Partitioning) -> Layout | None:
+    if top.is_united and not _draws_unions(frame):
+        return None
+    whole = Layout((), max(1, int(plans.top_rdd(frame).getNumPartitions())))
+    return _coalesced(frame, top, whole) if top.is_coalesced else whole
+
+
+def _coalesced(frame: DataFrame, top: plans.Partitioning, whole: Layout) -> Layout | None:
+    """A coalesce of partitions with these numbers. None where another one below it puts them together first."""
+    count = whole.partitions
+    if 0 < top.below < count or not draws_coalesces(frame):
+        return None
+    return replace(whole, partitions=min(count, top.partitions), coalesced_from=count)
 
 
 def _draws_unions(frame: DataFrame) -> bool:
     """Whether the run was started by a Rekindle that numbers the partitions of a union."""
-    return str(frame.sparkSession.conf.get(EDGES, "")) == UNIONS
+    return str(frame.sparkSession.conf.get(EDGES, "")) in (UNIONS, COALESCES)
+
+
+def draws_coalesces(frame: DataFrame) -> bool:
+    """And of one that numbers those of a coalesce."""
+    return str(frame.sparkSession.conf.get(EDGES, "")) == COALESCES
 
 
 def _plain_columns(frame: DataFrame) -> tuple[str, ...]:
@@ -238,7 +296,7 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
     match way:
         case ShufflePlacement.POINTWISE:
             made = plan_calls.in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
-            return made if _lies(made, layout) and _shape(made).is_narrow else None
+            return made if _lies(made, layout) and not _shape(made).cuts else None
         case ShufflePlacement.AS_IT_IS:
             made = plan_calls.in_session(frame, clone(session, _own(layout)))
             return _held_to(made, layout) if _lies(made, layout) else None
@@ -279,6 +337,19 @@ def _below_python(frame: DataFrame, layout: Layout) -> DataFrame | None:
 
 def _with_exchange(where: str, frame: DataFrame, layout: Layout) -> DataFrame | None:
     return plan_calls.with_exchange(frame, where, layout.keys, layout.partitions)
+
+
+def hinted_shape(held: PlannedQuery) -> plans.Shape:
+    """The shape of a plan over stand-ins, whose sizes say nothing: only what the user asked for is broadcast."""
+    if held.way is ShufflePlacement.POINTWISE or not held.shape.handed:
+        return held.shape
+    return _shape(plan_calls.in_session(held.frame, clone(held.session, POINTWISE)))
+
+
+def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
+    """What is computed of a step to be kept. A sort at its end is left to its readers, which get it above the stored
+    rows where they observe it; the files of a target are sorted."""
+    return result_calls.storable(frame, is_published=is_published, leaves_order=draws_coalesces(frame))
 
 
 def verdict_of(frame: DataFrame) -> DeterminismVerdict:

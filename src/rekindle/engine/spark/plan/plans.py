@@ -6,7 +6,7 @@ One call per plan (java/PlanNodes) or RDD, never one per partition.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -26,6 +26,7 @@ ROW_LOCAL = STAYS | frozenset(
     "MapInPandasExec MapInArrowExec GenerateExec ExpandExec MapPartitionsExec MapElementsExec SerializeFromObjectExec "
     "DeserializeToObjectExec AppendColumnsExec SampleExec".split()
 )
+BROADCAST_JOIN = "BroadcastHashJoinExec"
 KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec"})
 # Leaves besides files whose partitions follow from settings alone, so that they are the same in another driver.
 SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
@@ -45,14 +46,21 @@ ASKED_BY_NUMBER = "REPARTITION_BY_NUM"
 LEFT_ALONE = frozenset({ASKED_BY_NUMBER, "REPARTITION_BY_COL", "ENSURE_REQUIREMENTS"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a physical plan contains that a retry must know of."""
+    """What a physical plan contains that a retry must know of. `cuts` are its exchanges that are not below a broadcast.
+    `direct` are the places of kept results that are read as they lie or below such an exchange; those in `handed` are
+    read to be given to every task: below a broadcast, or in a subquery. `joins` are those that move rows, or find them
+    as they lie: sizes may turn them into joins with a broadcast."""
 
     exchanges: int
     broadcasts: int
     subqueries: int
     is_barrier: bool
+    cuts: int = 0
+    joins: int = 0
+    direct: frozenset[str] = frozenset()
+    handed: frozenset[str] = frozenset()
 
     @property
     def is_narrow(self) -> bool:
@@ -72,6 +80,7 @@ class _Node(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     children: int
     subqueries: int
+    handed: tuple[str, ...] = ()
     is_barrier: bool
     ids: tuple[int, ...]
     names: tuple[str, ...]
@@ -134,7 +143,16 @@ def read(spark: SparkSession, plan: Any) -> PhysicalNode:
 
 
 def shape(root: PhysicalNode) -> Shape:
-    return shape_of(list(root.below()))
+    handed = [one for node in root.below() if node.is_broadcast for one in node.below()]
+    inside = {node.number for node in handed}
+    return replace(
+        shape_of(list(root.below())),
+        cuts=sum(node.is_exchange for node in root.below() if node.number not in inside),
+        joins=sum(node.name in KEYED_JOINS for node in root.below()),
+        direct=frozenset(node.own.place for node in root.below() if node.own.place and node.number not in inside),
+        handed=frozenset(node.own.place for node in handed if node.own.place)
+        | {place for node in root.below() for place in node.own.handed},
+    )
 
 
 def shape_of(nodes: list[PhysicalNode]) -> Shape:
@@ -181,11 +199,14 @@ def _shuffles(rdd: Any, *, is_own: bool = False) -> dict[int, Any]:
 
 def map_tasks(frame: DataFrame) -> int | None:
     """How many Spark tasks the map stages of a plan have, before any ran; None where that is not known yet. All of the
-    plan is looked at first: to ask for an RDD over a broadcast or a subquery would start its Spark job."""
+    plan is looked at first: to ask for an RDD over a broadcast, a subquery or a total order would start a Spark job."""
     plan, spark = _initial_plan(frame), frame.sparkSession
     nodes = list(read(spark, plan).below())
     shuffles = [node for node in nodes if node.name == "ShuffleExchangeExec"]
-    if any(node.is_broadcast or node.own.subqueries for node in nodes) or shape_of(nodes).exchanges > len(shuffles):
+    is_sampled = any(ALONE.get(node.own.partitioning) is PartitioningSource.ORDER for node in shuffles)
+    if is_sampled or any(node.is_broadcast or node.own.subqueries for node in nodes):
+        return None
+    if shape_of(nodes).exchanges > len(shuffles):
         return None
     sides = [node.children[0].number for node in shuffles]
     return sum(int(plan_calls.node_at(spark, plan, number).execute().getNumPartitions()) for number in sides)
@@ -194,14 +215,15 @@ def map_tasks(frame: DataFrame) -> int | None:
 def lies_by(frame: DataFrame, keys: tuple[str, ...], partitions: int, *, joins_stay: bool = False) -> bool:
     """Do the rows already lie as `hash(keys) mod partitions` says, and will adaptive execution leave them there?
 
-    True only over a bucketed read of ours, an exchange whose partitions stay (coalescing is switched off in the
-    session this is asked for), an aggregation's exchange, or a join where the session forbids to rewrite one. Anything
-    else gets an exchange of its own. It is the plan before anything ran: `layout` makes Spark hold to it.
+    True only over a bucketed read of ours, also where it is joined with a broadcast; an exchange whose partitions stay
+    (coalescing is switched off in the session this is asked for), an aggregation's exchange, or a join where the
+    session forbids to rewrite one. Anything else gets an exchange of its own. It is the plan before anything ran:
+    `layout` makes Spark hold to it.
     """
-    plan = _initial(frame)
-    wanted = tuple(_expr_id(plan, key) for key in keys)
-    while plan.name in STAYS and not plan.own.is_barrier:
-        plan = plan.children[0]
+    initial = _initial(frame)
+    wanted = tuple(_expr_id(initial, key) for key in keys)
+    plan, scan = _through(initial, STAYS), _through(initial, STAYS | {BROADCAST_JOIN})
+    plan = scan if scan.name == "FileSourceScanExec" else plan
     if None in wanted or not _is_left_alone(plan, joins_stay=joins_stay):
         return False
     return any(one.partitions == partitions and one.keys == wanted for one in plan.own.hashes)
@@ -224,13 +246,18 @@ ALONE = {"RangePartitioning": PartitioningSource.ORDER, "SinglePartition$": Part
 @dataclass(frozen=True, slots=True)
 class Partitioning:
     """What decides; the columns if keys do; how many partitions that makes, 0 if it is not said; and where the
-    stand-ins of kept results say that their files are, in the order of a union. `is_united`: there is one."""
+    stand-ins of kept results say that their files are, in the order of a union. `is_united`: there is one.
+    `is_coalesced`: these are put together without an exchange, and so many partitions are asked for; `below` is what
+    another coalesce further down asks for, 0 if there is none."""
 
     by: PartitioningSource
     keys: tuple[str, ...] = ()
     partitions: int = 0
+    _: KW_ONLY
     places: tuple[str, ...] = ()
     is_united: bool = False
+    is_coalesced: bool = False
+    below: int = 0
 
 
 def top_of(frame: DataFrame) -> Partitioning:
@@ -242,12 +269,15 @@ def top_of(frame: DataFrame) -> Partitioning:
     own = plan.own
     if plan.name in KEYED_JOINS:
         return _by_keys([own.left, own.right], names, max((one.partitions for one in own.hashes), default=0))
-    if plan.name in SPLITS:
-        return Partitioning(PartitioningSource.SPLITS)
     asked = _asked_for(plan)
     has_exchange = any(node.is_exchange for node in plan.below())
     if plan.name == "CoalesceExec":
-        is_sorted = has_exchange and ALONE.get(_top(plan.children[0]).own.partitioning) is PartitioningSource.ORDER
+        below = _top(plan.children[0])
+        found = _by_leaves(_below_coalesce(plan)) if shape(initial).is_narrow else None
+        if found is not None and (asked > 1 or found.by is PartitioningSource.FILES):
+            inner = below.own.count if below.name == "CoalesceExec" else 0
+            return replace(found, partitions=asked, is_coalesced=True, below=inner)
+        is_sorted = has_exchange and ALONE.get(below.own.partitioning) is PartitioningSource.ORDER
         return Partitioning(
             PartitioningSource.ONE
             if asked == 1
@@ -256,19 +286,25 @@ def top_of(frame: DataFrame) -> Partitioning:
             else PartitioningSource.OTHER,
             partitions=asked,
         )
-    if plan.name == "FileSourceScanExec" and own.subqueries:
-        return Partitioning(PartitioningSource.OTHER)  # Which files it reads is known when the subquery has run.
     if own.partitioning in ALONE and has_exchange:
         return Partitioning(ALONE[own.partitioning], partitions=asked)
+    if own.hashes and (plan.name != "FileSourceScanExec" or _scans(plan)):
+        by_keys = _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
+        if by_keys.by is PartitioningSource.KEYS or not _scans(plan):
+            return by_keys
+    return _by_leaves(plan) or Partitioning(PartitioningSource.OTHER, partitions=asked)
+
+
+def _by_leaves(plan: PhysicalNode) -> Partitioning | None:
+    """The files of kept results, or the splits of sources, if these decide."""
+    if plan.name in SPLITS:
+        return Partitioning(PartitioningSource.SPLITS)
     scans = _scans(plan)
-    by_keys = _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions) if own.hashes else None
-    if by_keys is not None and (by_keys.by is PartitioningSource.KEYS or not scans):
-        return by_keys
     if scans and all(scan.index == KEPT_INDEX for scan in scans):
         return Partitioning(PartitioningSource.FILES, places=tuple(scan.place for scan in scans))
     if scans and not any(scan.index == KEPT_INDEX or scan.is_bucketed for scan in scans):
         return Partitioning(PartitioningSource.SPLITS, is_united=len(scans) > 1)
-    return Partitioning(PartitioningSource.OTHER, partitions=asked)
+    return None
 
 
 def _asked_for(plan: PhysicalNode) -> int:
@@ -282,9 +318,9 @@ def _asked_for(plan: PhysicalNode) -> int:
 
 def _scans(plan: PhysicalNode) -> tuple[_Node, ...]:
     """The scans of files whose partitions are those of a plan, one scan after the other; none if others decide, or if a
-    subquery tells which files are read."""
+    subquery tells which files of a source are read."""
     if plan.name == "FileSourceScanExec":
-        return () if plan.own.subqueries else (plan.own,)
+        return () if plan.own.subqueries and plan.own.index != KEPT_INDEX else (plan.own,)
     if plan.name != "UnionExec":
         return ()
     sides = [_scans(_top(side)) for side in plan.children]
@@ -292,10 +328,17 @@ def _scans(plan: PhysicalNode) -> tuple[_Node, ...]:
 
 
 def top_rdd(frame: DataFrame) -> Any:
-    """The RDD of the first node below the row-local part of a plan."""
+    """The RDD of the first node below the row-local part of a plan, and below a coalesce on top of that."""
     plan = _initial_plan(frame)
     spark = frame.sparkSession
-    return node_at(spark, plan, _top(read(spark, plan))).execute()
+    return node_at(spark, plan, _below_coalesce(_top(read(spark, plan)))).execute()
+
+
+def _below_coalesce(top: PhysicalNode) -> PhysicalNode:
+    """What decides the partitions that are put together: below a coalesce, and below another one further down."""
+    for _ in range(2):
+        top = _top(top.children[0]) if top.name == "CoalesceExec" else top
+    return top
 
 
 def stage_leaves(node: PhysicalNode) -> Iterator[PhysicalNode]:
@@ -324,7 +367,12 @@ def node_at(spark: SparkSession, plan: Any, node: PhysicalNode) -> Any:
 
 def _top(plan: PhysicalNode) -> PhysicalNode:
     """A join with a broadcast leaves each row of its other side where it was."""
-    while (plan.name in ROW_LOCAL and not plan.own.is_barrier) or plan.name == "BroadcastHashJoinExec":
+    return _through(plan, ROW_LOCAL | {BROADCAST_JOIN})
+
+
+def _through(plan: PhysicalNode, names: frozenset[str]) -> PhysicalNode:
+    """The first node below those with such a name, on the side whose rows stay."""
+    while plan.name in names and not plan.own.is_barrier:
         plan = plan.children[plan.own.streamed]
     return plan
 

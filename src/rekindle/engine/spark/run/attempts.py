@@ -106,7 +106,7 @@ class HeldPlan:
         that nobody refers to them. Whoever needs them again makes a new plan."""
         session, rdd = self.held.session, self.rdd() if self._watch is not None else None
         known = plans.own_exchanges(rdd) if rdd is not None else []
-        result_calls.release_exchanges(session, self.held.plan, results.packed(known))
+        result_calls.release_exchanges(session, self.held.plan, result_calls.packed(known))
 
     def rdd(self) -> Any | None:
         """The rows by partition, if the plan got that far."""
@@ -326,7 +326,7 @@ class Attempt:
         assert self._generation is not None
         layout = self._generation.held.layout
         missing = self._command.partitions - Partitions(self._seen) - self._without_room()
-        if missing and not (layout.is_bound or layout.is_by_file):
+        if missing and not (layout.is_bound or layout.numbers_files):
             uncommitted = missing & Partitions(number for _, number in self._generation.final_tasks(missing))
             if uncommitted:
                 raise RuntimeError(f"Spark succeeded without a commit of {uncommitted}")

@@ -307,6 +307,8 @@ class SparkEngine:
             )
         refuse_change(group, frame)
         held = hold(frame, session, group.lies, like=group.planned)
+        if group.planned is not None and group.planned.is_read_apart and not held.is_read_apart:
+            raise AssertionError(f"Spark plans an exchange for {group.step}, which was drawn without one")
         if result_calls.reads_stand_in(session, held.plan):
             raise AssertionError(f"the plan of {group.step} reads the stand-in of a kept step, which has no rows")
         return held

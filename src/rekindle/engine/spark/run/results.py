@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
+from rekindle.engine.spark.plan import file_partitions, plans
 from rekindle.engine.spark.plan.kept_frames import files_of
-from rekindle.engine.spark.plan.layout import Layout, PlannedQuery
+from rekindle.engine.spark.plan.layout import PlannedQuery
 from rekindle.engine.spark.run.blocks import Storing
 from rekindle.model.partitions import Partitions
-from rekindle.results import manifest
-from rekindle.results.result_paths import step_of
 
 # What every write is looked after for (java/Laws). Only a test takes one away, to see what it is good for.
 LAWS = ("tasks", "rows", "places")
@@ -49,9 +47,12 @@ def write(
     than the layout has partitions all of them run: that is right only if there is no row in any."""
     job = _Job(directory, name, is_digested, storing)
     is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
-    if is_all and not held.layout.is_by_file:
+    if is_all and not (held.layout.is_by_file or held.layout.is_coalesced):
         return _run(held, job, held.execution, b"")
     rdd, session = held.rdd(is_first=is_first), held.session
+    if len(wanted) < held.partitions and held.is_read_apart and plans.own_exchanges(rdd):
+        # It was planned to read what lies where its rows come to lie, and was given no more than that.
+        raise RuntimeError("Spark put an exchange into a plan that was drawn without one")
     count = int(rdd.getNumPartitions())
     if count and not _has_its_tasks(held, count):
         rows = plan_calls.frame_of_rdd(session, rdd, held.schema)
@@ -59,8 +60,8 @@ def write(
     tasks = tasks_of(held, rdd, wanted)
     if not tasks:
         return 0
-    chosen = packed(number for _, number in tasks)
-    if is_all and len(tasks) == count:
+    chosen = result_calls.packed(number for _, number in tasks)
+    if is_all and len(tasks) == count and not held.layout.is_coalesced:
         return _run(held, job, held.execution, chosen)
     rows = plan_calls.frame_of_rdd(session, pruned(session, rdd, (index for index, _ in tasks)), held.schema)
     return _run(held, job, plan_calls.execution(rows), chosen)
@@ -70,41 +71,26 @@ def _has_its_tasks(held: PlannedQuery, count: int) -> bool:
     """Has Spark one task for each partition? Over files one that has no file has none, and a total order may have been
     cut into fewer than were asked for."""
     layout = held.layout
-    return count == layout.partitions or layout.is_by_file or (layout.is_bound and count < layout.partitions)
+    return count == layout.partitions or layout.numbers_files or (layout.is_bound and count < layout.partitions)
 
 
 def pruned(session: SparkSession, rdd: Any, chosen: Iterable[int]) -> Any:
     """The same RDD with these of its partitions only, in ascending order."""
-    return result_calls.pruned(session, rdd, packed(chosen))
+    return result_calls.pruned(session, rdd, result_calls.packed(chosen))
 
 
 def tasks_of(held: PlannedQuery, rdd: Any, wanted: Partitions) -> list[tuple[int, int]]:
     """(Spark's partition, our number) of what is wanted and has a task, in Spark's order. None has, if Spark's tasks
     are others than the layout's partitions: there is no row."""
     count = int(rdd.getNumPartitions())
-    if held.layout.is_by_file:
-        numbers = _numbers(held.layout, files_of(held.session, rdd))
+    if held.layout.numbers_files:
+        numbers = file_partitions.numbers(dict(held.layout.offsets), files_of(held.session, rdd))
         if len(numbers) != count:
             raise RuntimeError(
                 f"Spark reads {len(numbers)} files of kept results in {count} tasks: not one file in each"
             )
         return [(index, number) for index, number in enumerate(numbers) if number in wanted]
     return [(number, number) for number in wanted if number < count] if _has_its_tasks(held, count) else []
-
-
-def _numbers(layout: Layout, lines: Iterable[str]) -> list[int]:
-    """Our number of each Spark partition that reads one file of a kept result."""
-    offsets = dict(layout.offsets)
-    if len(offsets) == 1:
-        (by,) = offsets.values()
-        return [by + manifest.number_of(line) for line in lines]
-    return [offsets[step_of(line)] + manifest.number_of(line) for line in lines]
-
-
-def packed(numbers: Iterable[int]) -> bytes:
-    """As our classes take many numbers in one call."""
-    listed = list(numbers)
-    return struct.pack(f"<{len(listed)}i", *listed)
 
 
 def _run(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes) -> int:
