@@ -9,3 +9,10 @@ lifecycle: ## table D of the scenarios on a real cluster: the exact files of eac
 	@$(VERIFY) lifecycle $(ARGS)
 
 .PHONY: lifecycle
+
+ROUNDS ?= 50
+
+executor-orphans: ## ROUNDS=50 runs taken over while their application lives on, and executors killed: what is left on executors
+	@$(VERIFY) executor_orphans --rounds $(ROUNDS) $(ARGS)
+
+.PHONY: executor-orphans

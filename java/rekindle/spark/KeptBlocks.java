@@ -47,6 +47,7 @@ import scala.runtime.BoxedUnit;
  * 2. There is no lineage: a block that is gone is an error wherever it is read, so that nothing is made again behind the master's back.
  * 3. A partition without rows has no block. One for which there was no room was not made.
  * 4. A name speaks of a block of this application only: numbers are told apart by the directory they were given to, here.
+ * 5. Blocks do not outlive their master (ExecutorLease).
  */
 public final class KeptBlocks extends SparkListener {
   static final ClassTag<byte[]> BYTES = ClassTag$.MODULE$.apply(byte[].class);
@@ -65,7 +66,7 @@ public final class KeptBlocks extends SparkListener {
     int number = NUMBERS.computeIfAbsent(directory, key -> session.sparkContext().newRddId());
     AttemptCommitProtocol.open(directory);
     Told told = new Told(directory, number, Bridge.numbers(numbers));
-    Put put = new Put(number, schema, how, laws);
+    Put put = new Put(number, directory, schema, how, laws);
     SQLExecution.withNewExecutionId(execution, Option.apply(name), () -> {
       session.sparkContext().runJob(execution.toRdd(), put, told, ClassTag$.MODULE$.<String>apply(String.class));
       return BoxedUnit.UNIT;
@@ -166,12 +167,14 @@ public final class KeptBlocks extends SparkListener {
   private static final class Put extends AbstractFunction2<TaskContext, Iterator<InternalRow>, String> implements Serializable {
     private static final long serialVersionUID = 1L;
     private final int number;
+    private final String directory;
     private final StructType schema;
     private final Storing how;
     private final Laws laws;
 
-    Put(int number, StructType schema, Storing how, Laws laws) {
+    Put(int number, String directory, StructType schema, Storing how, Laws laws) {
       this.number = number;
+      this.directory = directory;
       this.schema = schema;
       this.how = how;
       this.laws = laws;
@@ -184,6 +187,8 @@ public final class KeptBlocks extends SparkListener {
       if (!watch.hasNext()) {
         return watch.isAsPlanned() ? task + "\t0\t-1\t" : UNTOLD;
       }
+      LocalFolders.mark();
+      ExecutorLease.hold(number, directory);
       RDDBlockId block = new RDDBlockId(number, task);
       RowChunks chunks = new RowChunks(watch, schema, how.isDigested() ? new RowDigest(schema) : null);
       boolean isStored = SparkEnv.get().blockManager().putIterator(block, chunks, how.level(), true, BYTES);

@@ -31,7 +31,7 @@ def blocked(state: RunState) -> Sets:
     for name in state.layout.kept:
         mine = found.get(name, EMPTY) | poisoned(state, name)
         if mine and state.layout.restarts_whole(name):
-            mine = state.layout.graph.whole[name] - state.steps[name].available
+            mine = state.layout.graph.whole[name]  # What is there of it would be made again with the rest.
         if not mine:
             continue
         found[name] = mine

@@ -263,9 +263,8 @@ def _vouched(state: RunState, changed: str) -> RunState:
         step = steps[root]
         if changed in state.layout.members(root):
             seen = outdated(step.superseded, state.layout.graph.whole[root])
-            steps[root] = replace(
-                step, superseded=seen, accepted_stale=step.accepted_stale | step.committed | state.running(root)
-            )
+            older = step.committed | step.superseded_partitions() | state.running(root)
+            steps[root] = replace(step, superseded=seen, accepted_stale=step.accepted_stale | older)
     return replace(state, steps=steps)
 
 

@@ -85,7 +85,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
     held                       exchange parts of this generation that this master's engine still has
     last_failure_by_signature  the last failure of each signature, to be named if it turns out to be poison
     exchanges_released_at      the newest attempt of the run when the exchanges were let go; 0 where they were not
-    accepted_stale             committed, made by code or from inputs that changed since, and kept on the user's word
+    accepted_stale             made by code or from inputs that changed since, and kept on the user's word, or seen by
+                               readers that are
     spent_ms                   how long attempts took to make what they committed; `made` is how many partitions
     """
 

@@ -10,6 +10,7 @@ import org.apache.spark.memory.MemoryMode;
 import org.apache.spark.storage.BlockId;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.storage.RDDBlockId;
+import org.apache.spark.storage.StorageStatus;
 
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
@@ -21,6 +22,15 @@ public final class StoredBlocks {
   public static int count() {
     Function1<BlockId, Object> isOfRdd = BlockId::isRDD;
     return SparkEnv.get().blockManager().getMatchingBlockIds(isOfRdd).size();
+  }
+
+  /** The blocks of RDDs on all executors, as Spark lists them on the driver. */
+  public static int listed() {
+    int found = 0;
+    for (StorageStatus one : SparkEnv.get().blockManager().master().getStorageStatus()) {
+      found += one.rddBlocks().size();
+    }
+    return found;
   }
 
   /** The hosts that have a block, as the driver knows it. */

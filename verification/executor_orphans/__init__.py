@@ -1,0 +1,1 @@
+"""What executors keep of a run whose master is gone, or of executors that were killed."""
