@@ -281,12 +281,13 @@ def test_a_total_order_is_kept_in_order_and_fewer_partitions_than_asked_for_are_
 def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: SparkSession, tmp_path: Path) -> None:
     """Spark reads the largest file first; partition 0 is the smallest here."""
     first = numbered(spark, lambda s: s.range(0, 6000, 1, 4).where("id >= 1400 and not id between 3000 and 4499"))
-    commits = keep(first, tmp_path / "a")
+    stored = tmp_path / "results" / "first" / "g0" / "e1-a1"
+    commits = keep(first, stored)
     session = group_session(spark, {})
     files = [(commit.name, commit.bytes) for commit in commits if commit.bytes >= 0]
     stand_in = kept_frames.stand_in(session, "first", first.schema, first.layout)
     chosen = layout.choose(stand_in.selectExpr("id + 1 id"), (), N, {"first": first.layout})
-    rows = kept_frames.read(session, f"file:{tmp_path / 'a'}", files, first.schema, first.layout, is_by_file=True)
+    rows = kept_frames.read(session, f"file:{stored}", files, first.schema, first.layout, is_by_file=True)
     frame = rows.selectExpr("id + 1 id")
     assert str(chosen) == "4 by file"
     second = layout.hold(frame, session, chosen)
@@ -294,7 +295,7 @@ def test_over_a_numbered_result_a_file_is_a_partition_and_has_its_number(spark: 
     for commit in commits:
         if commit.bytes < 0 and commit.partition not in again:
             continue
-        low = spark.read.parquet(f"{tmp_path / 'a'}/{commit.name}").agg(F.min("id")).collect()[0][0]
+        low = spark.read.parquet(f"{stored}/{commit.name}").agg(F.min("id")).collect()[0][0]
         high = spark.read.parquet(f"{tmp_path / 'b'}/{again[commit.partition].name}").agg(F.min("id")).collect()[0][0]
         assert (low is None and high is None) or high == low + 1
     (one,) = keep(second, tmp_path / "c", Partitions((3,)))

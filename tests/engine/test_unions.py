@@ -141,7 +141,7 @@ def test_partitions_are_read_one_by_one(
     assert is_right(spark, lake, unite)
 
 
-def lose_and_resume(spark: SparkSession, lake: Path, unite: Unite, lost: dict[str, int]) -> rk.RunResult:
+def lose_and_resume(spark: SparkSession, lake: Path, unite: Unite, lost: dict[str, int]) -> rk.RunSummary:
     """A run whose sink fails, and a new one after these partitions are gone."""
     (lake / "poison").touch()
     with pytest.raises(rk.RunFailed):
@@ -215,6 +215,41 @@ def test_control_files_that_are_not_told_apart_are_noticed(
     monkeypatch.setattr(results, "files_of", lambda session, rdd: [])
     with pytest.raises(rk.RunFailed, match="kept results in 7 tasks"):
         made(lake, united).run(spark, f"{lake}/runs", options=ONE_TRY)
+
+
+def test_a_coalesce_of_nothing_is_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A source without files, as on a day without orders."""
+    pipeline = rk.Pipeline("nothing")
+    spark.range(0).write.parquet(f"{tmp_path}/orders")
+    for file in (tmp_path / "orders").glob("part-*"):
+        file.unlink()
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.schema("id long").parquet(f"{tmp_path}/orders")
+
+    @pipeline.sink(rk.files(f"{tmp_path}/gold"))
+    def gold(orders: DataFrame) -> DataFrame:
+        return orders.where("id > 3").coalesce(4)
+
+    pipeline.run(spark, f"{tmp_path}/runs")
+    assert rk.read_newest(spark, f"{tmp_path}/gold").count() == 0
+
+
+@pytest.mark.parametrize("place", ["monotonically_increasing_id()", "spark_partition_id()"])
+def test_a_number_of_the_place_of_a_task_is_made_for_all_partitions(
+    spark: SparkSession, lake: Path, place: str
+) -> None:
+    """Where fewer files are read a task has another place: partitions of two attempts would share numbers."""
+
+    def placed(east: DataFrame, west: DataFrame) -> DataFrame:
+        return east.selectExpr("total", f"{place} place").coalesce(3)
+
+    done = lose_and_resume(spark, lake, placed, {"east": 0, "both": 0})
+    assert done.steps["both"].computed == 3
+    rows = rk.read_newest(spark, f"{lake}/gold")
+    distinct = rows.select("place").distinct().count()
+    assert distinct == (rows.count() if "increasing" in place else 4)
 
 
 def test_a_failure_names_the_partition_that_was_read(spark: SparkSession, lake: Path) -> None:

@@ -3,16 +3,16 @@ package rekindle.spark;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -56,6 +56,7 @@ final class ExecutorLease implements Runnable {
   private static final long SILENT_SECONDS = 120, LEFT_SECONDS = 3600;
   private static final Logger LOG = LoggerFactory.getLogger(ExecutorLease.class);
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Pattern ATTEMPT = Pattern.compile("(.+)/results/[^/]+/g\\d+/e(\\d+)-a\\d+");
   private static ExecutorLease started;
 
   private final SparkEnv env;
@@ -86,12 +87,10 @@ final class ExecutorLease implements Runnable {
 
   /** This executor has blocks with this number, of an attempt with this directory: `RUN/results/STEP/gG/eE-aA`. */
   static void hold(int number, String directory) {
-    int end = directory.lastIndexOf("/results/");
-    String attempt = directory.substring(directory.lastIndexOf('/') + 1);
-    if (end < 0 || !attempt.matches("e\\d+-a\\d+")) {
-      return; // Not of a run: nobody sends heartbeats for it.
+    Matcher found = ATTEMPT.matcher(directory);
+    if (found.matches()) { // Nobody sends heartbeats for what is not of a run.
+      lease().held.putIfAbsent(number, new Held(found.group(1), Long.parseLong(found.group(2))));
     }
-    lease().held.putIfAbsent(number, new Held(directory.substring(0, end), Long.parseLong(attempt.substring(1, attempt.indexOf('-')))));
   }
 
   /** Look after what is on this host, also if there is no block yet. */
@@ -122,16 +121,18 @@ final class ExecutorLease implements Runnable {
         LocalFolders.removeDead();
       } catch (InterruptedException e) {
         return;
-      } catch (RuntimeException e) {
-        LOG.warn("rekindle: heartbeats could not be looked at", e); // Nothing is known, and nothing goes.
+      } catch (Throwable e) { // One that is not caught would end the executor. Nothing is known, and nothing goes.
+        LOG.warn("rekindle: heartbeats could not be looked at", e);
+        if (e instanceof LinkageError) {
+          return;
+        }
       }
     }
   }
 
   private void look() {
     Map<Held, Verdict> verdicts = new HashMap<>();
-    for (Iterator<Map.Entry<Integer, Held>> it = held.entrySet().iterator(); it.hasNext(); ) {
-      Map.Entry<Integer, Held> one = it.next();
+    for (Map.Entry<Integer, Held> one : held.entrySet()) {
       List<BlockId> blocks = blocks(one.getKey());
       if (blocks.isEmpty()) {
         continue; // They were released, or are being stored.
@@ -140,7 +141,6 @@ final class ExecutorLease implements Runnable {
       if (verdict != Verdict.LIVES && verdict != Verdict.UNKNOWN) {
         LOG.warn("rekindle: {} blocks of {} are released on this executor: its run is {}", blocks.size(), one.getValue(), verdict);
         remove(blocks);
-        it.remove();
       }
     }
   }
@@ -172,7 +172,9 @@ final class ExecutorLease implements Runnable {
       return System.nanoTime() - before.atNanos() > limit ? Verdict.SILENT : Verdict.LIVES;
     } catch (FileNotFoundException e) {
       return seen.containsKey(one.run()) ? Verdict.DELETED : Verdict.UNKNOWN;
-    } catch (IOException | UncheckedIOException e) {
+    } catch (IOException | RuntimeException e) {
+      // Whoever could not be heard was not silent: time begins anew.
+      seen.computeIfPresent(one.run(), (run, before) -> new Seen(before.beat(), System.nanoTime()));
       return Verdict.UNKNOWN;
     }
   }

@@ -23,10 +23,12 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.Except;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Intersect;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -44,6 +46,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -90,6 +93,16 @@ public final class Observed {
   /** Whether a plan asks for an exchange that Spark leaves out where rows lie that way already: then nothing in the physical plan tells of it. */
   public static boolean asksForExchange(QueryExecution execution) {
     return execution.optimizedPlan().exists(node -> node instanceof RepartitionOperation moved && moved.shuffle());
+  }
+
+  /** Whether a join has hints to broadcast on both sides. */
+  public static boolean broadcastsEither(QueryExecution execution) {
+    return execution.optimizedPlan().exists(
+        node -> node instanceof Join join && isBroadcast(join.hint().leftHint()) && isBroadcast(join.hint().rightHint()));
+  }
+
+  private static boolean isBroadcast(Option<HintInfo> hint) {
+    return hint.isDefined() && hint.get().strategy().isDefined() && hint.get().strategy().get() instanceof BROADCAST$;
   }
 
   private LogicalPlan walk(LogicalPlan node, Flags above) {

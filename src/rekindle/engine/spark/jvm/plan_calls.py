@@ -75,6 +75,11 @@ def asks_for_exchange(frame: DataFrame) -> bool:
     return bool(ours(frame.sparkSession).Observed.asksForExchange(execution(frame)))
 
 
+def broadcasts_either(frame: DataFrame) -> bool:
+    """Whether a join was asked to broadcast both of its sides: Spark takes the smaller one."""
+    return bool(ours(frame.sparkSession).Observed.broadcastsEither(execution(frame)))
+
+
 def shown(frame: DataFrame, rows_max: int, characters_max: int) -> str:
     """The first rows as a table of text."""
     return str(frame._jdf.showString(rows_max, characters_max, False)).rstrip()

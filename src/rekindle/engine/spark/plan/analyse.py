@@ -34,6 +34,10 @@ from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.kinds import Determinism, DigestPolicy, ResultKind
 from rekindle.pipeline.identity.fingerprint import is_task_bound
 
+# Numbers that Spark makes of the place of a task among the others: where each task reads a file, it has another one if
+# fewer are read.
+PLACES = frozenset({"MonotonicallyIncreasingID", "SparkPartitionID"})
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
@@ -162,11 +166,14 @@ def _proved(group: GroupSpec, held: PlannedQuery, step: Step) -> Determinism:
 
 def _mapping(group: GroupSpec, consumer: PlannedQuery, shape: plans.Shape, step: str, producer: Layout) -> Mapping:
     """Which partitions of a kept step the partitions of a group read. What an eager step looks at while it is built may
-    be anything of it. What is handed to every task is read as a whole, whatever else of it is read as it lies."""
+    be anything of it, and so may what was cached, or made of RDDs. What is handed to every task is read as a whole,
+    whatever else of it is read as it lies."""
     layout, place = consumer.layout, kept_frames.place(step)
     if group.is_eager or layout.is_bound:
         return ALL
     if draws_coalesces(consumer.frame):
+        if not shape.is_narrow and (shape.has_other_leaves or (group.built is not None and group.built.needs_files)):
+            return ALL
         if place in shape.handed:
             return ALL if place in shape.direct else BROADCAST
         if shape.cuts or place not in shape.direct or not consumer.is_read_apart:
@@ -215,6 +222,8 @@ def _step(group: GroupSpec, held: PlannedQuery) -> Step:
         keep=group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
-        restarts_whole=held.shape.is_barrier or any(map(is_task_bound, group.functions or (group.build,))),
+        restarts_whole=held.shape.is_barrier
+        or any(map(is_task_bound, group.functions or (group.build,)))
+        or (held.layout.is_by_file and not PLACES.isdisjoint(held.verdict.because)),
         is_pessimistic=group.is_pessimistic,
     )

@@ -19,11 +19,15 @@ from rekindle.results.result_paths import step_of
 
 def numbers(offsets: Mapping[str, int], lines: Iterable[str]) -> list[int]:
     """Our number of each Spark partition that reads one file of a kept result. `offsets` are those of the first
-    partition of each of these results."""
-    if len(offsets) == 1:
-        (by,) = offsets.values()
-        return [by + manifest.number_of(line) for line in lines]
-    return [offsets[step_of(line)] + manifest.number_of(line) for line in lines]
+    partition of each of these results; a file of another one is an error: its number says nothing here."""
+    return [_offset(offsets, line) + manifest.number_of(line) for line in lines]
+
+
+def _offset(offsets: Mapping[str, int], line: str) -> int:
+    step = step_of(line)
+    if step not in offsets:
+        raise RuntimeError(f"Spark reads {step} partition by partition, where {', '.join(offsets)} should be")
+    return offsets[step]
 
 
 def coalesced(session: SparkSession, plan: Any, offsets: Mapping[str, int], count: int, pieces: int) -> Any:
@@ -33,7 +37,7 @@ def coalesced(session: SparkSession, plan: Any, offsets: Mapping[str, int], coun
     found = int(below.getNumPartitions())
     if not offsets:
         numbered: Sequence[int] = range(found)
-        if found != count:
+        if found not in (count, 0):  # A source without files has no splits, and no rows.
             raise RuntimeError(f"Spark reads {found} splits where {count} were planned")
     else:
         numbered = numbers(offsets, result_calls.splits(session, below))

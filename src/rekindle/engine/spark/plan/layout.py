@@ -186,7 +186,8 @@ def choose(
     if keys:
         return Layout(keys, partitions)
     read = read or {}
-    top = plans.top_of(plan_calls.in_session(frame, clone(frame.sparkSession, POINTWISE)) if read else frame)
+    planned = plan_calls.in_session(frame, clone(frame.sparkSession, POINTWISE)) if read else frame
+    top = plans.top_of(planned, knows_subqueries=draws_coalesces(frame))
     is_asked_for = str(partitions) != frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
     match top.by:
         case plans.PartitioningSource.KEYS:
@@ -209,8 +210,11 @@ def choose(
 def _by_file(frame: DataFrame, top: plans.Partitioning, read: Mapping[str, Layout]) -> Layout | None:
     """A partition for each of those of the kept results in these places, or as many as these are coalesced into. None
     where one of them is read twice: nobody could tell for which partition a file is read. Nor where the plan needs no
-    exchange only because a result lies by its keys: file by file it would."""
+    exchange only because a result lies by its keys: file by file it would. Nor where Spark may broadcast either side of
+    a join, by sizes that are not known yet: partitions would be those of the other side."""
     steps = [place.removeprefix(cuts.NOWHERE) for place in top.places]
+    if plan_calls.broadcasts_either(frame):
+        return None
     if any(read[step].keys for step in steps) and plan_calls.asks_for_exchange(frame):
         return None
     if not _draws_unions(frame):
@@ -296,7 +300,8 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
     match way:
         case ShufflePlacement.POINTWISE:
             made = plan_calls.in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
-            return made if _lies(made, layout) and not _shape(made).cuts else None
+            is_sure = not plan_calls.broadcasts_either(made)
+            return made if is_sure and _lies(made, layout) and not _shape(made).cuts else None
         case ShufflePlacement.AS_IT_IS:
             made = plan_calls.in_session(frame, clone(session, _own(layout)))
             return _held_to(made, layout) if _lies(made, layout) else None

@@ -30,6 +30,7 @@ BROADCAST_JOIN = "BroadcastHashJoinExec"
 KEYED_JOINS = frozenset({"SortMergeJoinExec", "ShuffledHashJoinExec"})
 # Leaves besides files whose partitions follow from settings alone, so that they are the same in another driver.
 SPLITS = frozenset({"RangeExec", "LocalTableScanExec"})
+LEAVES = SPLITS | {"FileSourceScanExec", "ReusedExchangeExec"}
 # How the file index of a kept result is called.
 KEPT_INDEX = "CommittedFiles"
 BROADCASTS = frozenset({"BroadcastExchangeExec", "BroadcastQueryStageExec"})
@@ -51,7 +52,8 @@ class Shape:
     """What a physical plan contains that a retry must know of. `cuts` are its exchanges that are not below a broadcast.
     `direct` are the places of kept results that are read as they lie or below such an exchange; those in `handed` are
     read to be given to every task: below a broadcast, or in a subquery. `joins` are those that move rows, or find them
-    as they lie: sizes may turn them into joins with a broadcast."""
+    as they lie: sizes may turn them into joins with a broadcast. `has_other_leaves`: some rows come from neither
+    files nor the plan itself, such as cached ones, and nobody sees here what these were made from."""
 
     exchanges: int
     broadcasts: int
@@ -59,6 +61,7 @@ class Shape:
     is_barrier: bool
     cuts: int = 0
     joins: int = 0
+    has_other_leaves: bool = False
     direct: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
 
@@ -149,6 +152,7 @@ def shape(root: PhysicalNode) -> Shape:
         shape_of(list(root.below())),
         cuts=sum(node.is_exchange for node in root.below() if node.number not in inside),
         joins=sum(node.name in KEYED_JOINS for node in root.below()),
+        has_other_leaves=any(not node.children and node.name not in LEAVES for node in root.below()),
         direct=frozenset(node.own.place for node in root.below() if node.own.place and node.number not in inside),
         handed=frozenset(node.own.place for node in handed if node.own.place)
         | {place for node in root.below() for place in node.own.handed},
@@ -260,9 +264,10 @@ class Partitioning:
     below: int = 0
 
 
-def top_of(frame: DataFrame) -> Partitioning:
+def top_of(frame: DataFrame, *, knows_subqueries: bool = True) -> Partitioning:
     """What decides the partitions. Asked before anything ran, so it may not depend on sizes that another driver could
-    find different: `frame` must be planned accordingly (see `layout.choose`)."""
+    find different: `frame` must be planned accordingly (see `layout.choose`). `knows_subqueries`: one that filters a
+    kept result changes nothing of how it is cut."""
     initial = _initial(frame)
     names = dict(zip(initial.own.ids, initial.own.names, strict=True))
     plan = _top(initial)
@@ -273,7 +278,7 @@ def top_of(frame: DataFrame) -> Partitioning:
     has_exchange = any(node.is_exchange for node in plan.below())
     if plan.name == "CoalesceExec":
         below = _top(plan.children[0])
-        found = _by_leaves(_below_coalesce(plan)) if shape(initial).is_narrow else None
+        found = _by_leaves(_below_coalesce(plan), knows_subqueries) if shape(initial).is_narrow else None
         if found is not None and (asked > 1 or found.by is PartitioningSource.FILES):
             inner = below.own.count if below.name == "CoalesceExec" else 0
             return replace(found, partitions=asked, is_coalesced=True, below=inner)
@@ -288,18 +293,19 @@ def top_of(frame: DataFrame) -> Partitioning:
         )
     if own.partitioning in ALONE and has_exchange:
         return Partitioning(ALONE[own.partitioning], partitions=asked)
-    if own.hashes and (plan.name != "FileSourceScanExec" or _scans(plan)):
+    scans = _scans(plan, knows_subqueries)
+    if own.hashes and (plan.name != "FileSourceScanExec" or scans):
         by_keys = _by_keys([one.keys for one in own.hashes], names, own.hashes[0].partitions)
-        if by_keys.by is PartitioningSource.KEYS or not _scans(plan):
+        if by_keys.by is PartitioningSource.KEYS or not scans:
             return by_keys
-    return _by_leaves(plan) or Partitioning(PartitioningSource.OTHER, partitions=asked)
+    return _by_leaves(plan, knows_subqueries) or Partitioning(PartitioningSource.OTHER, partitions=asked)
 
 
-def _by_leaves(plan: PhysicalNode) -> Partitioning | None:
+def _by_leaves(plan: PhysicalNode, knows_subqueries: bool) -> Partitioning | None:
     """The files of kept results, or the splits of sources, if these decide."""
     if plan.name in SPLITS:
         return Partitioning(PartitioningSource.SPLITS)
-    scans = _scans(plan)
+    scans = _scans(plan, knows_subqueries)
     if scans and all(scan.index == KEPT_INDEX for scan in scans):
         return Partitioning(PartitioningSource.FILES, places=tuple(scan.place for scan in scans))
     if scans and not any(scan.index == KEPT_INDEX or scan.is_bucketed for scan in scans):
@@ -316,14 +322,15 @@ def _asked_for(plan: PhysicalNode) -> int:
     return plan.own.count if plan.own.origin == ASKED_BY_NUMBER else 0
 
 
-def _scans(plan: PhysicalNode) -> tuple[_Node, ...]:
+def _scans(plan: PhysicalNode, knows_subqueries: bool) -> tuple[_Node, ...]:
     """The scans of files whose partitions are those of a plan, one scan after the other; none if others decide, or if a
     subquery tells which files of a source are read."""
     if plan.name == "FileSourceScanExec":
-        return () if plan.own.subqueries and plan.own.index != KEPT_INDEX else (plan.own,)
+        is_known = not plan.own.subqueries or (knows_subqueries and plan.own.index == KEPT_INDEX)
+        return (plan.own,) if is_known else ()
     if plan.name != "UnionExec":
         return ()
-    sides = [_scans(_top(side)) for side in plan.children]
+    sides = [_scans(_top(side), knows_subqueries) for side in plan.children]
     return tuple(scan for side in sides for scan in side) if all(sides) else ()
 
 
