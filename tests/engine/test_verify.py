@@ -66,7 +66,7 @@ class Shop:
 
         @pipeline.step(result="blocking", partitions=3, keep_until="forever")
         def ordered(keyed: DataFrame) -> DataFrame:
-            return keyed.orderBy("id")
+            return keyed.repartitionByRange(3, "id")
 
         @pipeline.sink(rk.files(str(folder / "out")))
         def daily(priced: DataFrame) -> DataFrame:
