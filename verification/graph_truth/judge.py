@@ -48,7 +48,9 @@ def judge(seen: Seen, log: EventLog) -> Judgement:
         found.edges += len(edges)
         if step in BASES or not all(edge.producer in BASES for edge in edges):
             continue  # How many rows other results have says nothing of which they are.
-        direct, below = _read(log, seen.run, step)
+        writing, others = log.of_step(step, seen.run)
+        direct = [reads_of(task) for task in writing]
+        below = {one for task in others for one in reads_of(task)}
 
         narrow = [edge for edge in edges if not isinstance(edge.mapping, All)]
         drawn = Counter(
@@ -104,18 +106,6 @@ def _reach(seen: Seen, step: str, partition: int) -> Iterator[tuple[str, int]]:
             counts = graph.steps[edge.producer].partitions, graph.steps[name].partitions
             todo.append((edge.producer, edge.mapping.upstream(at, *counts)))
     yield from known
-
-
-def _read(log: EventLog, run: str, step: str) -> tuple[list[Reads], set[tuple[str, int]]]:
-    """What each task that wrote read itself, and what all the others read."""
-    jobs = [
-        job for job in log.jobs if any(tag.startswith(f"rekindle-{step}-g") and tag.endswith(run) for tag in job.tags)
-    ]
-    stages = log.stage_ids(jobs)
-    tasks = [task for task in log.tasks if task.stage in stages and task.is_success]
-    writing = {task.stage for task in tasks if task.bytes_written}
-    direct = [reads_of(task) for task in tasks if task.stage in writing]
-    return direct, {one for task in tasks if task.stage not in writing for one in reads_of(task)}
 
 
 def reads_of(task: SparkTask) -> Reads:

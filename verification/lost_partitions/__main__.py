@@ -21,7 +21,6 @@ from lost_partitions.driver import DRAWN, SHAPES, Answer
 from rekindle.local_cluster.cluster import LocalCluster, Size
 from support import eventlog
 from support.drivers import start_driver
-from support.eventlog import EventLog, Kind
 
 ROWS, KEYS, LOST, READER = 60_000, 3_000, 5, 0
 SIZE = Size(worker_cores=1, executor_cores=1, executor_memory_mb=768, application_cores=2)
@@ -67,16 +66,6 @@ def reader_of(name: str) -> int:
     return READER if name.startswith("coalesce") else LOST
 
 
-def tasks_of(log: EventLog, run: str, step: str) -> tuple[int, int]:
-    """Spark tasks of a step, of all kinds, and those that wrote a partition."""
-    jobs = [
-        job for job in log.jobs if any(tag.startswith(f"rekindle-{step}-g") and tag.endswith(run) for tag in job.tags)
-    ]
-    tasks = log.succeeded(stages=log.stage_ids(jobs))
-    writing = {task.stage for task in tasks if task.bytes_written}
-    return len(tasks), sum(task.stage in writing and task.kind is Kind.RESULT for task in tasks)
-
-
 def main() -> int:
     argparse.ArgumentParser(prog="lost_partitions").parse_args()
     started, wrong = time.monotonic(), list[str]()
@@ -96,11 +85,11 @@ def main() -> int:
                 wrong.append(f"{shape}: {rows} rows")
             for drawn in DRAWN:
                 answer = found[f"{shape}_{drawn}"]
-                tasks, written = tasks_of(log, answer.run, "joined")
+                writing, others = log.of_step("joined", answer.run)
                 again = answer.computed["facts"], answer.computed["joined"]
-                print(f"{shape:12}{drawn:8}{again[0]:>7}{again[1]:>8}{tasks:>24}")
-                if written != again[1]:
-                    wrong.append(f"{answer.name}: {again[1]} partitions computed, {written} Spark tasks wrote one")
+                print(f"{shape:12}{drawn:8}{again[0]:>7}{again[1]:>8}{len(writing) + len(others):>24}")
+                if len(writing) != again[1]:
+                    wrong.append(f"{answer.name}: {again[1]} partitions computed, {len(writing)} Spark tasks wrote one")
                 if drawn == "now" and again != (1, 1):
                     wrong.append(f"{answer.name}: {again} ran again")
     for line in wrong:

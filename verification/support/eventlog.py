@@ -132,6 +132,16 @@ class EventLog:
     def jobs_with(self, tag: str) -> list[SparkJob]:
         return [job for job in self.jobs if tag in job.tags]
 
+    def of_step(self, step: str, run: str) -> tuple[list[SparkTask], list[SparkTask]]:
+        """The tasks of a step of a run that ended well: those of the stages that wrote it, and all others, which map,
+        broadcast or answer a subquery."""
+        jobs = (
+            job for job in self.jobs if any(t.startswith(f"rekindle-{step}-g") and t.endswith(run) for t in job.tags)
+        )
+        tasks = self.succeeded(stages=self.stage_ids(jobs))
+        writing = {task.stage for task in tasks if task.bytes_written}
+        return [task for task in tasks if task.stage in writing], [task for task in tasks if task.stage not in writing]
+
     def stage_ids(self, jobs: Iterable[SparkJob]) -> set[int]:
         """The stages of these jobs that really ran: a job also names those it skipped."""
         named = {stage for job in jobs for stage in job.stage_ids}

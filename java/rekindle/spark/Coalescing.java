@@ -12,16 +12,12 @@ import org.apache.spark.rdd.PartitionCoalescer;
 import org.apache.spark.rdd.PartitionGroup;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.SparkPlan;
 
 import scala.Option;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -81,16 +77,15 @@ public final class Coalescing {
     };
   }
 
-  /** Stands in the place of Spark's own node, and is shown nowhere. */
-  private static final class Grouped extends SparkPlan {
+  /** Stands in the place of Spark's own node. */
+  private static final class Grouped extends AboveOne {
     private static final long serialVersionUID = 1L;
     private final CoalesceExec of;
-    private final SparkPlan child;
     private final transient int[][] groups;
 
     Grouped(CoalesceExec of, SparkPlan child, int[][] groups) {
+      super(child);
       this.of = of;
-      this.child = child;
       this.groups = groups;
     }
 
@@ -100,38 +95,13 @@ public final class Coalescing {
     }
 
     @Override
-    public Seq<Attribute> output() {
-      return child.output();
-    }
-
-    @Override
     public Partitioning outputPartitioning() {
       return of.outputPartitioning();
     }
 
     @Override
-    public Seq<SparkPlan> children() {
-      return CollectionConverters.asScala(List.of(child)).toSeq();
-    }
-
-    @Override
-    public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> made) {
-      return new Grouped(of, made.head(), groups);
-    }
-
-    @Override
-    public Object productElement(int at) {
-      return child;
-    }
-
-    @Override
-    public int productArity() {
-      return 1;
-    }
-
-    @Override
-    public boolean canEqual(Object other) {
-      return other instanceof Grouped;
+    SparkPlan above(SparkPlan made) {
+      return new Grouped(of, made, groups);
     }
   }
 

@@ -54,6 +54,8 @@ final class ExecutorLease implements Runnable {
   static final String SILENT = "spark.executor.rekindle.silentSeconds";
   static final String LEFT = "spark.executor.rekindle.leftSeconds";
   private static final long SILENT_SECONDS = 120, LEFT_SECONDS = 3600;
+  /** Folders are looked at each so many turns: nobody waits for their room. */
+  private static final long FOLDERS_EVERY = 6;
   private static final Logger LOG = LoggerFactory.getLogger(ExecutorLease.class);
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Pattern ATTEMPT = Pattern.compile("(.+)/results/[^/]+/g\\d+/e(\\d+)-a\\d+");
@@ -114,11 +116,13 @@ final class ExecutorLease implements Runnable {
   @Override
   public void run() {
     long pause = Math.max(500L, Math.min(10_000L, TimeUnit.NANOSECONDS.toMillis(silentNanos) / 4));
-    while (SparkEnv.get() == env) {
+    for (long turn = 1; SparkEnv.get() == env; turn++) {
       try {
         Thread.sleep(pause);
         look();
-        LocalFolders.removeDead();
+        if (turn % FOLDERS_EVERY == 0) {
+          LocalFolders.removeDead();
+        }
       } catch (InterruptedException e) {
         return;
       } catch (Throwable e) { // One that is not caught would end the executor. Nothing is known, and nothing goes.

@@ -42,12 +42,24 @@ class PictureNode(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """`consumer` reads `producer`; all of it, if `is_wide`. `how` says so in a word, where there is one."""
+    """`consumer` reads `producer`, in the words of the journaled graph. `is_open`: the engine may read less."""
 
     producer: str
     consumer: str
-    is_wide: bool = False
-    how: str = ""
+    mapping: str = "identity"
+    is_open: bool = False
+
+    @property
+    def is_wide(self) -> bool:
+        """Each partition reads all of it."""
+        return self.mapping in ("all", "broadcast")
+
+    @property
+    def how(self) -> str:
+        """For a person; empty where it is read partition by partition."""
+        if self.mapping == "all":
+            return "all, or less at run time" if self.is_open else "all"
+        return {"broadcast": "broadcast", "interval": "coalesced"}.get(self.mapping, "")
 
 
 class Picture(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_page import drawing_page
 from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
-from rekindle.observe.words import mapping_text, names_text
+from rekindle.observe.words import names_text
 
 DOMAINS = {
     "executor": FailureDomain.EXECUTOR,
@@ -122,8 +122,7 @@ class PipelineGraph:
                 drawn[step.name] = max(found, key=lambda edge: edge.mapping == "all")
         for one in reader.reads:
             edge = drawn.get(one)
-            how = mapping_text(edge.mapping, edge.is_open) if edge is not None else ""
-            yield Link(one, reader.name, edge is not None and edge.mapping in ("all", "broadcast"), how)
+            yield Link(one, reader.name) if edge is None else Link(one, reader.name, edge.mapping, edge.is_open)
 
     def _node(self, step: GraphStep, kept: StepSpec | None) -> PictureNode:
         if kept is None:

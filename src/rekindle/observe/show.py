@@ -20,7 +20,7 @@ from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
-from rekindle.observe.words import count_text, escape, mapping_text, size_texts
+from rekindle.observe.words import count_text, escape, size_texts
 
 OPEN = "running"
 INTERRUPTED = "interrupted"
@@ -179,8 +179,7 @@ class EdgeView(msgspec.Struct, frozen=True):
     is_open: bool = False
 
     def link(self) -> Link:
-        is_wide = self.mapping in ("all", "broadcast")
-        return Link(self.producer, self.consumer, is_wide, mapping_text(self.mapping, self.is_open))
+        return Link(self.producer, self.consumer, self.mapping, self.is_open)
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):

@@ -84,10 +84,3 @@ def differing(differs: tuple[str, ...], say: Say) -> Iterator[str]:
         yield "  It was not recomputed, although this changed since it was computed:"
         yield from (f"    {one}" for one in differs)
         yield f"  next: {say(new_run('compute it with all of that, and publish it'))}"
-
-
-def mapping_text(mapping: str, is_open: bool) -> str:
-    """How a step reads another one, if not partition by partition."""
-    if mapping == "all":
-        return "all, or less at run time" if is_open else "all"
-    return {"broadcast": "broadcast", "interval": "coalesced"}.get(mapping, "")

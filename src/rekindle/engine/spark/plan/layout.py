@@ -300,8 +300,7 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
     match way:
         case ShufflePlacement.POINTWISE:
             made = plan_calls.in_session(frame, clone(session, {**_own(layout), **POINTWISE}))
-            is_sure = not plan_calls.broadcasts_either(made)
-            return made if is_sure and _lies(made, layout) and not _shape(made).cuts else None
+            return made if _lies(made, layout) and _stays_apart(made) else None
         case ShufflePlacement.AS_IT_IS:
             made = plan_calls.in_session(frame, clone(session, _own(layout)))
             return _held_to(made, layout) if _lies(made, layout) else None
@@ -313,6 +312,12 @@ def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: Shuffle
         case ShufflePlacement.EXCHANGE:
             named = (plan_calls.quoted(key) for key in layout.keys)
             return plan_calls.in_session(frame, clone(session, UNCHANGED)).repartition(layout.partitions, *named)
+
+
+def _stays_apart(frame: DataFrame) -> bool:
+    """Whether no row changes its partition, whichever side of a join turns out to be the smaller one."""
+    found = _shape(frame)
+    return not found.cuts and not (found.broadcasts and plan_calls.broadcasts_either(frame))
 
 
 def _own(layout: Layout) -> dict[str, str]:

@@ -146,16 +146,17 @@ def read(spark: SparkSession, plan: Any) -> PhysicalNode:
 
 
 def shape(root: PhysicalNode) -> Shape:
-    handed = [one for node in root.below() if node.is_broadcast for one in node.below()]
-    inside = {node.number for node in handed}
+    nodes = list(root.below())
+    inside = {one.number for node in nodes if node.is_broadcast for one in node.below()}
+    own = [node for node in nodes if node.number not in inside]
+    handed = (node.own.place for node in nodes if node.number in inside and node.own.place)
     return replace(
-        shape_of(list(root.below())),
-        cuts=sum(node.is_exchange for node in root.below() if node.number not in inside),
-        joins=sum(node.name in KEYED_JOINS for node in root.below()),
-        has_other_leaves=any(not node.children and node.name not in LEAVES for node in root.below()),
-        direct=frozenset(node.own.place for node in root.below() if node.own.place and node.number not in inside),
-        handed=frozenset(node.own.place for node in handed if node.own.place)
-        | {place for node in root.below() for place in node.own.handed},
+        shape_of(nodes),
+        cuts=sum(node.is_exchange for node in own),
+        joins=sum(node.name in KEYED_JOINS for node in nodes),
+        has_other_leaves=any(not node.children and node.name not in LEAVES for node in nodes),
+        direct=frozenset(node.own.place for node in own if node.own.place),
+        handed=frozenset(handed) | {place for node in nodes for place in node.own.handed},
     )
 
 
@@ -208,9 +209,8 @@ def map_tasks(frame: DataFrame) -> int | None:
     nodes = list(read(spark, plan).below())
     shuffles = [node for node in nodes if node.name == "ShuffleExchangeExec"]
     is_sampled = any(ALONE.get(node.own.partitioning) is PartitioningSource.ORDER for node in shuffles)
-    if is_sampled or any(node.is_broadcast or node.own.subqueries for node in nodes):
-        return None
-    if shape_of(nodes).exchanges > len(shuffles):
+    found = shape_of(nodes)
+    if is_sampled or found.broadcasts or found.subqueries or found.exchanges > len(shuffles):
         return None
     sides = [node.children[0].number for node in shuffles]
     return sum(int(plan_calls.node_at(spark, plan, number).execute().getNumPartitions()) for number in sides)
