@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.FileFormatWriter;
+import org.apache.spark.sql.execution.datasources.FileFormatWriter$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.streaming.OutputMode;
+
+import scala.Option;
+import scala.collection.immutable.Seq;
+
+/**
+ * The files of a streaming region, exactly once: each batch is one entry, which names its files. Rules:
+ * 1. A batch counts if and only if its entry exists: {@code entries/REGION/GENERATION/BATCH}, put if absent. A second entry of a batch cannot be.
+ * 2. Files lie in a directory of (batch, epoch, a name of its own): no driver reaches what another one wrote.
+ * 3. The fence is looked at before the rows are computed and again before the entry: a driver that lost the region ends with a sentence.
+ * 4. A batch whose entry is there already is computed all the same, and its rows dropped: its state must go on, and Spark refuses a stateful batch that is
+ *    skipped.
+ * 5. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
+ *    into one generation: that is refused.
+ */
+public final class StreamFiles implements StreamSinkProvider {
+  @Override
+  public Sink createSink(
+      SQLContext context, scala.collection.immutable.Map<String, String> options, Seq<String> partitionColumns, OutputMode mode) {
+    return new Batches(
+        new Path(options.apply("path")), options.apply("region"), Long.parseLong(options.apply("generation")), new Path(options.apply("checkpoint")));
+  }
+
+  private static final class Batches implements Sink {
+    private final Path target;
+    private final String region;
+    private final long generation;
+    private final Path checkpoint;
+
+    Batches(Path target, String region, long generation, Path checkpoint) {
+      this.target = target;
+      this.region = region;
+      this.generation = generation;
+      this.checkpoint = checkpoint;
+    }
+
+    @Override
+    public void addBatch(long batch, Dataset<Row> rows) {
+      SparkSession session = (SparkSession) rows.sparkSession();
+      Configuration settings = session.sessionState().newHadoopConf();
+      StreamFence fence = StreamFence.of(settings);
+      QueryExecution execution = ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution();
+      Path entry = new Path(target, "entries/" + region + "/" + generation + "/" + batch);
+      try {
+        fence.look(settings);
+        String offsets = digest(new Path(checkpoint, "offsets/" + batch), settings);
+        if (entry.getFileSystem(settings).exists(entry)) {
+          refuseOther(entry, offsets, settings);
+          execution.toRdd().foreachPartition(new Dropped());
+          return;
+        }
+        String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
+        List<String> files = write(session, execution, new Path(target, name).toString(), settings);
+        String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
+        fence.look(settings);
+        put(entry, lines + String.join("\n", files) + "\n", settings);
+      } catch (IOException failed) {
+        throw new UncheckedIOException(failed);
+      }
+    }
+
+    private void put(Path entry, String lines, Configuration settings) throws IOException {
+      if (!PutIfAbsent.isKnown(entry, settings)) {
+        throw new IllegalArgumentException("no entry can be put if absent in " + entry.toUri().getScheme() + ": use a disk or s3a");
+      }
+      try {
+        PutIfAbsent.put(entry, lines.getBytes(StandardCharsets.UTF_8), settings);
+      } catch (FileAlreadyExistsException taken) {
+        throw new IllegalStateException("fenced: another driver committed batch " + entry.getName() + " of " + region, taken);
+      }
+    }
+
+    private static void refuseOther(Path entry, String offsets, Configuration settings) throws IOException {
+      String found = new String(read(entry, settings), StandardCharsets.UTF_8);
+      if (!found.contains("\noffsets\t" + offsets + "\n")) {
+        throw new IllegalStateException(
+            "batch " + entry.getName() + " was committed to " + entry.getParent() + " from other offsets: another checkpoint wrote this generation");
+      }
+    }
+
+    private static List<String> write(SparkSession session, QueryExecution execution, String directory, Configuration settings) {
+      StreamCommitProtocol protocol = new StreamCommitProtocol(directory);
+      FileFormatWriter$.MODULE$.write(
+          session,
+          execution.executedPlan(),
+          new ParquetFileFormat(),
+          protocol,
+          new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
+          settings,
+          SparkObjects.seq(List.of()),
+          Option.empty(),
+          SparkObjects.seq(List.of()),
+          SparkObjects.immutable(Map.of()),
+          0,
+          FileFormatWriter$.MODULE$.write$default$12());
+      return protocol.committed();
+    }
+
+    private static String digest(Path path, Configuration settings) throws IOException {
+      try {
+        return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(read(path, settings)));
+      } catch (NoSuchAlgorithmException impossible) {
+        throw new IllegalStateException(impossible);
+      }
+    }
+
+    private static byte[] read(Path path, Configuration settings) throws IOException {
+      FileSystem store = path.getFileSystem(settings);
+      try (FSDataInputStream in = store.open(path)) {
+        return in.readAllBytes();
+      }
+    }
+  }
+}

@@ -1,0 +1,1 @@
+"""A driver that wakes up beside its successor, in the middle of a streaming batch."""
