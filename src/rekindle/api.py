@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from enum import Enum
@@ -37,9 +38,9 @@ from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
-from rekindle.pipeline.step_trial import Trial
+from rekindle.pipeline.step_trial import RowsCompared, Trial
 from rekindle.publish.targets import Target
-from rekindle.service import graphing, looking, reproducing, running, verifying
+from rekindle.service import graphing, looking, rehearsing, reproducing, running, verifying
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.run_report import RunReport, to_stderr
@@ -106,6 +107,7 @@ class Pipeline:
         self.name = name
         self._declared: list[Declared] = []
         self._bare_sinks: list[TargetFunction] = []
+        self._rehearsed_in = ""
 
     @overload
     def source(self, function: Function, /) -> Function: ...
@@ -234,6 +236,8 @@ class Pipeline:
         chosen = options or RunOptions()
         usual = _policy("RunOptions", chosen.digest)
         steps = tuple(replace(one, digest=one.digest or usual) for one in self._checked(parameters))
+        if self._rehearsed_in:
+            steps = rehearsing.publishing_below(steps, self._rehearsed_in)
         return RunRequest(
             pipeline=self.name,
             steps=steps,
@@ -359,3 +363,18 @@ def _pessimism(place: str, text: str | None) -> bool | None:
     if text is None:
         return None
     return _one_of(place, "failover", text, (Strategy.REGION, Strategy.INDIVIDUAL)) == Strategy.REGION.value
+
+
+def rehearsal(pipeline: Pipeline, folder: str) -> Pipeline:
+    """The same pipeline, publishing below a folder: no target of its sinks is touched."""
+    made = copy(pipeline)
+    made._rehearsed_in = folder
+    return made
+
+
+def compare_with_plain(
+    rehearsed: Pipeline, spark: Any, location: str, **parameters: Parameter
+) -> dict[str, RowsCompared]:
+    """Of a rehearsed run that is done, the rows that each sink published, compared with those of plain Spark."""
+    wish = rehearsed._wish(spark, location, None, parameters)
+    return rehearsing.compare(wish, rehearsed._rehearsed_in, spark_adapter())

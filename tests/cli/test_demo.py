@@ -15,7 +15,7 @@ import pytest
 
 from cli.calling import call
 from first_five_minutes import ROOT, read_page
-from rekindle.cli import demo, demo_driver
+from rekindle.cli import demo_driver, own_cluster
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.demo_acts import saved
 from rekindle.cli.demo_driver import Terminal, wait_until
@@ -75,7 +75,7 @@ def test_other_clusters_and_locations_of_the_environment_do_not_count(
         monkeypatch.setenv(name, "elsewhere")
     monkeypatch.setenv("JAVA_HOME", "kept")
     cluster = LocalCluster(folder=tmp_path / "cluster")
-    found = demo._environment(tmp_path, cluster)
+    found = own_cluster.environment(tmp_path, cluster, 80)
     assert "elsewhere" not in found.values()
     assert found["JAVA_HOME"] == "kept"
     assert (Path(found["SPARK_CONF_DIR"]) / "spark-defaults.conf").is_file()

@@ -337,7 +337,7 @@ def a_lost_input_of_a_published_sink(scene: Scene) -> int:
 
     def prepare(session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         spec = RunSpec(graph=GraphSpec.of(graph), fingerprints=code, sinks=("daily", "weekly"))
-        return replace(ours(session, wanted), spec=spec, members={})
+        return replace(ours(session, wanted), spec=spec)
 
     scene.patch.setattr(adapter, "prepare", prepare)
     adapter.make = lambda folder: HalfPublished(open_store(str(folder)))

@@ -206,7 +206,7 @@ def test_a_run_keeps_its_strategy_until_another_one_is_given(user: Typed) -> Non
 
 def test_the_graph_of_a_pipeline_and_what_would_run_again(user: Typed, tmp_path: Path) -> None:
     assert user.types("graph") == ExitCode.DONE
-    assert "counted [" in user.out and "clean pipelined into counted" in user.out
+    assert "counted [" in user.out and "computes clean with it" in user.out
     assert user.types("graph", "--if", "counted[0]", "--strategy", "full") == ExitCode.DONE
     assert "If counted[0] fails" in user.out and "(full)" in user.out
     picture = tmp_path / "graph.svg"

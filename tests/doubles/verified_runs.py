@@ -114,8 +114,8 @@ class Kept:
                 graph=GraphSpec.of(graph(self.level, self.keep, self.kind)),
                 sinks=("scored",),
                 fingerprints={"keyed": {"code": "1"}, "scored": {"code": "1"}},
+                regions={"keyed": ("orders", "keyed"), "scored": ("scored",)},
             ),
-            members={"keyed": ("orders", "keyed"), "scored": ("scored",)},
             why=dict.fromkeys(("orders", "keyed", "scored"), "because"),
         )
 

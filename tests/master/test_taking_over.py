@@ -21,7 +21,7 @@ from rekindle.master.facts.events import (
     RunStarted,
 )
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.facts.run_spec import Fingerprint, RunSpec
+from rekindle.master.facts.run_spec import DeclaredStep, Fingerprint, RunSpec
 from rekindle.master.state.commands import SealAttempt
 from rekindle.master.state.run_state import Phase
 from rekindle.model.ids import AttemptId
@@ -324,3 +324,23 @@ def test_new_code_opens_a_generation_without_proof_and_on_the_same_exchange() ->
     run.take_over(fingerprints=CODE | {"b": {"code": "2"}})
     opened = next(event for event in run.last if isinstance(event, GenerationOpened))
     assert (opened.carried, opened.proof, opened.exchange_version) == (EMPTY, None, 0)
+
+
+def test_what_is_pipelined_into_a_step_is_what_the_newest_driver_said() -> None:
+    """Of a run that an earlier release started nothing of it is known; then it is, and only a change is a fact."""
+    run = Driven("b[2]")
+    source, clean, kept = (
+        DeclaredStep(name=name, role=role) for name, role in (("s", "source"), ("a", "step"), ("b", "step"))
+    )
+
+    def resumed(*declared: DeclaredStep) -> EpochOpened:
+        regions = {"b": tuple(one.name for one in declared)}
+        spec = RunSpec(graph=GraphSpec.of(run.graph), declared=declared, regions=regions)
+        run.give(st.TakeOver(application="other", owner="you", spec=spec))
+        assert (run.state.spec.declared, run.state.spec.regions) == (declared, regions)
+        return next(event for event in run.last if isinstance(event, EpochOpened))
+
+    assert run.state.spec.regions == {}
+    assert resumed(source, clean, kept).regions == {"b": ("s", "a", "b")}
+    assert (resumed(source, clean, kept).declared, resumed(source, clean, kept).regions) == (None, None)
+    assert resumed(source, kept).declared == (source, kept)

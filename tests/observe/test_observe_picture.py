@@ -10,7 +10,16 @@ import pytest
 
 from rekindle.journal.history import read
 from rekindle.model.partitions import Partitions
-from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Picture, PictureLayout, PictureNode, Share
+from rekindle.observe.picture import (
+    INSIDE_HEIGHT,
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    Link,
+    Picture,
+    PictureLayout,
+    PictureNode,
+    Share,
+)
 from rekindle.observe.picture_page import graph_page, page
 from rekindle.observe.picture_svg import bar, legend, svg, text
 from rekindle.observe.picture_timeline import BARS_MAX, bars_of, timeline
@@ -33,7 +42,7 @@ def picture(links: str) -> Picture:
     """`a-b b-c` as a picture."""
     pairs = [pair.split("-") for pair in links.split()]
     names = dict.fromkeys(name for pair in pairs for name in pair)
-    nodes = tuple(PictureNode(name, "1/1", (Share("computed", 1),)) for name in names)
+    nodes = tuple(PictureNode(name=name, note="1/1", shares=(Share("computed", 1),)) for name in names)
     return Picture(nodes, tuple(Link(one, other) for one, other in pairs))
 
 
@@ -52,6 +61,19 @@ def test_nodes_do_not_overlap_and_lie_inside() -> None:
         assert 0 <= x <= placed.width - NODE_WIDTH and 0 <= y <= placed.height - NODE_HEIGHT
         for other_x, other_y in corners[:at]:
             assert x != other_x or abs(y - other_y) >= NODE_HEIGHT
+
+
+def test_a_box_is_as_high_as_its_region() -> None:
+    few = PictureNode(name="few", note="1/1", inside=("x", "y"))
+    many = PictureNode(name="many", note="1/1", inside=tuple(f"s{number}" for number in range(20)))
+    assert few.height == NODE_HEIGHT + 2 * INSIDE_HEIGHT
+    assert many.inside_lines == ["s0", "s1", "s2", "s3", "s4", "… and 15 more"]
+    drawn = Picture((few, many, PictureNode(name="end", note="1/1")), (Link("few", "end"), Link("many", "end")))
+    placed = PictureLayout(drawn)
+    tops = {name: placed.at(name)[1] for name in ("few", "many")}
+    assert tops["many"] >= tops["few"] + few.height, "no box lies over another"
+    assert tops["many"] + many.height <= placed.height
+    assert [line for line in svg(drawn).split("<text") if ">x</text>" in line or "15 more" in line]
 
 
 def test_a_long_link_passes_the_columns_between_in_a_lane_of_its_own() -> None:
@@ -89,7 +111,7 @@ def elements(markup: str) -> Iterator[ElementTree.Element]:
 
 
 def test_an_svg_is_whole_and_names_are_escaped() -> None:
-    hostile = PictureNode("<script>&", "x", (Share("missing", 1),), 'title "<b>"')
+    hostile = PictureNode(name="<script>&", note="x", shares=(Share("missing", 1),), title='title "<b>"')
     drawn = svg(Picture((hostile,), ()))
     assert "<script>" not in drawn
     assert any(one.text == "<script>&" for one in elements(drawn))

@@ -9,11 +9,15 @@ import pytest
 
 from master.driving import Driven
 from observe.telling import RECORDINGS, name_of, records_in
+from rekindle.master.facts import stimuli as st
 from rekindle.master.facts.events import AttemptOpened, EpochOpened, FailureHandled
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
 from rekindle.master.state.apply import fold
 from rekindle.master.state.run_state import Phase
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture_page import page
+from rekindle.observe.picture_svg import text as as_text
 from rekindle.observe.show import INTERRUPTED, RunView, view_of
 from rekindle.observe.show_words import brief, clock, one_line, to_json
 
@@ -130,6 +134,28 @@ def test_notebooks_show_the_graph() -> None:
     run = Driven("a[2] =blocking all=> b[3]", sinks=("b",))
     html = view(run)._repr_html_()
     assert "<svg" in html and "0 of 5 partitions kept" in html and "<script" not in html
+
+
+def test_a_run_is_drawn_with_what_is_pipelined_into_its_steps() -> None:
+    run = Driven("a[2] =blocking all=> b[3]", sinks=("b",))
+    roles = {"read": "source", "clean": "step", "a": "step", "b": "step", "out": "sink"}
+    reads = {"clean": ("read",), "a": ("clean",), "b": ("a",), "out": ("b",)}
+    declared = tuple(DeclaredStep(name=name, role=role, reads=reads.get(name, ())) for name, role in roles.items())
+    regions = {"a": ("read", "clean", "a"), "b": ("b",)}
+    spec = RunSpec(graph=GraphSpec.of(run.graph), declared=declared, regions=regions, sinks=("b",))
+    before = view(run)
+    run.give(st.TakeOver(application="app2", owner="you", spec=spec))
+    after = view(run)
+    assert [node.name for node in before.picture().nodes] == ["a", "b"], "an earlier release journaled no more"
+    assert [(node.name, node.inside) for node in after.picture().nodes] == [
+        ("read", ()),
+        ("a", ("clean",)),
+        ("b", ()),
+        ("out", ()),
+    ]
+    links = [(one.producer, one.consumer, one.how) for one in after.picture().links]
+    assert links == [("read", "a", ""), ("a", "b", "all"), ("b", "out", "")]
+    assert "    computes clean with it" in as_text(after.picture())
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from rekindle.errors import NotFound, Refused
 from rekindle.failover.restart import Strategy
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.facts.run_spec import RunSpec
-from rekindle.observe.pipeline_graph import GraphStep, PipelineGraph
+from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
+from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.testing.drawing import draw
 
 SHOP = """
@@ -16,17 +16,17 @@ SHOP = """
     scored =caching=> detail[8]
 """
 STEPS = (
-    GraphStep(name="orders", role="source", reads=()),
-    GraphStep(name="valid", role="step", reads=("orders",)),
-    GraphStep(name="enriched", role="step", reads=("valid",)),
-    GraphStep(name="scored", role="step", reads=("enriched",)),
-    GraphStep(name="big", role="step", reads=("scored",)),
-    GraphStep(name="totals", role="sink", reads=("big",), target="files gold/totals"),
-    GraphStep(name="detail", role="step", reads=("scored",)),
-    GraphStep(name="out", role="sink", reads=("detail",), target="files gold/detail"),
-    GraphStep(name="unused", role="source", reads=()),
+    DeclaredStep(name="orders", role="source"),
+    DeclaredStep(name="valid", role="step", reads=("orders",)),
+    DeclaredStep(name="enriched", role="step", reads=("valid",)),
+    DeclaredStep(name="scored", role="step", reads=("enriched",)),
+    DeclaredStep(name="big", role="step", reads=("scored",)),
+    DeclaredStep(name="totals", role="sink", reads=("big",), target="files gold/totals"),
+    DeclaredStep(name="detail", role="step", reads=("scored",)),
+    DeclaredStep(name="out", role="sink", reads=("detail",), target="files gold/detail"),
+    DeclaredStep(name="unused", role="source"),
 )
-MEMBERS = {
+REGIONS: dict[str, tuple[str, ...]] = {
     "enriched": ("orders", "valid", "enriched"),
     "scored": ("scored",),
     "totals": ("big", "totals"),
@@ -36,8 +36,8 @@ MEMBERS = {
 
 def shop(strategy: Strategy = Strategy.REGION, sinks: tuple[str, ...] = ("totals", "detail")) -> PipelineGraph:
     doubts: dict[str, tuple[str, ...]] = {"scored": ("PythonUDF",), "totals": ("none",)}
-    spec = RunSpec(graph=GraphSpec.of(draw(SHOP)), sinks=sinks, doubts=doubts)
-    return PipelineGraph(pipeline="shop", steps=STEPS, spec=spec, members=MEMBERS, strategy=strategy)
+    spec = RunSpec(graph=GraphSpec.of(draw(SHOP)), declared=STEPS, regions=REGIONS, sinks=sinks, doubts=doubts)
+    return PipelineGraph(pipeline="shop", spec=spec, strategy=strategy)
 
 
 def again(graph: PipelineGraph) -> dict[str, str]:
@@ -47,14 +47,14 @@ def again(graph: PipelineGraph) -> dict[str, str]:
 
 def test_every_declared_step_is_drawn() -> None:
     assert str(shop()).splitlines() == [
-        "orders source, pipelined into enriched",
-        "  valid pipelined into enriched  <- orders",
-        "    enriched [....................] 8 blocking, determinate  <- valid",
-        "      scored [....................] 8 caching, unknown  <- enriched",
-        "        big pipelined into totals  <- scored",
-        "          totals [....................] 4 blocking, determinate  <- big (all)",
-        "        detail [....................] 8 blocking, determinate  <- scored",
-        "          out publishes detail  <- detail",
+        "orders source",
+        "  enriched [....................] 8 blocking, determinate  <- orders",
+        "    computes valid with it",
+        "    scored [....................] 8 caching, unknown  <- enriched",
+        "      totals [....................] 4 blocking, determinate  <- scored (all)",
+        "        computes big with it",
+        "      detail [....................] 8 blocking, determinate  <- scored",
+        "        out publishes detail  <- detail",
         "unused source",
     ]
 
@@ -79,7 +79,7 @@ def test_what_would_run_again(failure: str, strategy: Strategy, expected: dict[s
 def test_the_answer_is_told_with_its_reasons() -> None:
     graph = shop().what_if("scored[3]")
     lines = str(graph).splitlines()
-    assert "      scored [!!==================] 8 caching, unknown *  <- enriched" in lines
+    assert "    scored [!!==================] 8 caching, unknown *  <- enriched" in lines
     assert lines[-3:] == [
         "! fails   # runs again   = stays   . has not started",
         "If scored[3] fails when what it reads is computed and what reads it is not (region), 1 of 28 vertices run:",
@@ -100,7 +100,7 @@ def test_mermaid() -> None:
         '    n1["valid<br/>pipelined into enriched"]',
         '    n2["enriched<br/>8 blocking, determinate"]',
     ]
-    assert "  n4 -. all .-> n5" in drawn and "  n3 --> n4" in drawn
+    assert "  n3 -. all .-> n4" in drawn and "  n4 --> n5" in drawn
     assert drawn[-1] == "  style n3 stroke:#e08a1e,stroke-width:3px"
 
 
@@ -125,6 +125,6 @@ def test_without_sinks_every_step_runs_when_a_driver_dies() -> None:
 
 def test_a_strategy_that_would_be_wrong_is_refused() -> None:
     spec = RunSpec(graph=GraphSpec.of(draw("a[1] ~> b[1]")))
-    graph = PipelineGraph(pipeline="p", steps=(), spec=spec, members={}, strategy=Strategy.INDIVIDUAL)
+    graph = PipelineGraph(pipeline="p", spec=spec, strategy=Strategy.INDIVIDUAL)
     with pytest.raises(Refused, match="a -> b is pipelined"):
         graph.what_if("b[0]")

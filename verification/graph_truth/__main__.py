@@ -33,7 +33,6 @@ def observe(spark: SparkSession, name: str, program: Program, folder: Path) -> S
     """Run a program once and look at what it left."""
     location = f"{folder}/runs-{name}"
     pipeline = made(name, program, folder)
-    members = pipeline.graph(spark, location).members
     done = pipeline.run(spark, location, options=rk.RunOptions(sweep=None, quiet=True))
     state = peek(open_store(location, {}), name, done.run)
     assert state is not None
@@ -47,7 +46,7 @@ def observe(spark: SparkSession, name: str, program: Program, folder: Path) -> S
         }
         origins[step.name] = {at: frozenset(_words(spark, path, "origin")) for at, path in files.items()}
         paths[step.name] = frozenset(one for path in files.values() for one in _words(spark, path, "path"))
-    return Seen(name, done.run, state.spec.graph, {root: tuple(one) for root, one in members.items()}, origins, paths)
+    return Seen(name, done.run, state.spec.graph, state.spec.regions, origins, paths)
 
 
 def _words(spark: SparkSession, path: Path, column: str) -> Iterator[str]:

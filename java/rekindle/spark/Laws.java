@@ -5,6 +5,7 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -33,6 +34,7 @@ public final class Laws implements Serializable {
   static final String ROWS = "rows";
   static final String PLACES = "places";
 
+  private final String step;
   private final int tasks;
   private final boolean mayBeFewer;
   private final int[] numbers;
@@ -40,7 +42,8 @@ public final class Laws implements Serializable {
   /** Where a row belongs, as Spark's own exchange says it; null where no keys do. */
   private final Expression place;
 
-  private Laws(int tasks, boolean mayBeFewer, int[] numbers, List<String> held, Expression place) {
+  private Laws(String step, int tasks, boolean mayBeFewer, int[] numbers, List<String> held, Expression place) {
+    this.step = step;
     this.tasks = tasks;
     this.mayBeFewer = mayBeFewer;
     this.numbers = numbers;
@@ -53,10 +56,10 @@ public final class Laws implements Serializable {
    * said of places. `held` are the laws that are looked after: all of them, but in tests.
    */
   public static Laws of(
-      StructType schema, List<String> keys, int partitions, int tasks, boolean mayBeFewer, byte[] numbers, List<String> held) {
+      String step, StructType schema, List<String> keys, int partitions, int tasks, boolean mayBeFewer, byte[] numbers, List<String> held) {
     List<String> looked = new ArrayList<>(held);
     Expression place = keys.isEmpty() || !looked.contains(PLACES) ? null : place(schema, keys, partitions);
-    return new Laws(tasks, mayBeFewer, Bridge.numbers(numbers), looked, place);
+    return new Laws(step, tasks, mayBeFewer, Bridge.numbers(numbers), looked, place);
   }
 
   private static Expression place(StructType schema, List<String> keys, int partitions) {
@@ -91,6 +94,7 @@ public final class Laws implements Serializable {
 
   /** The rows of a task on their way out of its plan. */
   Watch watch(Iterator<InternalRow> rows) {
+    Drill.pass(step, partition(TaskContext.getPartitionId()));
     return new Watch(this, rows);
   }
 

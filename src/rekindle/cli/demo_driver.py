@@ -123,6 +123,10 @@ class Terminal:
         self.say(f"python {script}")
         return self._start([sys.executable, script])
 
+    def starts(self, module: str, order: Path) -> StartedCommand:
+        """Start a module of ours that does what a file says."""
+        return self._start([sys.executable, "-m", module, str(order)])
+
     def _start(self, words: Sequence[str]) -> StartedCommand:
         child = subprocess.Popen(
             words,

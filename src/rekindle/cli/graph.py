@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.drill import drill
 from rekindle.cli.next_command import line_of
 from rekindle.cli.open_run import open_run
 from rekindle.cli.options import Settings, with_parameters, with_settings
@@ -32,6 +34,11 @@ CODE = ".py"
     metavar="STEP[PARTITION]",
     help="Of a pipeline: show what would run again after this failure. Also: executor, driver, storage.",
 )
+@click.option(
+    "--execute",
+    is_flag=True,
+    help="With --if: cause this failure in a rehearsed run on a cluster of this machine, and compare with the plan.",
+)
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="Of a pipeline: the failover strategy.")
 @click.option("--output", "-o", metavar="FILE", help="Write FILE.svg, FILE.html or FILE.mmd (Mermaid) instead of text.")
 @with_parameters
@@ -44,25 +51,30 @@ def command(
     parameters: dict[str, str],
     of: str | None,
     failure: str | None,
+    execute: bool,
     strategy: str | None,
     output: str | None,
-) -> None:
+) -> int:
     """Draw a graph: of a run, with the partitions that were reused, computed or failed; or of a pipeline.
 
     RUN is a number, a name, or a pipeline's name for its newest run. Only the journal is read.
 
     PIPELINE is a file, such as daily.py, or module:name. A Spark session is started to analyse it; nothing is computed
-    or written.
+    or written. With --execute the whole pipeline runs, on the data that its sources read: name small ones. Its sinks
+    publish into a folder that is removed at the end.
     """
+    if execute and not failure:
+        raise click.UsageError("--execute causes a failure: name it with --if")
     if of is not None and _is_code(of):
         drawn = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
         drawn = drawn.what_if(failure) if failure else drawn
         _show(output, drawn.lines, {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
-        return
+        return drill(drawn, of, choices.conf, parameters) if execute else ExitCode.DONE
     if failure:
         raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
     view = open_run(settings, of).view
     _show(output, lambda: _lines(view), {".svg": lambda: svg(view.picture()), ".html": lambda: graph_page(view)})
+    return ExitCode.DONE
 
 
 def _is_code(given: str) -> bool:

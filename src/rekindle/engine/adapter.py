@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from rekindle.engine.port import Engine
-from rekindle.master.facts.run_spec import RunSpec
+from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Segment
 from rekindle.model.partitions import Partitions
@@ -46,13 +46,25 @@ class PrepareRequest:
     key: str = ""
     published: frozenset[str] = frozenset()
 
+    @property
+    def declared(self) -> tuple[DeclaredStep, ...]:
+        """All its steps, as the journal has them."""
+        return tuple(
+            DeclaredStep(
+                name=one.name,
+                role=one.role.value,
+                reads=one.inputs,
+                target=one.target.shown if one.target is not None else "",
+            )
+            for one in self.steps
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPipeline:
     """A pipeline as it will run.
 
-    spec          its kept steps
-    members       the steps fused into each, itself last
+    spec          its steps, and what of them is computed together
     why           what became of every declared step
     bases         the places whose stores decide who publishes
     cores         how many tasks the engine can work on at once, 0 where it cannot tell
@@ -65,7 +77,6 @@ class PreparedPipeline:
 
     engine: Engine
     spec: RunSpec
-    members: Mapping[str, tuple[str, ...]]
     why: Mapping[str, str]
     cores: int = 0
     missing: Missing = lambda counted: {}

@@ -19,7 +19,7 @@ from rekindle.errors import Refused
 from rekindle.master.state.run_state import Segment
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
-from rekindle.pipeline.step_trial import Trial
+from rekindle.pipeline.step_trial import RowsCompared, Trial
 
 SPARK = "rekindle.engine.spark.adapter"
 
@@ -71,12 +71,23 @@ class FrameAdapter(Protocol):
 
 
 class TrialAdapter(Protocol):
-    """The part of an adapter that `rekindle check` needs."""
+    """The part of an adapter that `rekindle check` and `rekindle graph --execute` need."""
 
     def try_steps(
         self, session: Any, steps: Sequence[Declared], parameters: Mapping[str, Any], constants: TimeAndSeed, rows: int
     ) -> Iterator[Trial]:
         """Run each step twice on a sample of so many rows, producers first."""
+        ...
+
+    def compare(
+        self,
+        session: Any,
+        steps: Sequence[Declared],
+        parameters: Mapping[str, Any],
+        constants: TimeAndSeed,
+        published: Mapping[str, Any],
+    ) -> dict[str, RowsCompared]:
+        """Run the steps without Rekindle, and compare their rows with these frames, by name."""
         ...
 
 

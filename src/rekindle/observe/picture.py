@@ -15,6 +15,8 @@ import msgspec
 
 NODE_WIDTH, NODE_HEIGHT = 190, 58
 LANE_HEIGHT = 14
+# A step that is pipelined into another one is a line in its box; so many are shown at most.
+INSIDE_HEIGHT, INSIDE_MAX = 15, 6
 COLUMN_GAP, ROW_GAP = 70, 22
 MARGIN = 16
 SWEEPS = 6
@@ -31,14 +33,28 @@ class Share(msgspec.Struct, frozen=True):
     count: int
 
 
-class PictureNode(msgspec.Struct, frozen=True):
-    """One step. `note` is a second line, `title` what a pointer over it shows; `is_marked` draws a border."""
+class PictureNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One step. `note` is a second line, `title` what a pointer over it shows; `is_marked` draws a border. `inside` are
+    the steps that are pipelined into it, in their order: the box is their region."""
 
     name: str
     note: str
-    shares: tuple[Share, ...]
+    shares: tuple[Share, ...] = ()
     title: str = ""
     is_marked: bool = False
+    inside: tuple[str, ...] = ()
+
+    @property
+    def inside_lines(self) -> list[str]:
+        """The steps inside as they are shown: a long list is cut, and its end counted."""
+        if len(self.inside) <= INSIDE_MAX:
+            return list(self.inside)
+        rest = len(self.inside) - INSIDE_MAX + 1
+        return [*self.inside[: INSIDE_MAX - 1], f"… and {rest} more"]
+
+    @property
+    def height(self) -> int:
+        return NODE_HEIGHT + INSIDE_HEIGHT * len(self.inside_lines)
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -83,6 +99,7 @@ class PictureLayout:
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self._layer = picture.layers()
+        self._heights = {node.name: node.height for node in picture.nodes}
         self._chains = {(link.producer, link.consumer): list(self._lanes(link)) for link in picture.links}
         self._columns = self._ordered()
 
@@ -146,7 +163,7 @@ class PictureLayout:
         return columns
 
     def _tall(self, name: str) -> int:
-        return LANE_HEIGHT if "\0" in name else NODE_HEIGHT
+        return self._heights.get(name, LANE_HEIGHT)
 
     def _column_height(self, column: list[str]) -> float:
         return sum(map(self._tall, column)) + max(0, len(column) - 1) * ROW_GAP

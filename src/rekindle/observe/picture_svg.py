@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rekindle.observe.picture import NODE_HEIGHT, NODE_WIDTH, Link, Picture, PictureLayout, PictureNode, Point, Share
+from rekindle.observe.picture import (
+    INSIDE_HEIGHT,
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    Link,
+    Picture,
+    PictureLayout,
+    PictureNode,
+    Point,
+    Share,
+)
 from rekindle.observe.words import escape
 
 COLORS = {
@@ -31,6 +41,7 @@ STYLE = f"""
 .rk-node rect.again {{ stroke: {AGAIN}; stroke-width: 2.5; }}
 .rk-node text {{ fill: #1c2430; font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }}
 .rk-node text.note {{ fill: #5a6474; font-size: 11px; }}
+.rk-inside {{ fill: none; stroke: #8a93a3; stroke-width: 0.6; }}
 .rk-link {{ fill: none; stroke: #8a93a3; stroke-width: 1.4; }}
 .rk-wide {{ stroke-dasharray: 5 3; }}
 @media (prefers-color-scheme: dark) {{
@@ -71,7 +82,10 @@ def text(picture: Picture) -> Iterator[str]:
         arrow = f"  <- {', '.join(_read(link) for link in reads)}" if reads else ""
         again = " *" if node.is_marked else ""
         marks = f" [{bar(node.shares)}]" if node.shares else ""
-        yield f"{'  ' * layers[node.name]}{node.name}{marks} {node.note}{again}{arrow}"
+        indent = "  " * layers[node.name]
+        yield f"{indent}{node.name}{marks} {node.note}{again}{arrow}"
+        if node.inside:
+            yield f"{indent}  computes {', '.join(node.inside)} with it"
 
 
 def legend(shares: Sequence[Share] = ()) -> str:
@@ -103,14 +117,32 @@ def _read(link: Link) -> str:
 
 def _node(placed: PictureLayout, node: PictureNode) -> str:
     x, y = placed.at(node.name)
-    name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
+    name = _short(node.name)
     kind = "box again" if node.is_marked else "box"
     return (
         f'<g class="rk-node" transform="translate({x:.0f} {y:.0f})"><title>{escape(node.title or node.name)}</title>'
-        f'<rect class="{kind}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="6"/>'
+        f'<rect class="{kind}" width="{NODE_WIDTH}" height="{node.height}" rx="6"/>'
         f'<text x="10" y="19">{escape(name)}</text><text class="note" x="10" y="35">{escape(node.note)}</text>'
-        f"{_bar(node.shares)}</g>"
+        f"{_bar(node.shares)}{_inside(node)}</g>"
     )
+
+
+def _inside(node: PictureNode) -> str:
+    """What is pipelined into a step: a line each, below one that closes the step itself."""
+    lines = node.inside_lines
+    if not lines:
+        return ""
+    rule = f'<path class="rk-inside" d="M0 {NODE_HEIGHT} H{NODE_WIDTH}"/>'
+    rows = enumerate(lines)
+    texts = (
+        f'<text class="note" x="18" y="{NODE_HEIGHT + INSIDE_HEIGHT * row + 11}">{escape(_short(line))}</text>'
+        for row, line in rows
+    )
+    return rule + "".join(texts)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1]}…"
 
 
 def _bar(shares: Sequence[Share]) -> str:

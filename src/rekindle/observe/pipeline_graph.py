@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rekindle.errors import NotFound
@@ -24,10 +24,12 @@ from rekindle.model.ids import ExchangeId, parse_vertex
 from rekindle.model.kinds import Determinism, FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.reasons import sentence
-from rekindle.observe.picture import Link, Picture, PictureNode, Share
+from rekindle.observe.mermaid import kept_note, link_of, mermaid
+from rekindle.observe.picture import Picture, PictureNode, Share
 from rekindle.observe.picture_page import drawing_page
 from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
+from rekindle.observe.region_picture import region_picture
 from rekindle.observe.words import names_text
 
 DOMAINS = {
@@ -35,29 +37,16 @@ DOMAINS = {
     "driver": FailureDomain.APPLICATION,
     "storage": FailureDomain.STORAGE,
 }
-MARKED = "stroke:#e08a1e,stroke-width:3px"
 LEGEND = "! fails   # runs again   = stays   . has not started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphStep:
-    """A step as it was declared: `role` is source, step or sink, `reads` are its inputs; `target` is where it goes."""
-
-    name: str
-    role: str
-    reads: tuple[str, ...]
-    target: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineGraph:
-    """`members` are the steps that are fused into each kept one, itself last; `strategy` is the one of the run;
-    `failure` is what was asked about, and `restarts` what would run again then. Notebooks draw it."""
+    """`strategy` is the one of the run; `failure` is what was asked about, and `restarts` what would run again then.
+    Notebooks draw it."""
 
     pipeline: str
-    steps: tuple[GraphStep, ...]
     spec: RunSpec
-    members: Mapping[str, Sequence[str]]
     strategy: Strategy
     failure: str = ""
     failed: Mapping[str, Partitions] = field(default_factory=dict)
@@ -92,7 +81,7 @@ class PipelineGraph:
     def _vertex(self, graph: Graph, given: str) -> tuple[str, Partitions]:
         name, partition = parse_vertex(given) or (given, None)
         if name not in graph.steps:
-            roots = [root for root, inside in self.members.items() if name in inside]
+            roots = [root for root, inside in self.spec.regions.items() if name in inside]
             known = f"ask for one of {', '.join([*graph.steps, *DOMAINS])}"
             raise NotFound(
                 f"{name} is not a kept step",
@@ -104,42 +93,19 @@ class PipelineGraph:
         return name, graph.whole[name] if partition is None else Partitions((partition,))
 
     def picture(self) -> Picture:
-        """Sources, fused steps, kept ones and sinks."""
-        kept = {one.name: one for one in self.spec.graph.steps}
-        return Picture(
-            tuple(self._node(step, kept.get(step.name)) for step in self.steps),
-            tuple(link for step in self.steps for link in self._links(step)),
-        )
+        """Sources, regions and sinks."""
+        spec = self.spec
+        kept = {one.name: self._node(one) for one in spec.graph.steps}
+        return region_picture(spec.declared, spec.regions, kept, list(map(link_of, spec.graph.edges)))
 
-    def _links(self, reader: GraphStep) -> Iterator[Link]:
-        """What a step reads. Where between a kept result and the kept step that reads it rows change their partition is
-        for Spark to know: it is drawn at the end."""
-        drawn = {edge.producer: edge for edge in self.spec.graph.edges if edge.consumer == reader.name}
-        inside = [step for step in self.steps if step.name in self.members.get(reader.name, ())]
-        for step in inside:
-            found = [drawn[one] for one in step.reads if one in drawn]
-            if found and step.name != reader.name:
-                drawn[step.name] = max(found, key=lambda edge: edge.mapping == "all")
-        for one in reader.reads:
-            edge = drawn.get(one)
-            yield Link(one, reader.name) if edge is None else Link(one, reader.name, edge.mapping, edge.is_open)
-
-    def _node(self, step: GraphStep, kept: StepSpec | None) -> PictureNode:
-        if kept is None:
-            published = f"publishes {step.reads[0]}" if step.role == "sink" and step.reads else ""
-            roots = [root for root, inside in self.members.items() if step.name in inside]
-            fused = f"{'source, ' if step.role == 'source' else ''}pipelined into {names_text(roots)}"
-            note = published or (fused if roots else step.role)
-            return PictureNode(step.name, note, (), self._title(step, note))
-        doubts = self.spec.doubts.get(step.name, ()) if kept.determinism is not Determinism.DETERMINATE else ()
-        note = f"{kept.partitions} {kept.kind.value}, {kept.determinism.value}"
-        is_marked = self.restarts is not None and bool(self.restarts.partitions(step.name))
-        title = self._title(step, f"{note} ({', '.join(doubts)})" if doubts else note)
-        return PictureNode(step.name, note, self._shares(step.name, kept.partitions), title, is_marked)
-
-    def _title(self, step: GraphStep, note: str) -> str:
-        target = [f"published to {step.target}"] if step.target else []
-        return "\n".join([f"{step.name}: {note}", *target, *self._why(step.name)])
+    def _node(self, kept: StepSpec) -> PictureNode:
+        doubts = self.spec.doubts.get(kept.name, ()) if kept.determinism is not Determinism.DETERMINATE else ()
+        note = kept_note(kept)
+        is_marked = self.restarts is not None and bool(self.restarts.partitions(kept.name))
+        told = f"{kept.name}: {note}" + (f" ({', '.join(doubts)})" if doubts else "")
+        title = "\n".join([told, *self._why(kept.name)])
+        shares = self._shares(kept.name, kept.partitions)
+        return PictureNode(name=kept.name, note=note, shares=shares, title=title, is_marked=is_marked)
 
     def _shares(self, name: str, count: int) -> tuple[Share, ...]:
         if self.restarts is None:
@@ -173,25 +139,9 @@ class PipelineGraph:
             yield from (f"  {name} {line}" for line in self._why(name))
 
     def mermaid(self) -> str:
-        """As a flowchart of Mermaid: one box for each region of more than one step."""
-        drawn = self.picture()
-        names = {node.name: f"n{number}" for number, node in enumerate(drawn.nodes)}
-        boxes = {
-            node.name: f'{names[node.name]}["{_quoted(node.name)}<br/>{_quoted(node.note)}"]' for node in drawn.nodes
-        }
-        lines, inside = ["flowchart LR"], set[str]()
-        for root, members in self.members.items():
-            own = [one for one in members if one in boxes and one not in inside]
-            if len(own) > 1:
-                lines.append(f"  subgraph region_{names[root]} [region of {_quoted(root)}]")
-                lines += [*(f"    {boxes[one]}" for one in own), "  end"]
-                inside.update(own)
-        lines += [f"  {box}" for name, box in boxes.items() if name not in inside]
-        for link in drawn.links:
-            arrow = f"-. {link.how} .->" if link.is_wide else f"-- {link.how} -->" if link.how else "-->"
-            lines.append(f"  {names[link.producer]} {arrow} {names[link.consumer]}")
-        lines += [f"  style {names[node.name]} {MARKED}" for node in drawn.nodes if node.is_marked]
-        return "\n".join(lines) + "\n"
+        """As a flowchart of Mermaid: every step, and a box for each region of more than one."""
+        again = [name for name in self.restarts.steps if self.restarts.partitions(name)] if self.restarts else []
+        return mermaid(self.spec, again)
 
     def svg(self) -> str:
         return svg(self.picture())
@@ -205,10 +155,6 @@ class PipelineGraph:
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow: auto">{self.svg()}</div>'
-
-
-def _quoted(text: str) -> str:
-    return text.replace('"', "'")
 
 
 def _exchanges(graph: Graph, started: Mapping[str, Partitions]) -> dict[ExchangeId, Partitions]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rekindle.master.facts import events as ev
+from rekindle.master.facts.run_spec import DeclaredStep
 from rekindle.master.rules.poison_beside import poisoned
 from rekindle.master.state.apply import apply
 from rekindle.master.state.run_state import Phase, ResultSize, RunState
@@ -19,6 +20,7 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
+from rekindle.observe.region_picture import region_picture
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
 from rekindle.observe.words import count_text, escape, size_texts
 
@@ -139,7 +141,9 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         told += size_texts(self.rows, self.bytes)
         again = f" · {self.again:,} restarted" if self.again else ""
         note = f"{self.reused + self.computed:,}/{self.partitions:,} {self.kind}{again}"
-        return PictureNode(self.name, note, self.shares, "\n".join(told), is_marked=bool(self.again))
+        return PictureNode(
+            name=self.name, note=note, shares=self.shares, title="\n".join(told), is_marked=bool(self.again)
+        )
 
 
 class SinkView(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +187,7 @@ class EdgeView(msgspec.Struct, frozen=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run."""
+    """A whole run. `declared` are all its steps, and `regions` those that are computed with each kept one."""
 
     pipeline: str
     run: str
@@ -204,6 +208,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: tuple[RestartView, ...]
     life: str = ""
     holes: tuple[HoleView, ...] = ()
+    declared: tuple[DeclaredStep, ...] = ()
+    regions: dict[str, tuple[str, ...]] = {}
 
     @property
     def committed(self) -> int:
@@ -224,7 +230,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     def picture(self) -> Picture:
         """The graph, each step with the shares of its partitions."""
-        return Picture(tuple(step.node() for step in self.steps), tuple(edge.link() for edge in self.edges))
+        kept = {step.name: step.node() for step in self.steps}
+        return region_picture(self.declared, self.regions, kept, [edge.link() for edge in self.edges])
 
     @property
     def graph(self) -> Drawing:
@@ -270,6 +277,8 @@ def view_of(
         restarts=tuple(fold.restarts),
         life=life,
         holes=tuple(_hole(event, state) for event in fold.holes),
+        declared=state.spec.declared,
+        regions=state.spec.regions,
     )
     return view, state
 

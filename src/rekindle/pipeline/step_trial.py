@@ -1,4 +1,4 @@
-"""What came of running a step twice over the same rows, as a value."""
+"""What came of running a step twice over the same rows, or in two ways, as a value."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ class Trial:
     def trust(self) -> str:
         doubts = ", ".join(self.doubts) if self.level is not Determinism.DETERMINATE else ""
         return f"{self.level.value} ({doubts})" if doubts else self.level.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsCompared:
+    """How many rows there should be, and how many are not the same on both sides."""
+
+    rows: int
+    different: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.journal.keys import next_order
-from rekindle.observe.pipeline_graph import GraphStep, PipelineGraph
+from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, make_ready
 
 
@@ -11,21 +11,6 @@ def graph(wish: RunRequest, make: MakeAdapter) -> PipelineGraph:
     """As a new run would journal it. Raises what the run would refuse."""
     ready = make_ready(wish, make, fresh_name(), None, next_order(wish.store, wish.pipeline))
     try:
-        prepared = ready.prepared
-        return PipelineGraph(
-            pipeline=wish.pipeline,
-            steps=tuple(
-                GraphStep(
-                    name=one.name,
-                    role=one.role.value,
-                    reads=one.inputs,
-                    target=one.target.shown if one.target is not None else "",
-                )
-                for one in wish.steps
-            ),
-            spec=prepared.spec,
-            members=prepared.members,
-            strategy=wish.options.limits.strategy,
-        )
+        return PipelineGraph(pipeline=wish.pipeline, spec=ready.prepared.spec, strategy=wish.options.limits.strategy)
     finally:
         ready.prepared.engine.close()

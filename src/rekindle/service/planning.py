@@ -70,11 +70,9 @@ def told_of(
     old = known.spec.fingerprints if known else spec.fingerprints
     return PlanInputs(
         order=tuple(prepared.why),
-        members=prepared.members,
+        members=spec.regions,
         notes=prepared.why,
-        published={
-            one.name: one.inputs[0] for one in steps if one.target is not None and one.name not in prepared.members
-        },
+        published={one.name: one.inputs[0] for one in steps if one.target is not None and one.name not in spec.regions},
         doubts=spec.doubts,
         changes={step: describe_change(old.get(step, {}), new) for step, new in spec.fingerprints.items()},
         paces=earlier,

@@ -415,9 +415,9 @@ def _kept(
 ) -> frozenset[str]:
     """A fused step has no partitions of its own: the word is given for the kept step that it is part of."""
     for name in names:
-        if name in prepared.members:
+        if name in prepared.spec.regions:
             continue
-        roots = [root for root, members in prepared.members.items() if name in members]
+        roots = [root for root, members in prepared.spec.regions.items() if name in members]
         if roots:
             hint = replace(instead(tuple(roots)), drops=(name,))
             raise Refused(f"{name} is pipelined into {' and '.join(roots)}", hint)

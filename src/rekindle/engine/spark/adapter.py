@@ -6,7 +6,7 @@ from rekindle.engine.engine_adapter import EngineAdapter
 from rekindle.engine.spark import prepare as preparing
 from rekindle.engine.spark import script
 from rekindle.engine.spark import start as sessions
-from rekindle.engine.spark.inspect import reproduce, verify
+from rekindle.engine.spark.inspect import plain, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
 
@@ -24,6 +24,7 @@ class SparkAdapter:
     look = staticmethod(verify.look)
     bench = staticmethod(verify.bench)
     try_steps = staticmethod(trials.try_steps)
+    compare = staticmethod(plain.compare)
 
     start = staticmethod(sessions.start)
     logged_to_file = staticmethod(sessions.logged_to_file)

@@ -77,6 +77,8 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         engine=engine,
         spec=RunSpec(
             graph=analysis.drawn,
+            declared=wanted.declared,
+            regions=compiled.members,
             sinks=tuple(compiled.sinks),
             fingerprints=found,
             targets=compiled.destinations,
@@ -91,7 +93,6 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
             columns={name: _columns(schema) for name, schema in compiled.read.items()}
             | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),
-        members=compiled.members,
         why=compiled.why,
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),

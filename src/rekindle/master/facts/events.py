@@ -21,7 +21,7 @@ from rekindle.failover.poison import FailureCounts
 from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import MasterConfig
 from rekindle.master.facts.graph_spec import GraphSpec
-from rekindle.master.facts.run_spec import Fingerprint, RunSpec
+from rekindle.master.facts.run_spec import DeclaredStep, Fingerprint, RunSpec
 from rekindle.model.failures import Failure
 from rekindle.model.ids import AttemptId, ExchangeId
 from rekindle.model.kinds import FailureDomain, Proof
@@ -56,7 +56,8 @@ class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     """The first event. `order` grows from run to run of one pipeline; `run_time_ms` and `seed` are the run's
     constants, the same in every attempt and driver; so are `settings`, which an engine pinned when the run started.
     `sinks` are published when all is committed; `targets` says in words where each goes; `doubts` what makes a step
-    not determinate; `columns` what sources and kept steps looked like then."""
+    not determinate; `columns` what sources and kept steps looked like then. `declared` are all steps, pipelined ones
+    too, and `regions` those that are computed together; older records have neither."""
 
     run: str
     pipeline: str
@@ -72,6 +73,8 @@ class RunStarted(_Event, frozen=True, tag=True, kw_only=True):
     targets: dict[str, str] = {}
     doubts: dict[str, tuple[str, ...]] = {}
     columns: dict[str, dict[str, str]] = {}
+    declared: tuple[DeclaredStep, ...] = ()
+    regions: dict[str, tuple[str, ...]] = {}
 
     @property
     def spec(self) -> RunSpec:
@@ -94,7 +97,8 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     are gone. `graph` stands where the new code was analysed differently, in the same shape. `may_republish` is the
     user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
     nobody can have read yet goes elsewhere; `once` are sinks whose targets are written once. `strategy` stands where
-    the user chose another one."""
+    the user chose another one, `declared` and `regions` where what is pipelined into the kept steps is not what it
+    was."""
 
     epoch: int
     application: str
@@ -105,6 +109,8 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     targets: dict[str, str] | None = None
     once: tuple[str, ...] = ()
     strategy: Strategy | None = None
+    declared: tuple[DeclaredStep, ...] | None = None
+    regions: dict[str, tuple[str, ...]] | None = None
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):

@@ -15,10 +15,22 @@ from rekindle.model.partitions import Partitions
 Fingerprint = dict[str, str]
 
 
-class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline, kept steps only.
+class DeclaredStep(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A step as it was declared: `role` is source, step or sink, `reads` are its inputs; `target` is where it goes."""
 
-    graph           its steps and edges
+    name: str
+    role: str
+    reads: tuple[str, ...] = ()
+    target: str = ""
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline. A vertex of its graph is what one task computes: a partition of a kept step, with all that is
+    pipelined into it.
+
+    graph           its kept steps and their edges
+    declared        all its steps, producers first: sources, pipelined and kept ones, sinks
+    regions         the steps that the tasks of each kept step compute, itself last
     sinks           the steps that are published
     fingerprints    what each step is, in named parts
     targets         in words, which sink each published step is and where it goes
@@ -30,6 +42,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     graph: GraphSpec
+    declared: tuple[DeclaredStep, ...] = ()
+    regions: dict[str, tuple[str, ...]] = {}
     sinks: tuple[str, ...] = ()
     fingerprints: dict[str, Fingerprint] = {}
     targets: dict[str, str] = {}

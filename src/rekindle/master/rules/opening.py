@@ -116,6 +116,8 @@ def take_over(draft: Decision, stimulus: TakeOver) -> None:
         targets=targets,
         once=spec.once,
         strategy=None if strategy is state.config.strategy else strategy,
+        declared=None if spec.declared == state.spec.declared else spec.declared,
+        regions=None if spec.regions == state.spec.regions else spec.regions,
     )
     draft.add(epoch)
     if stimulus.application != state.application:

@@ -154,6 +154,8 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
             graph=event.graph or state.spec.graph,
             targets=state.spec.targets if event.targets is None else event.targets,
             once=event.once,
+            declared=state.spec.declared if event.declared is None else event.declared,
+            regions=state.spec.regions if event.regions is None else event.regions,
         ),
         attempts=attempts,
         steps=steps,

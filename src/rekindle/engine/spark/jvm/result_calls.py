@@ -167,6 +167,7 @@ def reached(spark: SparkSession, plan: JavaObject) -> JavaObject:
 
 def laws(
     spark: SparkSession,
+    step: str,
     its_schema: JavaObject,
     *,
     keys: Iterable[str],
@@ -177,7 +178,7 @@ def laws(
     may_be_fewer: bool,
 ) -> JavaObject:
     """What must hold of the rows that the tasks of one Spark job write (java/Laws)."""
-    return ours(spark).Laws.of(its_schema, list(keys), partitions, tasks, may_be_fewer, chosen, list(held))
+    return ours(spark).Laws.of(step, its_schema, list(keys), partitions, tasks, may_be_fewer, chosen, list(held))
 
 
 def write_files(

@@ -243,6 +243,7 @@ class Attempt:
                 is_first=is_first,
                 is_digested=bool(self._nothing),
                 storing=self._storing,
+                step=self._command.attempt.step,
             )
             self._compare(rows)
         except InputBlocksLost as caught:

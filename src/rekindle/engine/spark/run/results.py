@@ -22,13 +22,14 @@ LAWS = ("tasks", "rows", "places")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Where a Spark job writes, its name in Spark's UI, whether each partition gets a digest on its way, and how blocks
-    are stored if it writes those."""
+    """Where a Spark job writes, its name in Spark's UI, whether each partition gets a digest on its way, how blocks are
+    stored if it writes those, and of which step it is."""
 
     directory: str
     name: str
     is_digested: bool
     storing: Storing | None
+    step: str
 
 
 def write(
@@ -40,12 +41,13 @@ def write(
     is_first: bool,
     is_digested: bool = False,
     storing: Storing | None = None,
+    step: str = "",
 ) -> int:
     """One Spark job that computes and commits `wanted`, and how many rows Spark says it wrote. All of them: the held
     plan itself, as a plain write costs. Fewer, or after a failed map stage: the same RDD, pruned; finished map tasks
     are skipped. A wanted partition for which Spark has no task is empty; no task, no job. Where Spark has other tasks
     than the layout has partitions all of them run: that is right only if there is no row in any."""
-    job = _Job(directory, name, is_digested, storing)
+    job = _Job(directory, name, is_digested, storing, step)
     is_all = len(wanted) == held.partitions and (is_first or held.is_planned_to_the_end())
     if is_all and not (held.layout.is_by_file or held.layout.is_coalesced):
         return _run(held, job, held.execution, b"")
@@ -95,7 +97,7 @@ def tasks_of(held: PlannedQuery, rdd: Any, wanted: Partitions) -> list[tuple[int
 
 def _run(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes) -> int:
     """`chosen` are the numbers of the partitions that its tasks make, if they are others than Spark's."""
-    laws = _laws(held, chosen)
+    laws = _laws(held, job.step, chosen)
     if job.storing is None:
         return _write_files(held, job, execution, chosen, laws)
     return result_calls.write_blocks(
@@ -112,10 +114,11 @@ def _run(held: PlannedQuery, job: _Job, execution: Any, chosen: bytes) -> int:
     )
 
 
-def _laws(held: PlannedQuery, chosen: bytes) -> Any:
+def _laws(held: PlannedQuery, step: str, chosen: bytes) -> Any:
     layout = held.layout
     return result_calls.laws(
         held.session,
+        step,
         held.schema,
         keys=layout.keys,
         partitions=layout.partitions,

@@ -1,0 +1,220 @@
+"""`rekindle graph PIPELINE --if … --execute`: the failure is caused, and what ran again is compared with the plan.
+
+- All of it is real: a Spark cluster on loopback, drivers that are processes, kill -9, a task that raises.
+- Nothing of the user's is touched but its sources, which are read: sinks publish below the folder of the drill.
+- The moment is the one that the plan speaks of. Tasks are held by files (java/Drill) until the journal says that it is
+  there, so that no machine is too slow for it.
+- Of an executor only what it held is lost, and nobody knows before what that is: less than planned may run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from rekindle.cli.boundary import ExitCode
+from rekindle.cli.catalog import newest_of
+from rekindle.cli.demo_driver import StartedCommand, Terminal, wait_until
+from rekindle.cli.drill_driver import DrillOrder, told_in
+from rekindle.cli.own_cluster import SIZE, endings_as_interrupts, environment, refuse_what_is_missing, started
+from rekindle.cli.plan import console
+from rekindle.cli.text import say
+from rekindle.errors import Refused, RunFailed
+from rekindle.journal.history import read
+from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.master.facts.events import AttemptOpened, Event
+from rekindle.master.state.graph_index import GraphIndex
+from rekindle.master.state.run_state import RunState
+from rekindle.model.partitions import EMPTY, Partitions
+from rekindle.observe.pipeline_graph import PipelineGraph
+from rekindle.observe.words import count_text
+from rekindle.runtime.opening import codec, peek
+from rekindle.storage.stores import open_store
+
+DRIVER_MODULE = "rekindle.cli.drill_driver"
+DRILL = "spark.rekindle.drill"
+MARGIN = "  | "
+GONE_SECONDS_MAX = 10.0
+
+Sets = dict[str, Partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class DrillState:
+    """What counted when the failure was caused, and how many events the journal had."""
+
+    committed: Sets
+    events: int
+
+
+def drill(asked: PipelineGraph, named: str, conf: tuple[tuple[str, str], ...], parameters: Mapping[str, str]) -> int:
+    """Cause the failure that `asked` was asked about. Exit 0 only if what was planned ran, and the rows are right."""
+    _refuse_what_cannot_be(asked)
+    refuse_what_is_missing("a drill")
+    folder = Path(tempfile.mkdtemp(prefix="rekindle-drill-"))
+    try:
+        with endings_as_interrupts():
+            cluster = LocalCluster(2, size=SIZE, folder=folder / "cluster")
+            width = max(60, console().width - len(MARGIN))
+            with (
+                started(cluster, "a drill"),
+                Terminal(folder, environment(folder, cluster, width), lambda line: None, _printed) as terminal,
+            ):
+                return _Drill(asked, named, dict(conf), dict(parameters), folder).play(cluster, terminal)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_what_cannot_be(asked: PipelineGraph) -> None:
+    if asked.failure == "storage":
+        raise Refused(
+            "--execute cannot make the storage fail: it would be this machine's disk",
+            "ask for driver, executor or one partition, such as --if 'totals[0]'",
+        )
+    for step, partitions in asked.failed.items():
+        if len(partitions) > 1:
+            raise Refused(
+                f"--execute makes one partition fail, and {step} has {len(partitions)}", f"--if '{step}[0]' --execute"
+            )
+
+
+@dataclass(frozen=True)
+class _Drill:
+    asked: PipelineGraph
+    named: str
+    conf: dict[str, str]
+    parameters: dict[str, str]
+    folder: Path
+
+    def play(self, cluster: LocalCluster, terminal: Terminal) -> int:
+        self._steering.mkdir()
+        for step, partition in self._held():
+            self._file("hold", step, partition).touch()
+        say([f"{self.asked.failure} fails, on a cluster of this machine; sinks publish into a folder of the drill"])
+        command = terminal.starts(DRIVER_MODULE, self._order("run.json"))
+        if not wait_until(self._is_there, command):
+            command.end()
+            raise RunFailed("the drill: the run did not come to the moment of the failure", "rekindle run first, alone")
+        moment = self._moment()
+        command = self._fail(cluster, terminal, command)
+        if command.wait():
+            raise RunFailed("the drill: the run did not recover", "its error stands above", is_resumable=False)
+        is_as_planned = self._tell_restarts(moment)
+        return ExitCode.DONE if self._tell_rows(terminal) and is_as_planned else ExitCode.FAILED
+
+    @cached_property
+    def _steering(self) -> Path:
+        return self.folder / "steering"
+
+    @cached_property
+    def _waited_for(self) -> frozenset[str]:
+        """The steps that are complete at the moment of the failure of a domain: what no sink is needed for."""
+        upstream, sinks = GraphIndex(self.asked.spec.graph).upstream, set(self.asked.spec.sinks)
+        return frozenset(name for name, above in upstream.items() if not sinks & {name, *above})
+
+    def _held(self) -> Iterator[tuple[str, int | None]]:
+        for step, partitions in self.asked.failed.items():
+            yield step, next(iter(partitions))
+        if not self.asked.failed:
+            yield from ((sink, None) for sink in self.asked.spec.sinks)
+
+    def _file(self, what: str, step: str, partition: int | None) -> Path:
+        return self._steering / (f"{what}-{step}" if partition is None else f"{what}-{step}-{partition}")
+
+    def _order(self, name: str, compared: str = "") -> Path:
+        place, colon, attribute = self.named.partition(":")
+        is_file = place.endswith(".py")
+        usual = {DRILL: str(self._steering), **({"spark.task.maxFailures": "1"} if self.asked.failed else {})}
+        order = DrillOrder(
+            pipeline=f"{Path(place).absolute()}{colon}{attribute}" if is_file else self.named,
+            parameters=self.parameters,
+            location=str(self.folder / "store"),
+            published=str(self.folder / "published"),
+            strategy=self.asked.strategy.value,
+            conf=tuple({**self.conf, **usual}.items()),
+            compared=compared,
+        )
+        path = self.folder / name
+        path.write_bytes(msgspec.json.encode(order))
+        return path
+
+    def _is_there(self) -> bool:
+        """Whether the journal says that the moment is there, and tasks are held."""
+        state = self._state()
+        if state is None or not any(self._steering.glob("held-*")):
+            return False
+        if not self.asked.failed:
+            return all(map(state.is_complete, self._waited_for))
+        whole = state.layout.graph.whole
+        return all(state.steps[step].committed == whole[step] - failed for step, failed in self.asked.failed.items())
+
+    def _state(self) -> RunState | None:
+        store = open_store(str(self.folder / "store"))
+        named = newest_of(store, self.asked.pipeline)
+        return None if named is None else peek(store, self.asked.pipeline, named.run)
+
+    def _events(self) -> list[Event]:
+        store = open_store(str(self.folder / "store"))
+        named = newest_of(store, self.asked.pipeline)
+        assert named is not None, "the run of the drill has begun"
+        return [event for record in read(store, named.folder, codec()).records for event in record.events]
+
+    def _moment(self) -> DrillState:
+        events, state = self._events(), self._state()
+        assert state is not None, "the run of the drill has begun"
+        return DrillState({name: step.committed for name, step in state.steps.items()}, len(events))
+
+    def _fail(self, cluster: LocalCluster, terminal: Terminal, command: StartedCommand) -> StartedCommand:
+        for step, failed in self.asked.failed.items():
+            self._file("fail", step, next(iter(failed))).touch()
+        if self.asked.failure == "executor":
+            executor = cluster.executors()[0]
+            executor.send(signal.SIGKILL)
+            executor.wait_gone(GONE_SECONDS_MAX)
+        if self.asked.failure == "driver":
+            command.kill()
+        for step, partition in self._held():
+            self._file("hold", step, partition).unlink()
+        return terminal.starts(DRIVER_MODULE, self._order("resume.json")) if self.asked.failure == "driver" else command
+
+    def _tell_restarts(self, moment: DrillState) -> bool:
+        """Of what was done by then, and what failed: what ran again, and whether that is what was planned."""
+        assert self.asked.restarts is not None, "it was asked about a failure"
+        over = {step: at | self.asked.failed.get(step, EMPTY) for step, at in moment.committed.items()}
+        planned = {step: self.asked.restarts.partitions(step) & at for step, at in over.items()}
+        ran: Sets = {}
+        for event in self._events()[moment.events :]:
+            if isinstance(event, AttemptOpened):
+                step = event.attempt.step
+                ran[step] = ran.get(step, EMPTY) | (event.partitions & over[step])
+        say([f"planned to run again: {_shown(planned)}", f"ran again: {_shown(ran)}"])
+        if self.asked.failure == "executor":
+            return all(at <= planned[step] for step, at in ran.items())
+        return {step: at for step, at in ran.items() if at} == {step: at for step, at in planned.items() if at}
+
+    def _tell_rows(self, terminal: Terminal) -> bool:
+        """Whether each sink has the rows of plain Spark."""
+        path = self.folder / "compared.json"
+        terminal.starts(DRIVER_MODULE, self._order("compare.json", str(path))).wait()
+        found = told_in(path)
+        for sink, one in found.items():
+            same = f"{one.different:,} differ from plain Spark" if one.different else "the rows of plain Spark"
+            say([f"{sink}: {count_text(one.rows, 'row')}, {same}"])
+        if not found:
+            say(["the rows could not be compared with plain Spark"])
+        return bool(found) and not any(one.different for one in found.values())
+
+
+def _shown(sets: Sets) -> str:
+    return ", ".join(f"{step}[{at}]" for step, at in sets.items() if at) or "nothing that was done"
+
+
+def _printed(line: str) -> None:
+    say([MARGIN + line])

@@ -1,0 +1,39 @@
+"""A rehearsal: the same pipeline, whose sinks publish below a folder, so that no target of theirs is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rekindle.engine.adapter import NEWEST
+from rekindle.engine.engine_adapter import EngineAdapter
+from rekindle.errors import NotFound
+from rekindle.journal.keys import find_claim
+from rekindle.pipeline.constants import TimeAndSeed
+from rekindle.pipeline.declared import Declared
+from rekindle.pipeline.step_trial import RowsCompared
+from rekindle.publish.targets import files
+from rekindle.runtime.opening import peek
+from rekindle.service.running import RunRequest, stores_of
+
+
+def publishing_below(steps: Sequence[Declared], folder: str) -> tuple[Declared, ...]:
+    """The steps of a run, each target of which is known, with sinks that publish files below the folder."""
+    return tuple(one if one.target is None else replace(one, target=files(f"{folder}/{one.name}")) for one in steps)
+
+
+def compare(wish: RunRequest, folder: str, adapter: EngineAdapter) -> dict[str, RowsCompared]:
+    """Of a rehearsed run that is done: the rows that each sink published, compared with those of plain Spark."""
+    held = find_claim(wish.store, wish.pipeline, wish.key)
+    state = peek(wish.store, wish.pipeline, held.run) if held is not None else None
+    if state is None:
+        raise NotFound(f"{wish.pipeline} has no rehearsed run")
+    session = wish.session() if callable(wish.session) else wish.session
+    stores = stores_of(wish.options.storage)
+    published = {
+        one.name: adapter.read_newest(session, f"{folder}/{one.name}", stores, NEWEST)
+        for one in wish.steps
+        if one.target is not None
+    }
+    constants = TimeAndSeed(state.run_time_ms, state.seed)
+    return adapter.compare(session, wish.steps, wish.parameters, constants, published)
