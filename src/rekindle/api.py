@@ -373,8 +373,8 @@ def rehearsal(pipeline: Pipeline, folder: str) -> Pipeline:
 
 
 def compare_with_plain(
-    rehearsed: Pipeline, spark: Any, location: str, **parameters: Parameter
+    rehearsed: Pipeline, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
 ) -> dict[str, RowsCompared]:
     """Of a rehearsed run that is done, the rows that each sink published, compared with those of plain Spark."""
-    wish = rehearsed._wish(spark, location, None, parameters)
+    wish = rehearsed._wish(spark, location, options, parameters)
     return rehearsing.compare(wish, rehearsed._rehearsed_in, spark_adapter())

@@ -30,7 +30,7 @@ def test_what_cannot_be_caused_is_refused(failure: str, message: str, hint: str)
     spec = RunSpec(graph=GraphSpec.of(draw("a[2] =blocking all=> b[3]")), sinks=("b",))
     asked = PipelineGraph(pipeline="p", spec=spec, strategy=Strategy.REGION).what_if(failure)
     with pytest.raises(Refused, match=re.escape(message)) as refused:
-        caused(asked, "p.py", (), {})
+        caused(asked, "p.py", (), {}, {})
     assert hint in refused.value.hint
 
 

@@ -44,8 +44,8 @@ def test_a_driver_that_lost_its_region_ends_with_a_sentence(
 ) -> None:
     run(spark, place, region)
     place.feed(2)
-    place.fence.mkdir()
-    (place.fence / "2").touch()
+    (place.folder / "fence").mkdir()
+    (place.folder / "fence" / "2").touch()
     with pytest.raises(Py4JJavaError, match=FENCED):
         run(spark, place, region)
     assert place.found(region) == place.expected(region, 2), "nothing of it counts"

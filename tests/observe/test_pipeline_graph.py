@@ -8,6 +8,7 @@ from rekindle.errors import NotFound, Refused
 from rekindle.failover.restart import Strategy
 from rekindle.master.facts.graph_spec import GraphSpec
 from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
+from rekindle.model.partitions import Partitions
 from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.testing.drawing import draw
 
@@ -128,3 +129,37 @@ def test_a_strategy_that_would_be_wrong_is_refused() -> None:
     graph = PipelineGraph(pipeline="p", spec=spec, strategy=Strategy.INDIVIDUAL)
     with pytest.raises(Refused, match="a -> b is pipelined"):
         graph.what_if("b[0]")
+
+
+def test_a_source_that_is_kept_does_not_read_itself() -> None:
+    """As a script keeps a frame, or a pipeline a source that cannot be pinned."""
+    declared = (
+        DeclaredStep(name="a", role="source"),
+        DeclaredStep(name="b", role="source"),
+        DeclaredStep(name="c", role="sink", reads=("a", "b")),
+    )
+    graph = GraphSpec.of(draw("a[2] =blocking=> c[2]"))
+    regions = {"a": ("a",), "c": ("b", "c")}
+    drawn = PipelineGraph(
+        pipeline="p", spec=RunSpec(graph=graph, declared=declared, regions=regions), strategy=Strategy.REGION
+    )
+    assert [(one.producer, one.consumer) for one in drawn.picture().links] == [("b", "c"), ("a", "c")]
+    assert drawn.svg().count('class="rk-link"') == 2 and "subgraph region_n2" in drawn.mermaid()
+
+
+def test_a_kept_step_that_another_region_computes_once_more_stands_in_its_own() -> None:
+    declared = tuple(DeclaredStep(name=name, role="step") for name in "ab")
+    graph = GraphSpec.of(draw("a[2]\nb[2]"))
+    spec = RunSpec(graph=graph, declared=declared, regions={"b": ("a", "b"), "a": ("a",)})
+    assert "subgraph" not in PipelineGraph(pipeline="p", spec=spec, strategy=Strategy.REGION).mermaid()
+
+
+def test_what_would_run_again_depends_on_what_had_begun() -> None:
+    whole = {name: Partitions.first(8) for name in ("enriched", "scored", "detail")}
+    asked = shop(Strategy.FULL).what_if("detail[1]")
+    done = {**whole, "totals": Partitions.first(2), "detail": whole["detail"] - Partitions((1,))}
+    found = asked.planned_at(done, {**whole, "totals": Partitions.first(2)})
+    assert str(found.partitions("totals")) == "0-1", "a branch beside it"
+    driver = shop().what_if("driver")
+    assert not driver.planned_at(done, done).partitions("enriched")
+    assert driver.planned_at(done, done).partitions("scored") == whole["scored"], "it was on executors"

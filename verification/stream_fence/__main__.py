@@ -9,6 +9,7 @@ for without any the test shows nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import shutil
 import sys
@@ -21,8 +22,11 @@ from pathlib import Path
 import msgspec
 
 from build_jar import JAR
+from rekindle.storage.store import Put
+from rekindle.storage.stores import open_store
 from stream_fence.regions import BARE, KEPT, ONCE, OURS, DriverOrder, StreamPlace
 from support.drivers import Driver, cont_driver, start_driver, stop_driver
+from support.s3 import S3Server
 from support.signals import when
 
 FIRST, AHEAD = 3, 2
@@ -58,14 +62,16 @@ class Feed:
         return self.files
 
 
-def driver(place: StreamPlace, epoch: int) -> Driver:
+def driver(place: StreamPlace, epoch: int, s3: S3Server | None) -> Driver:
     """The region is taken, by the next number of the fence, before anything of it starts."""
-    place.fence.mkdir(exist_ok=True)
-    (place.fence / str(epoch)).open("x").close()
-    order = DriverOrder(folder=str(place.folder), epoch=epoch)
+    assert open_store(place.url, s3.store_settings if s3 else {}).put_if_absent(f"fence/{epoch}", b"") is Put.CREATED
+    order = DriverOrder(folder=str(place.folder), epoch=epoch, url=place.url)
     script = Path(__file__).with_name("driver.py")
     return start_driver(
-        script, msgspec.json.encode(order).decode(), folder=place.folder / f"driver-{epoch}", settings=SETTINGS
+        script,
+        msgspec.json.encode(order).decode(),
+        folder=place.folder / f"driver-{epoch}",
+        settings=SETTINGS | (s3.spark_settings if s3 else {}),
     )
 
 
@@ -83,10 +89,15 @@ def freeze(place: StreamPlace, zombie: Driver, chance: random.Random) -> list[st
     return [one for one in REGIONS if place.logged(one, "offsets") > place.logged(one, "commits")]
 
 
-def round_of(folder: Path, number: int, seed: int) -> dict[str, object]:
-    chance, place = random.Random(seed * 1000 + number), StreamPlace(folder)
+def place_of(folder: Path, s3: S3Server | None) -> StreamPlace:
+    if s3 is None:
+        return StreamPlace(folder)
+    return StreamPlace(folder, s3.url(folder.name), s3.folder / "objects" / s3.bucket / folder.name)
+
+
+def round_of(place: StreamPlace, chance: random.Random, s3: S3Server | None) -> dict[str, object]:
     feed = Feed(place)
-    first = driver(place, 1)
+    first = driver(place, 1, s3)
     second: Driver | None = None
     try:
         when(
@@ -94,7 +105,7 @@ def round_of(folder: Path, number: int, seed: int) -> dict[str, object]:
             sign=lambda: (first.printed(), moved(place)),
         )
         inside = freeze(place, first, chance)
-        second = driver(place, 2)
+        second = driver(place, 2, s3)
         was = {one: place.logged(one, "commits") for one in REGIONS}
         when(lambda: all(place.logged(one, "commits") >= was[one] + 2 for one in was), sign=lambda: moved(place))
         cont_driver(first)
@@ -134,30 +145,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="stream-fence")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--place", choices=["disk", "s3"], default="disk")
     parser.add_argument("--keep", action="store_true", help="leave the folders for a look")
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-fence-"))
     inside, wrong, unsaid, twice, rounds_twice = 0, 0, 0, 0, 0
+    s3 = S3Server() if asked.place == "s3" else None
     try:
-        for number in range(asked.rounds):
-            here = folder / str(number)
-            here.mkdir()
-            answer = round_of(here, number, asked.seed)
-            print(f"round {number}: {answer}", flush=True)
-            inside += bool(set(answer["inside"]) & set(OURS))  # type: ignore[call-overload]
-            wrong += bool(answer["wrong"])
-            unsaid += bool(answer["unsaid"])
-            twice += int(str(answer["twice"]))
-            rounds_twice += bool(answer["twice"])
-            if not asked.keep:
-                shutil.rmtree(here, ignore_errors=True)
+        with s3 or contextlib.nullcontext():
+            for number in range(asked.rounds):
+                here = folder / str(number)
+                here.mkdir()
+                answer = round_of(place_of(here, s3), random.Random(asked.seed * 1000 + number), s3)
+                print(f"round {number}: {answer}", flush=True)
+                inside += bool(set(answer["inside"]) & set(OURS))  # type: ignore[call-overload]
+                wrong += bool(answer["wrong"])
+                unsaid += bool(answer["unsaid"])
+                twice += int(str(answer["twice"]))
+                rounds_twice += bool(answer["twice"])
+                if not asked.keep:
+                    shutil.rmtree(here, ignore_errors=True)
     finally:
         if not asked.keep:
             shutil.rmtree(folder, ignore_errors=True)
     minutes = (time.monotonic() - began) / 60
     print(
-        f"RESULT stream-fence rounds={asked.rounds} frozen_in_a_batch={inside} wrong={wrong} unsaid={unsaid} "
-        f"control_rows_twice={twice} control_rounds={rounds_twice} minutes={minutes:.1f}"
+        f"RESULT stream-fence place={asked.place} rounds={asked.rounds} frozen_in_a_batch={inside} wrong={wrong} "
+        f"unsaid={unsaid} control_rows_twice={twice} control_rounds={rounds_twice} minutes={minutes:.1f}"
     )
     return 0 if not wrong and not unsaid and inside and twice else 1
 

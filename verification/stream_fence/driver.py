@@ -17,7 +17,8 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 
 
 def start(spark: SparkSession, order: DriverOrder, region: str) -> StreamingQuery:
-    place = StreamPlace(Path(order.folder))
+    place = StreamPlace(Path(order.folder), order.url)
+    checkpoint = f"{place.url}/checkpoints/{region}"
     session = spark.newSession()
     settings = {
         "spark.sql.shuffle.partitions": "2",
@@ -28,7 +29,7 @@ def start(spark: SparkSession, order: DriverOrder, region: str) -> StreamingQuer
     if region != BARE:
         settings |= {
             "spark.sql.streaming.checkpointFileManagerClass": "rekindle.spark.FencedCheckpoints",
-            "spark.rekindle.stream.fence": place.fence.as_uri(),
+            "spark.rekindle.stream.fence": f"{place.url}/fence",
             "spark.rekindle.stream.epoch": str(order.epoch),
         }
     for name, value in settings.items():
@@ -38,16 +39,15 @@ def start(spark: SparkSession, order: DriverOrder, region: str) -> StreamingQuer
         rows = rows.dropDuplicates(["value"])
     writer = rows.writeStream.queryName(f"{region} {uuid.uuid4()}")
     writer = writer.trigger(availableNow=True) if order.ends else writer.trigger(processingTime="50 milliseconds")
-    writer = writer.option("checkpointLocation", place.checkpoint(region).as_uri())
+    writer = writer.option("checkpointLocation", checkpoint)
     if region == BARE:
 
         def append(batch: DataFrame, number: int) -> None:
             batch.write.parquet(f"{place.folder}/bare/{number}-{uuid.uuid4()}")
 
         return writer.foreachBatch(append).start()
-    writer = writer.format("rekindle.spark.StreamFiles").option("path", place.target.as_uri())
-    writer = writer.option("checkpoint", place.checkpoint(region).as_uri())
-    return writer.option("region", region).option("generation", "0").start()
+    writer = writer.format("rekindle.spark.StreamFiles").option("path", f"{place.url}/target")
+    return writer.option("checkpoint", checkpoint).option("region", region).option("generation", "0").start()
 
 
 def main(order: DriverOrder) -> None:

@@ -17,23 +17,25 @@ ROWS, AGAIN = 40, 10
 
 
 class DriverOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver: its epoch. `ends`: its queries read what there is, and end."""
+    """One driver: its epoch. `url` is where checkpoints, fence and target are, if not in the folder. `ends`: its
+    queries read what there is, and end."""
 
     folder: str
     epoch: int
+    url: str = ""
     ends: bool = False
 
 
 class StreamPlace:
-    """The folders of one round."""
+    """The folders of one round. Drivers know what they write by `url`; `objects` is where that lies as files, which an
+    S3 server of ours has too."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.source, self.fence, self.target = folder / "source", folder / "fence", folder / "target"
-        self.halt = folder / "halt"
+    def __init__(self, folder: Path, url: str = "", objects: Path | None = None) -> None:
+        self.folder, self.url, self._objects = folder, url or folder.as_uri(), objects or folder
+        self.source, self.halt, self.target = folder / "source", folder / "halt", self._objects / "target"
 
     def checkpoint(self, region: str) -> Path:
-        return self.folder / "checkpoints" / region
+        return self._objects / "checkpoints" / region
 
     def logged(self, region: str, log: str) -> int:
         """The last number in a log of a checkpoint, -1 before the first."""

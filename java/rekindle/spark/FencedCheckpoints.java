@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.spark;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -22,17 +22,22 @@ public final class FencedCheckpoints extends FileContextBasedCheckpointFileManag
 
   public FencedCheckpoints(Path path, Configuration settings) {
     super(path, settings);
+    PutIfAbsent.refuseOthers(path, settings);
     this.settings = settings;
     this.fence = StreamFence.of(settings);
   }
 
   @Override
   public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
-    if (overwriteIfPossible || !PutIfAbsent.isKnown(path, settings)) {
-      return super.createAtomic(path, overwriteIfPossible);
+    if (overwriteIfPossible) {
+      return super.createAtomic(path, true);
     }
     fence.look(settings);
-    return new Entry(path, new ByteArrayOutputStream());
+    try {
+      return new Entry(PutIfAbsent.open(path, settings));
+    } catch (IOException failed) {
+      throw new UncheckedIOException(failed);
+    }
   }
 
   /** Spark asks before it makes an entry: one that it finds there may be another driver's. */
@@ -45,30 +50,37 @@ public final class FencedCheckpoints extends FileContextBasedCheckpointFileManag
     return isThere;
   }
 
-  /** A few lines, kept until they are whole. */
+  /** Not there until it is whole. */
   private final class Entry extends CheckpointFileManager.CancellableFSDataOutputStream {
-    private final Path path;
-    private final ByteArrayOutputStream body;
+    private final PutIfAbsent made;
     private boolean isOver;
 
-    Entry(Path path, ByteArrayOutputStream body) {
-      super(body);
-      this.path = path;
-      this.body = body;
+    Entry(PutIfAbsent made) {
+      super(made.out());
+      this.made = made;
     }
 
     @Override
     public synchronized void close() throws IOException {
       if (!isOver) {
         isOver = true;
-        fence.look(settings);
-        PutIfAbsent.put(path, body.toByteArray(), settings);
+        try {
+          flush();
+          fence.look(settings);
+        } catch (IOException | RuntimeException failed) {
+          made.abandon();
+          throw failed;
+        }
+        made.put();
       }
     }
 
     @Override
     public synchronized void cancel() {
-      isOver = true;
+      if (!isOver) {
+        isOver = true;
+        made.abandon();
+      }
     }
   }
 }

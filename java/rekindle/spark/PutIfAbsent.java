@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.spark;
 
+import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
 import java.util.UUID;
 
 import org.apache.hadoop.conf.Configuration;
@@ -12,26 +16,46 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
-/** A small object, put whole or not at all, and only where there is none: by a link on a disk, by a condition on S3. */
-final class PutIfAbsent {
+/**
+ * An object that is put whole or not at all, and only where there is none: by a link on a disk, by a condition on S3. What was not put when something
+ * failed is never put later. Other stores are refused: nobody has seen them do it.
+ */
+abstract class PutIfAbsent {
   private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
   /** What S3A throws when the condition did not hold; its class is not on the path of a driver without S3. */
   private static final String CHANGED = "RemoteFileChangedException";
 
   private PutIfAbsent() {}
 
-  /** Whether this store is one of those that can do it here. */
-  static boolean isKnown(Path path, Configuration settings) {
-    String scheme = scheme(path, settings);
-    return "file".equals(scheme) || "s3a".equals(scheme);
-  }
+  /** Where the content goes. */
+  abstract OutputStream out();
 
   /** Throws {@link FileAlreadyExistsException} where there is one already. */
+  abstract void put() throws IOException;
+
+  /** Nothing is put. */
+  abstract void abandon();
+
+  static PutIfAbsent open(Path path, Configuration settings) throws IOException {
+    refuseOthers(path, settings);
+    return "file".equals(scheme(path, settings)) ? new OnDisk(path) : new OnS3(path, settings);
+  }
+
   static void put(Path path, byte[] body, Configuration settings) throws IOException {
-    if ("file".equals(scheme(path, settings))) {
-      link(path, body);
-    } else {
-      conditionally(path, body, settings);
+    PutIfAbsent made = open(path, settings);
+    try {
+      made.out().write(body);
+    } catch (IOException failed) {
+      made.abandon();
+      throw failed;
+    }
+    made.put();
+  }
+
+  static void refuseOthers(Path path, Configuration settings) {
+    String scheme = scheme(path, settings);
+    if (!"file".equals(scheme) && !"s3a".equals(scheme)) {
+      throw new IllegalArgumentException("a region cannot be fenced in " + scheme + ":, where nothing is put only if it is absent: use a disk or s3a:");
     }
   }
 
@@ -40,33 +64,93 @@ final class PutIfAbsent {
     return own == null ? FileSystem.getDefaultUri(settings).getScheme() : own;
   }
 
-  private static void link(Path path, byte[] body) throws IOException {
-    java.nio.file.Path target = java.nio.file.Path.of(path.toUri().getPath());
-    java.nio.file.Path made = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
-    Files.createDirectories(target.getParent());
-    Files.write(made, body);
-    try {
-      Files.createLink(target, made);
-    } catch (java.nio.file.FileAlreadyExistsException taken) {
-      throw new FileAlreadyExistsException(path.toString());
-    } finally {
-      Files.deleteIfExists(made);
+  private static final class OnDisk extends PutIfAbsent {
+    private final Path path;
+    private final java.nio.file.Path target;
+    private final java.nio.file.Path made;
+    private final FileOutputStream out;
+
+    OnDisk(Path path) throws IOException {
+      this.path = path;
+      target = java.nio.file.Path.of(path.toUri().getPath());
+      made = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
+      Files.createDirectories(target.getParent());
+      out = new FileOutputStream(made.toFile());
+    }
+
+    @Override
+    OutputStream out() {
+      return out;
+    }
+
+    @Override
+    void put() throws IOException {
+      try {
+        out.getFD().sync();
+        out.close();
+        Files.createLink(target, made);
+        try (FileChannel folder = FileChannel.open(target.getParent(), StandardOpenOption.READ)) {
+          folder.force(true);
+        }
+      } catch (java.nio.file.FileAlreadyExistsException taken) {
+        throw new FileAlreadyExistsException(path.toString());
+      } finally {
+        abandon();
+      }
+    }
+
+    @Override
+    void abandon() {
+      try {
+        out.close();
+        Files.deleteIfExists(made);
+      } catch (IOException failed) {
+        // A name that nobody else has, and that no log reads.
+      }
     }
   }
 
-  private static void conditionally(Path path, byte[] body, Configuration settings) throws IOException {
-    FileSystem store = path.getFileSystem(settings);
-    FSDataOutputStreamBuilder<?, ?> builder = store.createFile(path).overwrite(false).recursive();
-    builder.must(CONDITIONAL, true);
-    try (FSDataOutputStream out = (FSDataOutputStream) builder.build()) {
-      out.write(body);
-    } catch (IOException failed) {
+  private static final class OnS3 extends PutIfAbsent {
+    private final Path path;
+    private final FSDataOutputStream out;
+
+    OnS3(Path path, Configuration settings) throws IOException {
+      this.path = path;
+      FSDataOutputStreamBuilder<?, ?> builder = path.getFileSystem(settings).createFile(path).overwrite(false).recursive();
+      builder.must(CONDITIONAL, true);
+      try {
+        out = (FSDataOutputStream) builder.build();
+      } catch (IOException failed) {
+        throw meant(failed);
+      }
+    }
+
+    @Override
+    OutputStream out() {
+      return out;
+    }
+
+    @Override
+    void put() throws IOException {
+      try {
+        out.close();
+      } catch (IOException failed) {
+        throw meant(failed);
+      }
+    }
+
+    @Override
+    void abandon() {
+      out.abort();
+    }
+
+    private IOException meant(IOException failed) {
       for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
         if (cause.getClass().getName().endsWith(CHANGED) || cause instanceof FileAlreadyExistsException) {
-          throw new FileAlreadyExistsException(path.toString());
+          return new FileAlreadyExistsException(path.toString());
         }
       }
-      throw failed;
+      return failed;
     }
   }
 }

@@ -3,9 +3,12 @@ package rekindle.spark;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -45,6 +48,7 @@ public final class StreamFiles implements StreamSinkProvider {
   @Override
   public Sink createSink(
       SQLContext context, scala.collection.immutable.Map<String, String> options, Seq<String> partitionColumns, OutputMode mode) {
+    PutIfAbsent.refuseOthers(new Path(options.apply("path")), context.sparkSession().sessionState().newHadoopConf());
     return new Batches(
         new Path(options.apply("path")), options.apply("region"), Long.parseLong(options.apply("generation")), new Path(options.apply("checkpoint")));
   }
@@ -81,20 +85,19 @@ public final class StreamFiles implements StreamSinkProvider {
         List<String> files = write(session, execution, new Path(target, name).toString(), settings);
         String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
         fence.look(settings);
-        put(entry, lines + String.join("\n", files) + "\n", settings);
+        put(entry, lines + String.join("\n", files) + "\n", offsets, fence, settings);
       } catch (IOException failed) {
         throw new UncheckedIOException(failed);
       }
     }
 
-    private void put(Path entry, String lines, Configuration settings) throws IOException {
-      if (!PutIfAbsent.isKnown(entry, settings)) {
-        throw new IllegalArgumentException("no entry can be put if absent in " + entry.toUri().getScheme() + ": use a disk or s3a");
-      }
+    /** Where an entry of the same offsets came first, ours is dropped: it was put by a driver that lost the region since, or by a request of our own. */
+    private static void put(Path entry, String lines, String offsets, StreamFence fence, Configuration settings) throws IOException {
       try {
         PutIfAbsent.put(entry, lines.getBytes(StandardCharsets.UTF_8), settings);
       } catch (FileAlreadyExistsException taken) {
-        throw new IllegalStateException("fenced: another driver committed batch " + entry.getName() + " of " + region, taken);
+        fence.look(settings);
+        refuseOther(entry, offsets, settings);
       }
     }
 
@@ -108,20 +111,43 @@ public final class StreamFiles implements StreamSinkProvider {
 
     private static List<String> write(SparkSession session, QueryExecution execution, String directory, Configuration settings) {
       StreamCommitProtocol protocol = new StreamCommitProtocol(directory);
-      FileFormatWriter$.MODULE$.write(
-          session,
-          execution.executedPlan(),
-          new ParquetFileFormat(),
-          protocol,
-          new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
-          settings,
-          SparkObjects.seq(List.of()),
-          Option.empty(),
-          SparkObjects.seq(List.of()),
-          SparkObjects.immutable(Map.of()),
-          0,
-          FileFormatWriter$.MODULE$.write$default$12());
+      Object[] given = {
+        session,
+        execution.executedPlan(),
+        new ParquetFileFormat(),
+        protocol,
+        new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
+        settings,
+        SparkObjects.seq(List.of()),
+        Option.empty(),
+        SparkObjects.seq(List.of()),
+        SparkObjects.immutable(Map.of()),
+        0
+      };
+      call(given);
       return protocol.committed();
+    }
+
+    /** Spark's writer of files, which has a twelfth parameter with a default since 4.3. */
+    private static void call(Object[] given) {
+      Class<?> writer = FileFormatWriter$.MODULE$.getClass();
+      try {
+        for (Method one : writer.getMethods()) {
+          if (one.getName().equals("write")) {
+            Object[] all = Arrays.copyOf(given, one.getParameterCount());
+            if (all.length > given.length) {
+              all[given.length] = writer.getMethod("write$default$" + all.length).invoke(FileFormatWriter$.MODULE$);
+            }
+            one.invoke(FileFormatWriter$.MODULE$, all);
+            return;
+          }
+        }
+        throw new IllegalStateException("this Spark has no writer of files");
+      } catch (InvocationTargetException failed) {
+        throw failed.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(failed.getCause());
+      } catch (ReflectiveOperationException unknown) {
+        throw new IllegalStateException("the writer of files of this Spark is not known", unknown);
+      }
     }
 
     private static String digest(Path path, Configuration settings) throws IOException {

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from rekindle.cli.supervise import interpreter
@@ -25,7 +25,7 @@ from rekindle.local_cluster.processes import Process, end, wait_gone
 from rekindle.local_cluster.timeouts import ProgressTimeout, bytes_below
 
 CLI = "from rekindle.cli.main import main; main()"
-HINT = "rekindle demo --keep demo, then look at demo/spark.log"
+HINT = "look at spark.log in its folder: rekindle demo --keep FOLDER keeps that of the demo"
 GONE_SECONDS_MAX = 10.0
 STALLED_SECONDS = 180.0
 POLL_SECONDS = 0.1
@@ -98,12 +98,15 @@ class StartedCommand:
 
 @dataclass(slots=True)
 class Terminal:
-    """Where commands are typed: a folder and a whole environment. Ends what is still running when it is left."""
+    """Where commands are typed: a folder, in which what they write grows, and a whole environment; `current` is the
+    current folder of the commands, if it is another. Ends what is still running when it is left."""
 
     folder: Path
     environment: Mapping[str, str]
     say: Show
     show: Show
+    _: KW_ONLY
+    current: Path | None = None
     _started: list[StartedCommand] = field(default_factory=list)
 
     def __enter__(self) -> Terminal:
@@ -130,7 +133,7 @@ class Terminal:
     def _start(self, words: Sequence[str]) -> StartedCommand:
         child = subprocess.Popen(
             words,
-            cwd=self.folder,
+            cwd=self.current or self.folder,
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

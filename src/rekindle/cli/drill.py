@@ -4,6 +4,7 @@
 - Nothing of the user's is touched but its sources, which are read: sinks publish below the folder of the drill.
 - The moment is the one that the plan speaks of. Tasks are held by files (java/Drill) until the journal says that it is
   there, so that no machine is too slow for it.
+- One task is held, and the others go on: what is planned is asked again for what was done at the moment.
 - Of an executor only what it held is lost, and nobody knows before what that is: less than planned may run.
 """
 
@@ -48,13 +49,20 @@ Sets = dict[str, Partitions]
 
 @dataclass(frozen=True, slots=True)
 class DrillState:
-    """What counted when the failure was caused, and how many events the journal had."""
+    """What counted and what had begun when the failure was caused, and how many events the journal had."""
 
     committed: Sets
+    started: Sets
     events: int
 
 
-def drill(asked: PipelineGraph, named: str, conf: tuple[tuple[str, str], ...], parameters: Mapping[str, str]) -> int:
+def drill(
+    asked: PipelineGraph,
+    named: str,
+    conf: tuple[tuple[str, str], ...],
+    parameters: Mapping[str, str],
+    storage: Mapping[str, str],
+) -> int:
     """Cause the failure that `asked` was asked about. Exit 0 only if what was planned ran, and the rows are right."""
     _refuse_what_cannot_be(asked)
     refuse_what_is_missing("a drill")
@@ -65,14 +73,30 @@ def drill(asked: PipelineGraph, named: str, conf: tuple[tuple[str, str], ...], p
             width = max(60, console().width - len(MARGIN))
             with (
                 started(cluster, "a drill"),
-                Terminal(folder, environment(folder, cluster, width), lambda line: None, _printed) as terminal,
+                Terminal(
+                    folder, environment(folder, cluster, width), _unsaid, _printed, current=Path.cwd()
+                ) as terminal,
             ):
-                return _Drill(asked, named, dict(conf), dict(parameters), folder).play(cluster, terminal)
+                settings = {**dict(conf), **cluster.app_settings()}
+                made = _Drill(
+                    asked=asked,
+                    named=named,
+                    conf=settings,
+                    parameters=dict(parameters),
+                    storage=dict(storage),
+                    folder=folder,
+                )
+                return made.play(cluster, terminal)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_what_cannot_be(asked: PipelineGraph) -> None:
+    if not asked.failed and not asked.spec.sinks:
+        raise Refused(
+            f"--execute makes the {asked.failure} fail while a sink runs, and this pipeline has none",
+            "ask for one partition, such as --if 'totals[0]'",
+        )
     if asked.failure == "storage":
         raise Refused(
             "--execute cannot make the storage fail: it would be this machine's disk",
@@ -85,12 +109,13 @@ def _refuse_what_cannot_be(asked: PipelineGraph) -> None:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Drill:
     asked: PipelineGraph
     named: str
     conf: dict[str, str]
     parameters: dict[str, str]
+    storage: dict[str, str]
     folder: Path
 
     def play(self, cluster: LocalCluster, terminal: Terminal) -> int:
@@ -101,7 +126,7 @@ class _Drill:
         command = terminal.starts(DRIVER_MODULE, self._order("run.json"))
         if not wait_until(self._is_there, command):
             command.end()
-            raise RunFailed("the drill: the run did not come to the moment of the failure", "rekindle run first, alone")
+            raise RunFailed("the drill: the run did not come to the moment of the failure", self._difference())
         moment = self._moment()
         command = self._fail(cluster, terminal, command)
         if command.wait():
@@ -119,14 +144,24 @@ class _Drill:
         upstream, sinks = GraphIndex(self.asked.spec.graph).upstream, set(self.asked.spec.sinks)
         return frozenset(name for name, above in upstream.items() if not sinks & {name, *above})
 
-    def _held(self) -> Iterator[tuple[str, int | None]]:
+    def _held(self) -> Iterator[tuple[str, int]]:
+        """The one that fails, or, where something around it does, one of the sink behind the most steps: a held task
+        keeps a core."""
         for step, partitions in self.asked.failed.items():
             yield step, next(iter(partitions))
         if not self.asked.failed:
-            yield from ((sink, None) for sink in self.asked.spec.sinks)
+            upstream = GraphIndex(self.asked.spec.graph).upstream
+            yield max(self.asked.spec.sinks, key=lambda sink: len(upstream[sink])), 0
 
-    def _file(self, what: str, step: str, partition: int | None) -> Path:
-        return self._steering / (f"{what}-{step}" if partition is None else f"{what}-{step}-{partition}")
+    def _file(self, what: str, step: str, partition: int) -> Path:
+        return self._steering / f"{what}-{step}-{partition}"
+
+    def _difference(self) -> str:
+        state = self._state()
+        found = state.spec.graph.difference(self.asked.spec.graph) if state is not None else ""
+        if found:
+            return f"it has another graph than this session: {found}. Give both the same settings: --conf KEY=VALUE"
+        return "its error stands above; if there is none: rekindle run, alone"
 
     def _order(self, name: str, compared: str = "") -> Path:
         place, colon, attribute = self.named.partition(":")
@@ -138,6 +173,7 @@ class _Drill:
             location=str(self.folder / "store"),
             published=str(self.folder / "published"),
             strategy=self.asked.strategy.value,
+            storage=self.storage,
             conf=tuple({**self.conf, **usual}.items()),
             compared=compared,
         )
@@ -148,12 +184,15 @@ class _Drill:
     def _is_there(self) -> bool:
         """Whether the journal says that the moment is there, and tasks are held."""
         state = self._state()
-        if state is None or not any(self._steering.glob("held-*")):
+        if state is None or not any(self._steering.glob("held-*")) or self._is_another(state):
             return False
         if not self.asked.failed:
             return all(map(state.is_complete, self._waited_for))
         whole = state.layout.graph.whole
         return all(state.steps[step].committed == whole[step] - failed for step, failed in self.asked.failed.items())
+
+    def _is_another(self, state: RunState) -> bool:
+        return bool(state.spec.graph.difference(self.asked.spec.graph))
 
     def _state(self) -> RunState | None:
         store = open_store(str(self.folder / "store"))
@@ -169,7 +208,8 @@ class _Drill:
     def _moment(self) -> DrillState:
         events, state = self._events(), self._state()
         assert state is not None, "the run of the drill has begun"
-        return DrillState({name: step.committed for name, step in state.steps.items()}, len(events))
+        committed = {name: step.committed for name, step in state.steps.items()}
+        return DrillState(committed, {name: step.started for name, step in state.steps.items()}, len(events))
 
     def _fail(self, cluster: LocalCluster, terminal: Terminal, command: StartedCommand) -> StartedCommand:
         for step, failed in self.asked.failed.items():
@@ -186,9 +226,9 @@ class _Drill:
 
     def _tell_restarts(self, moment: DrillState) -> bool:
         """Of what was done by then, and what failed: what ran again, and whether that is what was planned."""
-        assert self.asked.restarts is not None, "it was asked about a failure"
+        restarts = self.asked.planned_at(moment.committed, moment.started)
         over = {step: at | self.asked.failed.get(step, EMPTY) for step, at in moment.committed.items()}
-        planned = {step: self.asked.restarts.partitions(step) & at for step, at in over.items()}
+        planned = {step: restarts.partitions(step) & at for step, at in over.items()}
         ran: Sets = {}
         for event in self._events()[moment.events :]:
             if isinstance(event, AttemptOpened):
@@ -201,15 +241,28 @@ class _Drill:
 
     def _tell_rows(self, terminal: Terminal) -> bool:
         """Whether each sink has the rows of plain Spark."""
+        if not self.asked.spec.sinks:
+            say(["nothing is published: there are no rows to compare"])
+            return True
         path = self.folder / "compared.json"
         terminal.starts(DRIVER_MODULE, self._order("compare.json", str(path))).wait()
         found = told_in(path)
         for sink, one in found.items():
             same = f"{one.different:,} differ from plain Spark" if one.different else "the rows of plain Spark"
-            say([f"{sink}: {count_text(one.rows, 'row')}, {same}"])
+            say([f"{sink}: {count_text(one.rows, 'row')}, {same}{self._doubts() if one.different else ''}"])
         if not found:
             say(["the rows could not be compared with plain Spark"])
         return bool(found) and not any(one.different for one in found.values())
+
+    def _doubts(self) -> str:
+        """Which steps may give other rows each time, so that a difference is no fault of the recovery."""
+        steps = self.asked.spec.graph.steps
+        found = [one.name for one in steps if not one.determinism.is_repeatable]
+        return f"; not proved to be determinate: {', '.join(found)}" if found else ""
+
+
+def _unsaid(line: str) -> None:
+    """The orders of the drill are not for the user to type."""
 
 
 def _shown(sets: Sets) -> str:

@@ -27,6 +27,7 @@ class DrillOrder(msgspec.Struct, frozen=True, kw_only=True):
     published: str
     strategy: str
     conf: tuple[tuple[str, str], ...]
+    storage: dict[str, str]
     compared: str = ""
 
 
@@ -34,10 +35,11 @@ def main(order: DrillOrder) -> None:
     with LazySession(order.pipeline, Choices(conf=order.conf)) as session:
         rehearsed = rehearsal(session.load().pipeline, order.published)
         if order.compared:
-            found = compare_with_plain(rehearsed, session, order.location, **order.parameters)
+            read = RunOptions(storage=order.storage)
+            found = compare_with_plain(rehearsed, session, order.location, options=read, **order.parameters)
             Path(order.compared).write_bytes(msgspec.json.encode(found))
             return
-        options = RunOptions(strategy=order.strategy, sweep=None)
+        options = RunOptions(strategy=order.strategy, sweep=None, storage=order.storage)
         rehearsed.run(session, order.location, options=options, **order.parameters)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,10 +66,10 @@ def command(
     if execute and not failure:
         raise click.UsageError("--execute causes a failure: name it with --if")
     if of is not None and _is_code(of):
-        drawn = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
+        drawn, storage = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
         drawn = drawn.what_if(failure) if failure else drawn
         _show(output, drawn.lines, {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
-        return drill(drawn, of, choices.conf, parameters) if execute else ExitCode.DONE
+        return drill(drawn, of, choices.conf, parameters, storage) if execute else ExitCode.DONE
     if failure:
         raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
     view = open_run(settings, of).view
@@ -82,11 +82,15 @@ def _is_code(given: str) -> bool:
     return ":" in given or given.endswith(CODE)
 
 
-def _analysed(settings: Settings, choices: Choices, parameters: dict[str, str], pipeline: str) -> PipelineGraph:
+def _analysed(
+    settings: Settings, choices: Choices, parameters: dict[str, str], pipeline: str
+) -> tuple[PipelineGraph, Mapping[str, str]]:
+    """The graph, and the options of storage that the settings have."""
     with LazySession(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())
-        return loaded.pipeline.graph(session, config.location, options=options_of(config, choices), **parameters)
+        options = options_of(config, choices)
+        return loaded.pipeline.graph(session, config.location, options=options, **parameters), options.storage
 
 
 def _show(output: str | None, lines: Callable[[], Iterator[str]], made: dict[str, Callable[[], str]]) -> None:

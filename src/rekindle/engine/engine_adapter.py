@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-from rekindle.engine.adapter import RunAdapter
+from rekindle.engine.adapter import PrepareRequest, RunAdapter
 from rekindle.engine.port import Engine
 from rekindle.engine.reproduced import Reproducer
 from rekindle.engine.verified import Verifier
@@ -79,14 +79,7 @@ class TrialAdapter(Protocol):
         """Run each step twice on a sample of so many rows, producers first."""
         ...
 
-    def compare(
-        self,
-        session: Any,
-        steps: Sequence[Declared],
-        parameters: Mapping[str, Any],
-        constants: TimeAndSeed,
-        published: Mapping[str, Any],
-    ) -> dict[str, RowsCompared]:
+    def compare(self, session: Any, wanted: PrepareRequest, published: Mapping[str, Any]) -> dict[str, RowsCompared]:
         """Run the steps without Rekindle, and compare their rows with these frames, by name."""
         ...
 

@@ -23,7 +23,7 @@ def mermaid(spec: RunSpec, marked: Collection[str] = ()) -> str:
     boxes = {one.name: f'{names[one.name]}["{_quoted(one.name)}<br/>{_note(spec, one)}"]' for one in spec.declared}
     lines, inside = ["flowchart LR"], set[str]()
     for root, members in spec.regions.items():
-        own = [one for one in members if one not in inside]
+        own = [one for one in members if one not in inside and (one == root or one not in spec.regions)]
         if len(own) > 1:
             lines.append(f"  subgraph region_{names[root]} [region of {_quoted(root)}]")
             lines += [*(f"    {boxes[one]}" for one in own), "  end"]

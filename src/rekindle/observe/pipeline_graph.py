@@ -72,6 +72,15 @@ class PipelineGraph:
         tracker = Availability(before, dict(graph.whole), exchanges=_exchanges(graph, graph.whole), wanted=sinks)
         return self._asked(graph, failure, tracker.after(graph, DOMAINS[failure]), {})
 
+    def planned_at(self, committed: Mapping[str, Partitions], started: Mapping[str, Partitions]) -> RestartSet:
+        """What would run again if the failure that was asked about came when so much was done and had begun."""
+        graph, domain = self.spec.graph.graph(), DOMAINS.get(self.failure)
+        tracker = Availability(committed, started, exchanges=_exchanges(graph, started))
+        if domain is not None:
+            sinks = frozenset(self.spec.sinks) or frozenset(graph.steps)
+            tracker = replace(tracker, wanted=sinks).after(graph, domain)
+        return restart_set(graph, tracker, self.failed, strategy=self.strategy)
+
     def _asked(
         self, graph: Graph, failure: str, tracker: Availability, failed: Mapping[str, Partitions]
     ) -> PipelineGraph:

@@ -35,7 +35,7 @@ def region_picture(
             note = note_of(one)
             title = _lines(f"{one.name}: {note}", *_published_to(one))
             nodes.append(PictureNode(name=one.name, note=note, title=title))
-    read = (Link(name, root) for root, inside in regions.items() for name in inside if name in sources)
+    read = (Link(name, root) for root, inside in regions.items() for name in inside if name in sources - {root})
     return Picture(tuple(nodes), (*read, *edges, *_published(declared, kept)))
 
 

@@ -9,12 +9,11 @@ from rekindle.engine.adapter import NEWEST
 from rekindle.engine.engine_adapter import EngineAdapter
 from rekindle.errors import NotFound
 from rekindle.journal.keys import find_claim
-from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.step_trial import RowsCompared
 from rekindle.publish.targets import files
-from rekindle.runtime.opening import peek
-from rekindle.service.running import RunRequest, stores_of
+from rekindle.runtime.opening import RunConstants, peek
+from rekindle.service.running import RunRequest, wanted_of
 
 
 def publishing_below(steps: Sequence[Declared], folder: str) -> tuple[Declared, ...]:
@@ -29,11 +28,10 @@ def compare(wish: RunRequest, folder: str, adapter: EngineAdapter) -> dict[str, 
     if state is None:
         raise NotFound(f"{wish.pipeline} has no rehearsed run")
     session = wish.session() if callable(wish.session) else wish.session
-    stores = stores_of(wish.options.storage)
+    wanted = wanted_of(wish, state.run, state.order, RunConstants.of(state))
     published = {
-        one.name: adapter.read_newest(session, f"{folder}/{one.name}", stores, NEWEST)
+        one.name: adapter.read_newest(session, f"{folder}/{one.name}", wanted.stores, NEWEST)
         for one in wish.steps
         if one.target is not None
     }
-    constants = TimeAndSeed(state.run_time_ms, state.seed)
-    return adapter.compare(session, wish.steps, wish.parameters, constants, published)
+    return adapter.compare(session, replace(wanted, published=frozenset(state.sinks)), published)

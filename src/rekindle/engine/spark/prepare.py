@@ -52,14 +52,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
     """Everything that can be refused is refused here, before anything runs."""
     session.attach(spark)
     steps = {one.name: one for one in wanted.steps}
-    reader = Reader(
-        owner=wanted.pipeline,
-        place=wanted.place,
-        order=wanted.order,
-        has_published=bool(wanted.published),
-        key=wanted.key,
-    )
-    with read_by(reader, wanted.stores):
+    with read_by(reader_of(wanted), wanted.stores):
         compiled, analysis = compile_and_analyse(spark, wanted)
     bases = {step: sinks.publisher_of(target).base(spark) for step, target in compiled.sinks.items()}
     _refuse_overlaps(compiled, bases, analysis, wanted)
@@ -101,6 +94,17 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         bases=tuple(bases.values()),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
+    )
+
+
+def reader_of(wanted: PrepareRequest) -> Reader:
+    """Who reads targets while the steps of a run are built."""
+    return Reader(
+        owner=wanted.pipeline,
+        place=wanted.place,
+        order=wanted.order,
+        has_published=bool(wanted.published),
+        key=wanted.key,
     )
 
 

@@ -5,33 +5,36 @@ Rows are compared as multisets, each as one text of JSON: so are columns that Sp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rekindle.engine.adapter import PrepareRequest
 from rekindle.engine.spark.plan.describe import describe
-from rekindle.engine.spark.session import attach
-from rekindle.pipeline.constants import TimeAndSeed
-from rekindle.pipeline.declared import Declared
+from rekindle.engine.spark.prepare import reader_of
+from rekindle.engine.spark.publish.files import read_by
+from rekindle.engine.spark.session import attach, clone
 from rekindle.pipeline.step_trial import RowsCompared
 
-OPTIONS = {"ignoreNullFields": "false"}
+# Text of JSON has milliseconds otherwise, and leaves out what is null.
+OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def compare(
-    session: SparkSession,
-    steps: Sequence[Declared],
-    parameters: Mapping[str, Any],
-    constants: TimeAndSeed,
-    published: Mapping[str, DataFrame],
+    session: SparkSession, wanted: PrepareRequest, published: Mapping[str, DataFrame]
 ) -> dict[str, RowsCompared]:
     """Of each sink, how many rows plain Spark gives, and how many are not the same in what was published."""
     attach(session)
+    own = clone(session, {})
     frames: dict[str, DataFrame] = {}
-    for one in steps:
-        frames[one.name] = describe(one, session, frames, parameters, constants)
+    with read_by(reader_of(wanted), wanted.stores):
+        for one in wanted.steps:
+            frames[one.name] = describe(one, own, frames, wanted.parameters, wanted.constants)
     return {sink: _compared(_texts(frames[sink]), _texts(rows)) for sink, rows in published.items()}
 
 
