@@ -4,7 +4,8 @@
 - Nothing of the user's is touched but its sources, which are read: sinks publish below the folder of the drill.
 - The moment is the one that the plan speaks of. Tasks are held by files (java/Drill) until the journal says that it is
   there, so that no machine is too slow for it.
-- One task is held, and the others go on: what is planned is asked again for what was done at the moment.
+- One task is held, and all others are done: what is planned is asked again for what was done at the moment.
+- Executors outlive a killed driver by a few seconds, and finish tasks that count: the task is held until they are gone.
 - Of an executor only what it held is lost, and nobody knows before what that is: less than planned may run.
 """
 
@@ -30,6 +31,7 @@ from rekindle.cli.text import say
 from rekindle.errors import Refused, RunFailed
 from rekindle.journal.history import read
 from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.local_cluster.processes import end, wait_gone
 from rekindle.master.facts.events import AttemptOpened, Event
 from rekindle.master.state.graph_index import GraphIndex
 from rekindle.master.state.run_state import RunState
@@ -140,9 +142,10 @@ class _Drill:
 
     @cached_property
     def _waited_for(self) -> frozenset[str]:
-        """The steps that are complete at the moment of the failure of a domain: what no sink is needed for."""
-        upstream, sinks = GraphIndex(self.asked.spec.graph).upstream, set(self.asked.spec.sinks)
-        return frozenset(name for name, above in upstream.items() if not sinks & {name, *above})
+        """The steps that are complete when something around the tasks fails: what the held one is not needed for."""
+        held = {step for step, _ in self._held()}
+        upstream = GraphIndex(self.asked.spec.graph).upstream
+        return frozenset(name for name, above in upstream.items() if not held & {name, *above})
 
     def _held(self) -> Iterator[tuple[str, int]]:
         """The one that fails, or, where something around it does, one of the sink behind the most steps: a held task
@@ -186,10 +189,9 @@ class _Drill:
         state = self._state()
         if state is None or not any(self._steering.glob("held-*")) or self._is_another(state):
             return False
-        if not self.asked.failed:
-            return all(map(state.is_complete, self._waited_for))
         whole = state.layout.graph.whole
-        return all(state.steps[step].committed == whole[step] - failed for step, failed in self.asked.failed.items())
+        is_last = all(state.steps[step].committed == whole[step] - Partitions((at,)) for step, at in self._held())
+        return is_last and (bool(self.asked.failed) or all(map(state.is_complete, self._waited_for)))
 
     def _is_another(self, state: RunState) -> bool:
         return bool(state.spec.graph.difference(self.asked.spec.graph))
@@ -219,7 +221,10 @@ class _Drill:
             executor.send(signal.SIGKILL)
             executor.wait_gone(GONE_SECONDS_MAX)
         if self.asked.failure == "driver":
+            executors = cluster.executors()
             command.kill()
+            wait_gone(executors, GONE_SECONDS_MAX)
+            end(executors)
         for step, partition in self._held():
             self._file("hold", step, partition).unlink()
         return terminal.starts(DRIVER_MODULE, self._order("resume.json")) if self.asked.failure == "driver" else command
