@@ -99,7 +99,13 @@ def test_a_failure_and_its_resume_in_a_terminal(columns: int, tmp_path: Path) ->
         assert said.endswith(f" daily is in files {tmp_path}/gold")
         _drawn_once(done)
 
-        for looked in ("rekindle runs", "rekindle show", "rekindle explain 'priced[0]'", "rekindle graph"):
+        for looked in (
+            "rekindle runs",
+            "rekindle show",
+            "rekindle explain 'priced[0]'",
+            "rekindle graph",
+            "rekindle graph shop_pipeline.py --if 'priced[0]' --master 'local[2]' --conf spark.ui.enabled=false",
+        ):
             screen = terminal.types(looked)
             assert screen.code == ExitCode.DONE and screen.lines
             assert broken_by_the_terminal(screen, columns) == [], looked

@@ -22,23 +22,16 @@ from pathlib import Path
 import msgspec
 
 from build_jar import JAR
+from local_spark import QUIET
 from rekindle.storage.store import Put
 from rekindle.storage.stores import open_store
-from stream_fence.regions import BARE, KEPT, ONCE, OURS, DriverOrder, StreamPlace
+from stream_fence.regions import BARE, OURS, REGIONS, DriverOrder, StreamPlace
 from support.drivers import Driver, cont_driver, start_driver, stop_driver
 from support.s3 import S3Server
 from support.signals import when
 
 FIRST, AHEAD = 3, 2
-REGIONS = (KEPT, ONCE, BARE)
-SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "768m",
-    "spark.ui.enabled": "false",
-    "spark.jars": str(JAR),
-}
+SETTINGS = QUIET | {"spark.master": "local[2]", "spark.driver.memory": "768m", "spark.jars": str(JAR)}
 
 
 class Feed:

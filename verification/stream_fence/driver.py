@@ -11,7 +11,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from stream_fence.regions import BARE, KEPT, ONCE, DriverOrder, StreamPlace
+from stream_fence.regions import BARE, ONCE, REGIONS, DriverOrder, StreamPlace
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -53,7 +53,7 @@ def start(spark: SparkSession, order: DriverOrder, region: str) -> StreamingQuer
 def main(order: DriverOrder) -> None:
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    queries = {region: start(spark, order, region) for region in (KEPT, ONCE, BARE)}
+    queries = {region: start(spark, order, region) for region in REGIONS}
     print("started", flush=True)
     while queries and not StreamPlace(Path(order.folder)).halt.exists():
         for region, query in list(queries.items()):

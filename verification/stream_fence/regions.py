@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 # `kept` passes every row on. `once` has state: it drops values that it has seen. Both end in our sink. `bare` appends
 # in a function of the user's, as people write it, and is the control: Spark alone does not keep a zombie from it.
 KEPT, ONCE, BARE = "kept", "once", "bare"
-OURS = (KEPT, ONCE)
+OURS, REGIONS = (KEPT, ONCE), (KEPT, ONCE, BARE)
 ROWS, AGAIN = 40, 10
 
 

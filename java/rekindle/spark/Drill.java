@@ -20,7 +20,7 @@ final class Drill {
 
   private Drill() {}
 
-  /** Before the first row of a vertex: `hold-STEP` holds all of a step, `hold-STEP-PARTITION` one, and `fail-STEP-PARTITION` makes it fail, once. */
+  /** Before the first row of a vertex: `hold-STEP-PARTITION` holds it, and `fail-STEP-PARTITION` makes it fail, once. */
   static void pass(String step, int partition) {
     String folder = SparkEnv.get().conf().get(FOLDER, "");
     if (folder.isEmpty()) {
@@ -29,7 +29,7 @@ final class Drill {
     Path here = Path.of(folder);
     String vertex = step + "-" + partition;
     try {
-      while (Files.exists(here.resolve("hold-" + step)) || Files.exists(here.resolve("hold-" + vertex))) {
+      while (Files.exists(here.resolve("hold-" + vertex))) {
         note(here.resolve("held-" + vertex));
         TaskContext context = TaskContext.get();
         if (context.isInterrupted()) {

@@ -25,7 +25,7 @@ from rekindle.local_cluster.processes import Process, end, wait_gone
 from rekindle.local_cluster.timeouts import ProgressTimeout, bytes_below
 
 CLI = "from rekindle.cli.main import main; main()"
-HINT = "look at spark.log in its folder: rekindle demo --keep FOLDER keeps that of the demo"
+HINT = "rekindle demo --keep demo, then look at demo/spark.log"
 GONE_SECONDS_MAX = 10.0
 STALLED_SECONDS = 180.0
 POLL_SECONDS = 0.1
@@ -40,9 +40,15 @@ class StartedCommand:
     """One command that was started. `grows` is a number that changes when it wrote something."""
 
     def __init__(
-        self, child: subprocess.Popen[str], show: Show, name: str = "it", grows: Callable[[], int] = lambda: 0
+        self,
+        child: subprocess.Popen[str],
+        show: Show,
+        name: str = "it",
+        grows: Callable[[], int] = lambda: 0,
+        hint: str = HINT,
     ) -> None:
         self._child = child
+        self._hint = hint
         self._name = name
         self._grows = grows
         self._lines = 0
@@ -61,7 +67,7 @@ class StartedCommand:
         while (code := self._child.poll()) is None:
             if patience.is_over():
                 told = f"`{self._name}` printed and wrote nothing for {STALLED_SECONDS:.0f} s"
-                raise RunFailed(told, HINT, is_resumable=False)
+                raise RunFailed(told, self._hint, is_resumable=False)
             time.sleep(POLL_SECONDS)
         self._reader.join(GONE_SECONDS_MAX)
         return code
@@ -99,7 +105,8 @@ class StartedCommand:
 @dataclass(slots=True)
 class Terminal:
     """Where commands are typed: a folder, in which what they write grows, and a whole environment; `current` is the
-    current folder of the commands, if it is another. Ends what is still running when it is left."""
+    current folder of the commands, if it is another, `hint` what to do about one that hangs. Ends what is still running
+    when it is left."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -107,6 +114,7 @@ class Terminal:
     show: Show
     _: KW_ONLY
     current: Path | None = None
+    hint: str = HINT
     _started: list[StartedCommand] = field(default_factory=list)
 
     def __enter__(self) -> Terminal:
@@ -142,7 +150,8 @@ class Terminal:
             errors="replace",
             start_new_session=True,
         )
-        command = StartedCommand(child, self.show, shlex.join(words[-2:]), lambda: bytes_below(self.folder))
+        name = shlex.join(words[-2:])
+        command = StartedCommand(child, self.show, name, lambda: bytes_below(self.folder), self.hint)
         self._started.append(command)
         return command
 

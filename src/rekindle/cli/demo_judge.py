@@ -10,6 +10,7 @@ from pathlib import Path
 from rekindle.cli.catalog import newest_of
 from rekindle.journal.history import Record, read
 from rekindle.master.facts.events import Event, PartitionsCommitted
+from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.plan_times import StepRate, paces
 from rekindle.runtime.opening import codec, peek
@@ -26,19 +27,26 @@ class RunReader:
         self._store: Store = open_store(str(location))
         self._pipeline = pipeline
 
+    def state(self) -> RunState | None:
+        """What its journal says now; None while there is no run."""
+        named = newest_of(self._store, self._pipeline)
+        return None if named is None else peek(self._store, self._pipeline, named.run)
+
+    def records(self) -> tuple[Record[Event], ...]:
+        """All of its journal."""
+        named = newest_of(self._store, self._pipeline)
+        assert named is not None, "it was started"
+        return read(self._store, named.folder, codec()).records
+
     def committed(self, step: str) -> int:
         """How many result partitions of a step count now; 0 while there is no run."""
-        named = newest_of(self._store, self._pipeline)
-        state = None if named is None else peek(self._store, self._pipeline, named.run)
+        state = self.state()
         return 0 if state is None or step not in state.steps else len(state.steps[step].committed)
 
     def work(self) -> RunWork:
         """What the first driver and the later ones made count."""
-        named = newest_of(self._store, self._pipeline)
-        assert named is not None, "the demo started a run"
-        state = peek(self._store, self._pipeline, named.run)
+        state, records = self.state(), self.records()
         assert state is not None, "a run that was read has begun"
-        records = read(self._store, named.folder, codec()).records
         first, last = min(one.epoch for one in records), max(one.epoch for one in records)
         total = sum(state.layout.graph.steps[name].partitions for name in state.steps)
         before = paces(event for one in records if one.epoch < last for event in one.events)

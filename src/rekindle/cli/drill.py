@@ -22,14 +22,13 @@ from pathlib import Path
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import newest_of
-from rekindle.cli.demo_driver import StartedCommand, Terminal, wait_until
+from rekindle.cli.demo_driver import GONE_SECONDS_MAX, StartedCommand, Terminal, wait_until
+from rekindle.cli.demo_judge import RunReader
 from rekindle.cli.drill_driver import DrillOrder, told_in
 from rekindle.cli.own_cluster import SIZE, endings_as_interrupts, environment, refuse_what_is_missing, started
 from rekindle.cli.plan import console
 from rekindle.cli.text import say
 from rekindle.errors import Refused, RunFailed
-from rekindle.journal.history import read
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.local_cluster.processes import end, wait_gone
 from rekindle.master.facts.events import AttemptOpened, Event
@@ -38,13 +37,11 @@ from rekindle.master.state.run_state import RunState
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.words import count_text
-from rekindle.runtime.opening import codec, peek
-from rekindle.storage.stores import open_store
 
 DRIVER_MODULE = "rekindle.cli.drill_driver"
 DRILL = "spark.rekindle.drill"
 MARGIN = "  | "
-GONE_SECONDS_MAX = 10.0
+HINT = "rekindle doctor, then rekindle run, alone"
 
 Sets = dict[str, Partitions]
 
@@ -76,7 +73,7 @@ def drill(
             with (
                 started(cluster, "a drill"),
                 Terminal(
-                    folder, environment(folder, cluster, width), _unsaid, _printed, current=Path.cwd()
+                    folder, environment(folder, cluster, width), _unsaid, _printed, current=Path.cwd(), hint=HINT
                 ) as terminal,
             ):
                 settings = {**dict(conf), **cluster.app_settings()}
@@ -160,7 +157,7 @@ class _Drill:
         return self._steering / f"{what}-{step}-{partition}"
 
     def _difference(self) -> str:
-        state = self._state()
+        state = self._run.state()
         found = state.spec.graph.difference(self.asked.spec.graph) if state is not None else ""
         if found:
             return f"it has another graph than this session: {found}. Give both the same settings: --conf KEY=VALUE"
@@ -186,7 +183,7 @@ class _Drill:
 
     def _is_there(self) -> bool:
         """Whether the journal says that the moment is there, and tasks are held."""
-        state = self._state()
+        state = self._run.state()
         if state is None or not any(self._steering.glob("held-*")) or self._is_another(state):
             return False
         whole = state.layout.graph.whole
@@ -196,19 +193,15 @@ class _Drill:
     def _is_another(self, state: RunState) -> bool:
         return bool(state.spec.graph.difference(self.asked.spec.graph))
 
-    def _state(self) -> RunState | None:
-        store = open_store(str(self.folder / "store"))
-        named = newest_of(store, self.asked.pipeline)
-        return None if named is None else peek(store, self.asked.pipeline, named.run)
+    @cached_property
+    def _run(self) -> RunReader:
+        return RunReader(self.folder / "store", self.asked.pipeline)
 
     def _events(self) -> list[Event]:
-        store = open_store(str(self.folder / "store"))
-        named = newest_of(store, self.asked.pipeline)
-        assert named is not None, "the run of the drill has begun"
-        return [event for record in read(store, named.folder, codec()).records for event in record.events]
+        return [event for record in self._run.records() for event in record.events]
 
     def _moment(self) -> DrillState:
-        events, state = self._events(), self._state()
+        events, state = self._events(), self._run.state()
         assert state is not None, "the run of the drill has begun"
         committed = {name: step.committed for name, step in state.steps.items()}
         return DrillState(committed, {name: step.started for name, step in state.steps.items()}, len(events))

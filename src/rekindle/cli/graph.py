@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from rekindle.cli.open_run import open_run
 from rekindle.cli.options import Settings, with_parameters, with_settings
 from rekindle.cli.run_options import STRATEGIES, Choices, options_of, with_spark
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.text import say, styled
+from rekindle.cli.text import folded, say, styled, width
 from rekindle.cli.typed import learn
 from rekindle.observe.picture_page import graph_page
 from rekindle.observe.picture_svg import legend, svg, text
@@ -68,7 +69,7 @@ def command(
     if of is not None and _is_code(of):
         drawn, storage = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
         drawn = drawn.what_if(failure) if failure else drawn
-        _show(output, drawn.lines, {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
+        _show(output, lambda: _folded(drawn.lines()), {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
         return drill(drawn, of, choices.conf, parameters, storage) if execute else ExitCode.DONE
     if failure:
         raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
@@ -106,8 +107,13 @@ def _show(output: str | None, lines: Callable[[], Iterator[str]], made: dict[str
 
 def _lines(view: RunView) -> Iterator[str]:
     yield styled(f"run {view.order} of {view.pipeline}, {view.phase}", bold=True)
-    yield from text(view.picture())
-    yield legend([share for step in view.steps for share in step.shares])
+    yield from _folded(text(view.picture()))
+    yield from _folded([legend([share for step in view.steps for share in step.shares])])
     if any(step.again for step in view.steps):
         learn(run=f"{view.pipeline}/{view.order}")
         yield f"* restarted at least once: {line_of(CommandRemedy('explain', vertex='STEP'))}"
+
+
+def _folded(lines: Iterable[str]) -> Iterator[str]:
+    wide = width()
+    return chain.from_iterable(folded(line, wide) for line in lines)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from rekindle.master.facts.graph_spec import EdgeSpec, StepSpec
+from rekindle.master.facts.graph_spec import StepSpec
 from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
 from rekindle.observe.picture import Link
 from rekindle.observe.region_picture import SOURCE, note_of
@@ -40,14 +40,10 @@ def kept_note(kept: StepSpec) -> str:
     return f"{kept.partitions} {kept.kind.value}, {kept.determinism.value}"
 
 
-def link_of(edge: EdgeSpec) -> Link:
-    return Link(edge.producer, edge.consumer, edge.mapping, edge.is_open)
-
-
 def _note(spec: RunSpec, one: DeclaredStep) -> str:
     if one.name in spec.regions:
         return kept_note(spec.graph.step(one.name))
-    roots = [root for root, inside in spec.regions.items() if one.name in inside]
+    roots = spec.regions_with(one.name)
     pipelined = f"pipelined into {names_text(roots)}"
     if one.role == SOURCE and roots:
         return _quoted(f"source, {pipelined}")
@@ -56,20 +52,12 @@ def _note(spec: RunSpec, one: DeclaredStep) -> str:
 
 def _links(spec: RunSpec, reader: DeclaredStep) -> Iterator[Link]:
     """What a step reads: a kept result as the edge says by which its region has it."""
-    roots = [root for root, inside in spec.regions.items() if reader.name in inside] or [reader.name]
+    roots = spec.regions_with(reader.name) or [reader.name]
     drawn = {(edge.producer, edge.consumer): edge for edge in spec.graph.edges}
     for one in reader.reads:
         found = [edge for root in roots if (edge := drawn.get((one, root))) is not None]
-        yield Link(one, reader.name) if not found else _as_read(max(found, key=_width), reader.name)
-
-
-def _as_read(edge: EdgeSpec, reader: str) -> Link:
-    link = link_of(edge)
-    return Link(link.producer, reader, link.mapping, link.is_open)
-
-
-def _width(edge: EdgeSpec) -> bool:
-    return edge.mapping == "all"
+        widest = max(found, key=lambda edge: edge.mapping == "all", default=None)
+        yield Link(one, reader.name, widest.mapping, widest.is_open) if widest else Link(one, reader.name)
 
 
 def _quoted(text: str) -> str:

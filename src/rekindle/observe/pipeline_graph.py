@@ -24,12 +24,12 @@ from rekindle.model.ids import ExchangeId, parse_vertex
 from rekindle.model.kinds import Determinism, FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.reasons import sentence
-from rekindle.observe.mermaid import kept_note, link_of, mermaid
+from rekindle.observe.mermaid import kept_note, mermaid
 from rekindle.observe.picture import Picture, PictureNode, Share
 from rekindle.observe.picture_page import drawing_page
 from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
-from rekindle.observe.region_picture import region_picture
+from rekindle.observe.region_picture import link_of, region_picture
 from rekindle.observe.words import names_text
 
 DOMAINS = {
@@ -90,7 +90,7 @@ class PipelineGraph:
     def _vertex(self, graph: Graph, given: str) -> tuple[str, Partitions]:
         name, partition = parse_vertex(given) or (given, None)
         if name not in graph.steps:
-            roots = [root for root, inside in self.spec.regions.items() if name in inside]
+            roots = self.spec.regions_with(name)
             known = f"ask for one of {', '.join([*graph.steps, *DOMAINS])}"
             raise NotFound(
                 f"{name} is not a kept step",

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
+from rekindle.master.facts.graph_spec import EdgeSpec
 from rekindle.master.facts.run_spec import DeclaredStep
 from rekindle.observe.picture import Link, Picture, PictureNode
 
@@ -37,6 +38,10 @@ def region_picture(
             nodes.append(PictureNode(name=one.name, note=note, title=title))
     read = (Link(name, root) for root, inside in regions.items() for name in inside if name in sources - {root})
     return Picture(tuple(nodes), (*read, *edges, *_published(declared, kept)))
+
+
+def link_of(edge: EdgeSpec) -> Link:
+    return Link(edge.producer, edge.consumer, edge.mapping, edge.is_open)
 
 
 def note_of(one: DeclaredStep) -> str:

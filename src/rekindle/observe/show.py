@@ -20,7 +20,7 @@ from rekindle.model.ids import AttemptId
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.observe.picture import Link, Picture, PictureNode, Share
 from rekindle.observe.picture_svg import Drawing, svg
-from rekindle.observe.region_picture import region_picture
+from rekindle.observe.region_picture import link_of, region_picture
 from rekindle.observe.show_words import ReasonView, joined, one_line, reasons_of
 from rekindle.observe.words import count_text, escape, size_texts
 
@@ -174,18 +174,6 @@ class SinkView(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join((self.state, *version, *size_texts(self.rows, self.bytes)))
 
 
-class EdgeView(msgspec.Struct, frozen=True):
-    """`consumer` reads `producer`."""
-
-    producer: str
-    consumer: str
-    mapping: str
-    is_open: bool = False
-
-    def link(self) -> Link:
-        return Link(self.producer, self.consumer, self.mapping, self.is_open)
-
-
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. `declared` are all its steps, and `regions` those that are computed with each kept one."""
 
@@ -201,7 +189,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     is_resumable: bool
     drivers: tuple[DriverView, ...]
     steps: tuple[StepView, ...]
-    edges: tuple[EdgeView, ...]
+    edges: tuple[Link, ...]
     sinks: tuple[SinkView, ...]
     attempts: tuple[AttemptView, ...]
     failures: tuple[FailureView, ...]
@@ -231,7 +219,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     def picture(self) -> Picture:
         """The graph, each step with the shares of its partitions."""
         kept = {step.name: step.node() for step in self.steps}
-        return region_picture(self.declared, self.regions, kept, [edge.link() for edge in self.edges])
+        return region_picture(self.declared, self.regions, kept, self.edges)
 
     @property
     def graph(self) -> Drawing:
@@ -270,7 +258,7 @@ def view_of(
         is_resumable=state.is_resumable,
         drivers=tuple(fold.drivers),
         steps=tuple(_step(fold, state, name) for name in state.steps),
-        edges=tuple(EdgeView(e.producer, e.consumer, e.mapping, e.is_open) for e in state.layout.spec.edges),
+        edges=tuple(map(link_of, state.layout.spec.edges)),
         sinks=tuple(_sink(state, sink) for sink in state.sinks),
         attempts=tuple(fold.attempts.values()),
         failures=tuple(fold.failures),

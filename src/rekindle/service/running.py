@@ -417,7 +417,7 @@ def _kept(
     for name in names:
         if name in prepared.spec.regions:
             continue
-        roots = [root for root, members in prepared.spec.regions.items() if name in members]
+        roots = prepared.spec.regions_with(name)
         if roots:
             hint = replace(instead(tuple(roots)), drops=(name,))
             raise Refused(f"{name} is pipelined into {' and '.join(roots)}", hint)

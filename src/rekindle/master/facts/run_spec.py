@@ -53,6 +53,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     of_its_run: dict[str, str] = {}
     reusable: tuple[str, ...] = ()
 
+    def regions_with(self, step: str) -> list[str]:
+        """The kept steps whose tasks compute a step, by name."""
+        return [root for root, members in self.regions.items() if step in members]
+
 
 class UserDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user says about what changed, or cannot be had.
