@@ -39,8 +39,8 @@ test: ## all tests, on real Spark processes where they need them; prints the slo
 	@$(PY) -m pytest -q -n $(WORKERS) --durations=20
 
 coverage: ## every branch of the pure rooms is taken by their own tests, none only by the luck of a draw
-	@$(PY) -m pytest -qq -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing \
-	  --cov=rekindle.model --cov=rekindle.failover --cov=rekindle.master --cov=rekindle.gc.policy --cov-report=term-missing:skip-covered \
+	@$(PY) -m pytest -qq -n $(WORKERS) tests/model tests/failover tests/master tests/replay tests/observe tests/testing tests/streams \
+	  --cov=rekindle.model --cov=rekindle.failover --cov=rekindle.master --cov=rekindle.streams --cov=rekindle.gc.policy --cov-report=term-missing:skip-covered \
 	  -m "not slow and not spark and not hypothesis" --cov-fail-under=100
 
 docs: ## build the documentation; a warning is an error

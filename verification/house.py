@@ -44,6 +44,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "config model storage",
         "failover journal",
         "master",
+        "streams",
         "observe publish results",
         "pipeline",
         "engine",
@@ -60,14 +61,14 @@ LINES: dict[str, tuple[str, ...]] = {
         "failures user_session",
         "session",
         "plan publish",
-        "run",
+        "run stream",
         "prepare script start",
         "inspect",
         "adapter",
     ),
 }
 # Rooms of pure rules, and files of such rules beside them.
-PURE = ("model", "failover", "master", "observe")
+PURE = ("model", "failover", "master", "streams", "observe")
 PURE_FILES = ("gc/policy.py", "remedies.py")
 # What a room may not import, although it stands below: pure rooms know no world, an engine and what it is made of know
 # neither journals nor views, and the public names are not those of helpers.

@@ -9,7 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rekindle.api import Pipeline, Plan, RunOptions, RunSummary, StepSummary, previous, read_newest
+    from rekindle.api import (
+        Pipeline,
+        Plan,
+        RunOptions,
+        RunSummary,
+        StepSummary,
+        StreamPlan,
+        StreamSummary,
+        previous,
+        read_newest,
+    )
     from rekindle.errors import (
         Fenced,
         GraphRefused,
@@ -36,6 +46,8 @@ __all__ = [
     "StepSummary",
     "StillOwned",
     "StoreFailed",
+    "StreamPlan",
+    "StreamSummary",
     "__version__",
     "directory",
     "each_partition",
@@ -52,7 +64,17 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Pipeline", "Plan", "RunOptions", "RunSummary", "StepSummary", "previous", "read_newest"),
+    "api": (
+        "Pipeline",
+        "Plan",
+        "RunOptions",
+        "RunSummary",
+        "StepSummary",
+        "StreamPlan",
+        "StreamSummary",
+        "previous",
+        "read_newest",
+    ),
     "pipeline.constants": ("run_time", "seed"),
     "publish.targets": ("directory", "each_partition", "files", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),

@@ -24,12 +24,13 @@ from rekindle.config import load_config
 from rekindle.engine.adapter import Stores, VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
-from rekindle.errors import GraphRefused
+from rekindle.errors import GraphRefused, StreamFound
 from rekindle.failover.restart import Strategy
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
+from rekindle.observe.stream_told import StreamPlan, StreamSummary
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import RunVerification
 from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target, refuse_bare_sinks
@@ -40,7 +41,7 @@ from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import RowsCompared, Trial
 from rekindle.publish.targets import Target
-from rekindle.service import graphing, looking, rehearsing, reproducing, running, verifying
+from rekindle.service import graphing, looking, rehearsing, reproducing, running, streaming, verifying
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.run_report import RunReport, to_stderr
@@ -56,6 +57,8 @@ __all__ = [
     "RunVerification",
     "StepOptions",
     "StepSummary",
+    "StreamPlan",
+    "StreamSummary",
     "previous",
     "read_newest",
     "verify_files",
@@ -66,6 +69,7 @@ Result = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 Until = Literal["consumed", "run end", "forever"]
 Digest = Literal["auto", "always", "never"]
 Failover = Literal["region", "individual"]
+OutputMode = Literal["append", "update", "complete"]
 
 
 class StepOptions(TypedDict, total=False):
@@ -84,6 +88,9 @@ class StepOptions(TypedDict, total=False):
     failover        the strategy of this step, `region` or `individual`; default: that of the run
     digest          whether each partition gets a digest: `auto` (if the step is not proved to be determinate),
                     `always` or `never`; default: that of the run
+    trigger         of a sink of a stream, when a batch begins: an interval such as `10 seconds`, or `available now`
+                    to end when all input was read; default: as soon as there is input
+    output_mode     of a sink of a stream, as Spark names it: `append`, `update` or `complete`; default: `append`
     """
 
     name: str
@@ -97,6 +104,8 @@ class StepOptions(TypedDict, total=False):
     reuse: bool
     failover: Failover
     digest: Digest
+    trigger: str
+    output_mode: OutputMode
 
 
 class Pipeline:
@@ -172,20 +181,31 @@ class Pipeline:
         """Start or resume the run of these parameters, and return its summary when all sinks are published. `location`
         is a path, or a URL that Spark can write to. `spark` is a session, or a function that returns one: Rekindle
         calls it only if there is work. The plan, the progress and the summary are printed to stderr;
-        `RunOptions(quiet=True)` prints nothing."""
+        `RunOptions(quiet=True)` prints nothing.
+
+        With a source that is a stream, this is a stream: each sink is a region, a streaming query that fails and
+        restarts alone. It runs until `options.is_asked_to_stop`, or until all input was read with
+        `options.available_now`, and returns a `StreamSummary`; the next call goes on from there."""
         warn_of_secrets(parameters)
         wish = self._wish(spark, location, options, parameters)
         if wish.options.quiet:
-            return running.run(wish, spark_adapter)
+            return _run(wish, wish.options.say or (lambda line: None))
         told = RunReport(to_stderr)
         with told.interruptible():
-            summary = running.run(replace(wish, options=told.options(wish.options)), spark_adapter)
+            options_told = told.options(wish.options)
+            summary = _run(replace(wish, options=options_told), wish.options.say or told.lines)
         told.lines(str(summary))
         return summary
 
     def plan(self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> Plan:
         """Return what `run` with the same arguments would do now. Nothing is written or computed."""
         return running.plan(self._wish(spark, location, options, parameters), spark_adapter)
+
+    def plan_stream(
+        self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
+    ) -> StreamPlan:
+        """Return what `run` would do now with a pipeline whose sources are streams. Nothing is written or started."""
+        return streaming.plan(self._wish(spark, location, options, parameters), spark_adapter)
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
@@ -290,9 +310,19 @@ class Pipeline:
             target=cast(Target, target) if is_target(target) else None,
             choose_target=None if target is None or is_target(target) else cast(TargetFunction, target),
             digest=_policy(place, options["digest"]) if "digest" in options else None,
+            trigger=options.get("trigger", ""),
+            output_mode=options.get("output_mode", ""),
         )
         check_name(one, self._declared)
         self._declared.append(one)
+
+
+def _run(wish: RunRequest, say: Callable[[str], None]) -> RunSummary:
+    """A batch, unless a source turns out to be a stream while it is prepared."""
+    try:
+        return running.run(wish, spark_adapter)
+    except StreamFound:
+        return streaming.run(wish, spark_adapter, say)
 
 
 def read_newest(

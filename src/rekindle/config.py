@@ -150,6 +150,15 @@ class Config:
     interval_ms: int = _setting(
         "backoff.interval_ms", 3_600_000, "rate: the interval in which they are counted", least=1
     )
+    stall_seconds: float = _setting(
+        "stream.stall_seconds",
+        300.0,
+        "of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever",
+        least=0,
+    )
+    stops_on_give_up: bool = _setting(
+        "stream.stop_on_give_up", False, "of a new stream: all regions stop when one gave up, instead of going on"
+    )
     stale_seconds: float = _setting(
         "lease.stale_seconds",
         30.0,

@@ -5,7 +5,8 @@ RekindleError                       code  next command or hint is part of every 
 │   ├── ConfigRefused               RK101 a setting is unknown, or its value has no meaning
 │   ├── NotFound                    RK102 no run, step or pipeline is called that, or several are
 │   ├── GraphRefused                RK110 the pipeline cannot run as it is written; each fault has its source line
-│   │   └── StepStartsJob           RK111 a step that should only describe started a Spark job
+│   │   ├── StepStartsJob           RK111 a step that should only describe started a Spark job
+│   │   └── StreamFound             RK114 a source is a stream, and this is for pipelines that end
 │   ├── ParameterRefused            RK112 the parameters of the run do not fit the pipeline
 │   ├── InputChanged                RK113 a source is not what it was when the run looked at it
 │   ├── StoreRefused                RK120 the storage ignores conditions
@@ -116,6 +117,13 @@ class StepStartsJob(GraphRefused):
 
     code = "RK111"
     advice = (TextRemedy("describe the result without collect(), count() or write, or say `eager=True` at the step"),)
+
+
+class StreamFound(GraphRefused):
+    """A source is a stream, and what was asked for is for batch pipelines. `run`, `plan` and `graph` take streams."""
+
+    code = "RK114"
+    advice = (TextRemedy("read it as a batch: spark.read in place of spark.readStream"),)
 
 
 class ParameterRefused(Refused):

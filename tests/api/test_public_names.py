@@ -11,11 +11,12 @@ import rekindle
 
 NAMES = """
     Fenced GraphRefused Pipeline Plan Refused RekindleError RunFailed RunOptions RunSummary StepSummary StillOwned
-    StoreFailed __version__ directory each_partition files previous read_newest replace run run_time seed table
+    StoreFailed StreamPlan StreamSummary __version__ directory each_partition files previous read_newest replace run
+    run_time seed table
 """.split()
-PIPELINE = (
-    "add_sink add_source add_step check graph name plan reproduce run show sink source step try_steps verify".split()
-)
+PIPELINE = """
+    add_sink add_source add_step check graph name plan plan_stream reproduce run show sink source step try_steps verify
+""".split()
 
 
 def test_the_public_names_are_these_and_sorted() -> None:

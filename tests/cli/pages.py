@@ -35,7 +35,7 @@ VOLATILE = (
     (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}"), "NAME"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"\b\d[\d,.]*( to \d[\d,.]*)? (ms|s|min|h|B|kB|MB)\b"), "SOME"),
-    (re.compile(r"(/[\w.-]+)+/(?=gold|state)"), "FOLDER/"),
+    (re.compile(r"(/[\w.-]+)+/(?=gold|state|priced|customers)"), "FOLDER/"),
     (re.compile(r"\s+"), " "),
 )
 

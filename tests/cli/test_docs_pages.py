@@ -34,6 +34,19 @@ def test_the_quickstart_heals_as_it_says(
     assert totals["customer-27"] == sum(1250 if id == 777 else id % 90 * 100 + 99 for id in range(27, 1000, 50))
 
 
+@pytest.mark.timeout(1800)
+def test_the_page_about_streams_heals_as_it_says(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, capsys, monkeypatch)
+    walk.follow("how-to/streams.md")
+    assert walk.codes == [4, 2, 0]
+    priced = rk.read_newest(spark, str(tmp_path / "priced"))
+    assert sorted(row.id for row in priced.collect()) == list(range(400))
+    assert priced.where("id = 250").first().cents == 1250
+    assert spark.read.parquet(str(tmp_path / "customers" / "current")).count() == 50
+
+
 def test_the_page_about_notebooks_works_as_written(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

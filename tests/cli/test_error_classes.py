@@ -118,6 +118,20 @@ def a_parameter_that_is_misspelt(scene: Scene) -> int:
     return scene.user.types("run", "--param", "dya=monday")
 
 
+@leads_to(errors.StreamFound, "orders returned a streaming DataFrame", "read it as a batch")
+def a_stream_that_is_drawn_as_a_batch(scene: Scene) -> int:
+    scene.request.getfixturevalue("spark")
+    scene.patch.undo()
+    stream = PIPELINE.replace(
+        'def orders(spark, day="today"): ...',
+        'def orders(spark):\n    return spark.readStream.format("rate").load()',
+    )
+    stream = stream.replace("def clean(orders): ...", "def clean(orders):\n    return orders")
+    stream = stream.replace("def counted(clean): ...", "def counted(clean):\n    return clean")
+    scene.user._file.write_text(stream)
+    return scene.user.types("graph")
+
+
 @leads_to(errors.StepStartsJob, "counted starts a Spark job while it is built", "declare the step with eager=True")
 def a_step_that_counts(scene: Scene) -> int:
     scene.request.getfixturevalue("spark")
@@ -351,7 +365,7 @@ def a_spark_that_died(scene: Scene) -> int:
     return scene.user.types("run")
 
 
-ON_SPARK = (errors.StepStartsJob, errors.InputChanged)
+ON_SPARK = (errors.StepStartsJob, errors.StreamFound, errors.InputChanged)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ AS_RECORDED = {
     "rekindle.runtime.options": "RunOptions",
 }
 # What a run tells, and a step has no use for.
-TOLD = {"Plan", "RunSummary", "StepSummary"}
+TOLD = {"Plan", "RunSummary", "StepSummary", "StreamPlan", "StreamSummary"}
 CALLED = rk.each_partition(lambda rows: None, "/a")
 
 

@@ -71,6 +71,10 @@ class SteppedStore:
         self._step("before list_after")
         return self._store.list_after(folder, after)
 
+    def list_folders(self, folder: str) -> list[str]:
+        self._step("before list_folders")
+        return self._store.list_folders(folder)
+
 
 def install(step: Steps) -> None:
     """From here on everything that this process does to a target is a step."""

@@ -6,6 +6,7 @@ import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
@@ -18,6 +19,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -41,7 +43,8 @@ import scala.collection.immutable.Seq;
  * 3. The fence is looked at before the rows are computed and again before the entry: a driver that lost the region ends with a sentence.
  * 4. A batch whose entry is there already is computed all the same, and its rows dropped: its state must go on, and Spark refuses a stateful batch that is
  *    skipped.
- * 5. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
+ * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing.
+ * 6. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
  */
 public final class StreamFiles implements StreamSinkProvider {
@@ -50,16 +53,16 @@ public final class StreamFiles implements StreamSinkProvider {
       SQLContext context, scala.collection.immutable.Map<String, String> options, Seq<String> partitionColumns, OutputMode mode) {
     PutIfAbsent.refuseOthers(new Path(options.apply("path")), context.sparkSession().sessionState().newHadoopConf());
     return new Batches(
-        new Path(options.apply("path")), options.apply("region"), Long.parseLong(options.apply("generation")), new Path(options.apply("checkpoint")));
+        new Path(options.apply("path")), options.apply("region"), options.apply("generation"), new Path(options.apply("checkpoint")));
   }
 
   private static final class Batches implements Sink {
     private final Path target;
     private final String region;
-    private final long generation;
+    private final String generation;
     private final Path checkpoint;
 
-    Batches(Path target, String region, long generation, Path checkpoint) {
+    Batches(Path target, String region, String generation, Path checkpoint) {
       this.target = target;
       this.region = region;
       this.generation = generation;
@@ -79,6 +82,7 @@ public final class StreamFiles implements StreamSinkProvider {
         if (entry.getFileSystem(settings).exists(entry)) {
           refuseOther(entry, offsets, settings);
           execution.toRdd().foreachPartition(new Dropped());
+          link(entry, settings);
           return;
         }
         String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
@@ -86,6 +90,7 @@ public final class StreamFiles implements StreamSinkProvider {
         String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
         fence.look(settings);
         put(entry, lines + String.join("\n", files) + "\n", offsets, fence, settings);
+        link(entry, settings);
       } catch (IOException failed) {
         throw new UncheckedIOException(failed);
       }
@@ -98,6 +103,29 @@ public final class StreamFiles implements StreamSinkProvider {
       } catch (FileAlreadyExistsException taken) {
         fence.look(settings);
         refuseOther(entry, offsets, settings);
+      }
+    }
+
+    /**
+     * On a disk the files of a batch that counts are also below {@code current}, for every reader: links, under names that are the same however often this is
+     * done.
+     */
+    private void link(Path entry, Configuration settings) throws IOException {
+      if (!(entry.getFileSystem(settings) instanceof LocalFileSystem)) {
+        return;
+      }
+      java.nio.file.Path root = java.nio.file.Path.of(target.toUri().getPath());
+      String[] lines = new String(read(entry, settings), StandardCharsets.UTF_8).split("\n");
+      java.nio.file.Path directory = root.resolve(lines[2].substring("directory\t".length()));
+      java.nio.file.Path current = Files.createDirectories(root.resolve("current"));
+      for (int at = 3; at < lines.length; at++) {
+        String name = lines[at].substring(0, lines[at].indexOf('\t'));
+        java.nio.file.Path link = current.resolve(region + "-" + generation + "-" + entry.getName() + "-" + name);
+        try {
+          Files.createLink(link, directory.resolve(name));
+        } catch (java.nio.file.FileAlreadyExistsException linked) {
+          continue;
+        }
       }
     }
 
@@ -144,10 +172,16 @@ public final class StreamFiles implements StreamSinkProvider {
         }
         throw new IllegalStateException("this Spark has no writer of files");
       } catch (InvocationTargetException failed) {
-        throw failed.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(failed.getCause());
+        // As it is: Spark knows by its class that a query was stopped.
+        Batches.<RuntimeException>raise(failed.getCause());
       } catch (ReflectiveOperationException unknown) {
         throw new IllegalStateException("the writer of files of this Spark is not known", unknown);
       }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> void raise(Throwable failed) throws E {
+      throw (E) failed;
     }
 
     private static String digest(Path path, Configuration settings) throws IOException {

@@ -19,8 +19,10 @@ from rekindle.cli.run_options import Choices, options_of, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.text import folded, printable, say_json
 from rekindle.config import columns, is_plain
+from rekindle.errors import StreamFound
 from rekindle.model.kinds import Determinism
 from rekindle.observe.plan import Action, Plan, Stage
+from rekindle.observe.stream_told import StreamPlan
 from rekindle.observe.words import is_stale
 
 COLORS = {Action.COMPUTE: "yellow", Action.REUSE: "green", Action.FUSED: "dim", Action.PUBLISH: "cyan"}
@@ -54,7 +56,11 @@ def command(
         loaded = session.load()
         config = settings.located(session.properties())
         options = replace(options_of(config, choices), new=new, compare_done=True)
-        plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
+        try:
+            plan = loaded.pipeline.plan(session, config.location, options=options, **parameters)
+        except StreamFound:
+            stream = loaded.pipeline.plan_stream(session, config.location, options=options, **parameters)
+            return _told(stream, as_json=as_json)
     if as_json:
         say_json(plan.to_json())
     else:
@@ -65,6 +71,17 @@ def command(
     if plan.has_work:
         return ExitCode.WORK
     return ExitCode.STALE if is_stale(plan.differs) else ExitCode.DONE
+
+
+def _told(stream: StreamPlan, *, as_json: bool) -> ExitCode:
+    """A stream has work as long as it is wanted."""
+    if as_json:
+        say_json(stream.to_json())
+    else:
+        to = console()
+        for line in stream.lines():
+            tell(to, line)
+    return ExitCode.WORK
 
 
 class _Patient(Console):

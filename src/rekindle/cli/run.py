@@ -24,6 +24,9 @@ from rekindle.remedies import TextRemedy
 @with_choices
 @click.option("--new", is_flag=True, help="Start a new run although one with the same parameters exists.")
 @click.option("--json", "as_lines", is_flag=True, help="Print what happens, as lines of JSON, and nothing else.")
+@click.option(
+    "--available-now", is_flag=True, help="Of a stream: end when all input that there is was read, as a batch does."
+)
 @click.option("--watch", is_flag=True, help="If another process is running it, watch it until it ends.")
 @click.option(
     "--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, with the configured backoff."
@@ -39,6 +42,7 @@ def command(
     choices: Choices,
     new: bool,
     as_lines: bool,
+    available_now: bool,
     watch: bool,
     supervised: bool,
     is_child: bool,
@@ -48,6 +52,8 @@ def command(
 
     A run that is done is not repeated; --new starts another one. A run that another process is executing is refused,
     and the process is named; --watch follows it instead.
+
+    A stream runs until it is stopped: SIGTERM ends each region after its batch. The next start goes on from there.
     """
     if supervised:
         return supervise(sys.argv[1:], settings.config())
@@ -63,7 +69,7 @@ def command(
             choices=choices,
         )
         try:
-            return ended(execute(starting, is_new=new, run=name, as_lines=as_lines))
+            return ended(execute(starting, is_new=new, run=name, as_lines=as_lines, available_now=available_now))
         except StillOwned as error:
             if not watch:
                 follow = TextRemedy(f"watch it until it ends: {same(watch=True, leaves=('force',))}")

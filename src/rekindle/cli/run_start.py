@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import FrameType
 
 from rekindle.cli.boundary import ExitCode, Interrupted
 from rekindle.cli.load import Loaded
@@ -32,6 +35,23 @@ from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
 GO_ON = StartRemedy(kind=StartKind.RESUME)
 
 
+class StopSignal:
+    """SIGTERM as a wish to stop: a stream asks at each poll. Before the first time it ends the process, as ever."""
+
+    def __init__(self) -> None:
+        self._told = ""
+        self._is_set = False
+
+    def __call__(self) -> str:
+        if not self._is_set and threading.current_thread() is threading.main_thread():
+            self._is_set = True
+            signal.signal(signal.SIGTERM, self._take)
+        return self._told
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._told = "SIGTERM"
+
+
 class SparkDied(RunFailed):
     """The process under this one that is Spark's driver is gone. A new one can go on with the run."""
 
@@ -49,7 +69,9 @@ class Starting:
     choices: Choices
 
 
-def execute(starting: Starting, *, is_new: bool = False, run: str = "", as_lines: bool = False) -> RunSummary:
+def execute(
+    starting: Starting, *, is_new: bool = False, run: str = "", as_lines: bool = False, available_now: bool = False
+) -> RunSummary:
     """Until everything is published. A failure names the exact next command. As JSON, only what happens is printed to
     stdout: one notice in a line, as a hook gets them."""
     config, to = starting.config, console(is_quiet=as_lines)
@@ -76,6 +98,9 @@ def execute(starting: Starting, *, is_new: bool = False, run: str = "", as_lines
             on_plan=show_plan,
             compare_done=True,
             quiet=True,
+            available_now=available_now,
+            is_asked_to_stop=StopSignal(),
+            say=lambda line: tell(to, line),
         )
         try:
             summary = starting.loaded.pipeline.run(

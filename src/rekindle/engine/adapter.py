@@ -14,10 +14,15 @@ from rekindle.engine.port import Engine
 from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
 from rekindle.master.state.commands import StartAttempt
 from rekindle.master.state.run_state import Segment
+from rekindle.model.machine import CommandPort
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
+from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.stream_commands import StreamCommand
+from rekindle.streams.stream_spec import StreamSpec
+from rekindle.streams.stream_stimuli import StreamStimulus
 
 # The store that stands behind a target's location.
 Stores = Callable[[str], PointerStore]
@@ -61,6 +66,19 @@ class PrepareRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run;
+    `stall_ms` is how long a batch may take; `is_asked_to_stop` is asked at each poll; with `available_now` every query
+    ends when it has read what there is."""
+
+    wanted: PrepareRequest
+    generation: str
+    stall_ms: int
+    available_now: bool = False
+    is_asked_to_stop: Callable[[], str] = lambda: ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPipeline:
     """A pipeline as it will run.
 
@@ -85,6 +103,28 @@ class PreparedPipeline:
     bases: tuple[str, ...] = ()
     copy: CopyFiles = lambda copies: frozenset(one.source for one in copies)
     columns_in: ColumnsIn = lambda schema: {}
+
+
+class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
+    """The streaming queries of one Spark application: the world of a stream's master."""
+
+    @property
+    def application(self) -> str:
+        """The name of the application; never used twice."""
+        ...
+
+    def health(self) -> Mapping[str, RegionHealth]:
+        """How the queries are, by region, as the last poll saw them. Nothing of it is a fact."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedStream:
+    """A streaming pipeline as it will run. `notes` are sentences for its plan."""
+
+    engine: StreamEngine
+    spec: StreamSpec
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +160,10 @@ class RunAdapter(Protocol):
 
     def prepare(self, session: Any, wanted: PrepareRequest) -> PreparedPipeline:
         """Compile, analyse, fingerprint. Starts nothing."""
+        ...
+
+    def prepare_stream(self, session: Any, wanted: StreamRequest) -> PreparedStream:
+        """Compile the regions of a streaming pipeline. Starts nothing."""
         ...
 
     def read_newest(self, session: Any, path: str, stores: Stores, wanted: VersionRequest) -> Any:

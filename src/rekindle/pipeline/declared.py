@@ -51,7 +51,8 @@ class Declared:
     """One source, step or sink. `declared_deterministic` is the user's word, None where they said nothing; so is
     `digest`, where the run's own counts, `replicas`, `is_reusable` (by runs of other parameters) and `is_pessimistic`
     (see `Step`); `place` is the line of their file, as `file.py:12`. Until the parameters of a run are known, `target`
-    may name them in braces, or `choose_target` makes it (run_targets.py)."""
+    may name them in braces, or `choose_target` makes it (run_targets.py). `trigger` and `output_mode` are those of a
+    sink whose rows are a stream, empty where nothing was said."""
 
     name: str
     role: Role
@@ -70,6 +71,8 @@ class Declared:
     choose_target: Callable[..., Target] | None = None
     digest: DigestPolicy | None = None
     replicas: int | None = None
+    trigger: str = ""
+    output_mode: str = ""
 
     @property
     def inputs(self) -> tuple[str, ...]:

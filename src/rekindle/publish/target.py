@@ -61,7 +61,7 @@ class StoreAnswer(Protocol):
 
 
 class PointerStore(Protocol):
-    """The three calls that publishing needs of the storage at a target's location; the journal's store has them."""
+    """The four calls that publishing needs of the storage at a target's location; the journal's store has them."""
 
     def put_if_absent(self, key: str, body: bytes) -> StoreAnswer:
         """Create `key` unless it exists; of all writers exactly one is told "created"."""
@@ -73,6 +73,10 @@ class PointerStore(Protocol):
 
     def list_after(self, folder: str, after: str = "") -> list[str]:
         """Names of the objects directly in a folder that sort after `after`, sorted."""
+        ...
+
+    def list_folders(self, folder: str) -> list[str]:
+        """Names of the folders directly in a folder, sorted, without a slash."""
         ...
 
 

@@ -24,7 +24,7 @@ from rekindle.storage.store import Store
 
 RECORDS_MIN = 250
 GROWTH = 0.25
-FOLDING_ROOMS = ("master", "failover", "model")
+FOLDING_ROOMS = ("master", "streams", "failover", "model")
 
 
 @cache

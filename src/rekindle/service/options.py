@@ -47,6 +47,11 @@ class RunOptions:
                     recovered, published, succeeded, gave up
     on_plan         called with the plan before it is executed
     sweep           how old waste of the pipeline is deleted in the background; None for not at all
+    available_now   of a stream: every region ends when it has read the input that there is
+    stop_on_give_up of a stream: all regions stop when one gave up; otherwise the others go on
+    stall_seconds   of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever
+    is_asked_to_stop    of a stream: a function that returns a reason to stop after the batches that run, or ""
+    say             of a stream: called with each line of its plan and news, also with `quiet`
     """
 
     new: bool = False
@@ -70,6 +75,11 @@ class RunOptions:
     hook: str = ""
     on_plan: Callable[[Plan], None] | None = None
     sweep: GcRules | None = field(default_factory=lambda: rules_of(Config()))
+    available_now: bool = False
+    stop_on_give_up: bool = False
+    stall_seconds: float = 300.0
+    is_asked_to_stop: Callable[[], str] = lambda: ""
+    say: Callable[[str], None] | None = None
 
     @property
     def limits(self) -> MasterConfig:
@@ -100,4 +110,6 @@ def as_settings_say(config: Config) -> RunOptions:
         config=master_config(config),
         stale_seconds=config.stale_seconds,
         sweep=rules_of(config) if config.is_swept else None,
+        stop_on_give_up=config.stops_on_give_up,
+        stall_seconds=config.stall_seconds,
     )

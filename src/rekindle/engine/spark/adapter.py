@@ -9,6 +9,7 @@ from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import plain, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
+from rekindle.engine.spark.stream import stream_prepare
 
 
 class SparkAdapter:
@@ -16,6 +17,7 @@ class SparkAdapter:
 
     pinned_settings = staticmethod(preparing.pinned_settings)
     prepare = staticmethod(preparing.prepare)
+    prepare_stream = staticmethod(stream_prepare.prepare_stream)
     read_newest = staticmethod(read_newest)
     read_previous = staticmethod(read_previous)
     run_stores = staticmethod(run_stores)

@@ -25,7 +25,7 @@ from rekindle.engine.spark.failures import first_line, text_of
 from rekindle.engine.spark.jvm import driver_calls, plan_calls
 from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.session import NO_JOBS, is_connect, same_active_session
-from rekindle.errors import GraphRefused, RekindleError, StepStartsJob
+from rekindle.errors import GraphRefused, RekindleError, StepStartsJob, StreamFound
 from rekindle.pipeline.constants import TimeAndSeed, known
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.signature import line_of
@@ -41,8 +41,11 @@ def describe(
     frames: Mapping[str, DataFrame],
     given: Mapping[str, Any],
     constants: TimeAndSeed,
+    *,
+    is_stream: bool = False,
 ) -> DataFrame:
-    """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input."""
+    """The DataFrame that a step's function returns for these inputs. A sink may return nothing: it is its input.
+    Raises `StreamFound` for a streaming one, unless `is_stream`."""
     may_start_jobs = one.is_eager or one.role is Role.SOURCE
     before = plan_calls.all_settings(session)
     jobs = contextlib.nullcontext() if may_start_jobs else _no_jobs(one, session)
@@ -53,8 +56,8 @@ def describe(
         return frames[one.inputs[0]]
     if not isinstance(made, DataFrame) or is_connect(made):
         raise _not_a_frame(one, made)
-    if made.isStreaming:
-        raise GraphRefused(
+    if made.isStreaming and not is_stream:
+        raise StreamFound(
             f"{one.place}: {one.name} returned a streaming DataFrame, and this is a batch pipeline",
             hint="read it as a batch: spark.read in place of spark.readStream",
         )

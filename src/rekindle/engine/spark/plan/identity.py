@@ -138,7 +138,7 @@ def fingerprint(group: KeptStep, name: str) -> dict[str, str]:
         for part, value in parts(member.function).items():
             found[f"{member.name}.{part}"] = value
         for parameter, given in member.parameters.items():
-            found[f"{member.name}.parameter:{parameter}"] = _parameter(parameter, given)
+            found[f"{member.name}.parameter:{parameter}"] = parameter_text(parameter, given)
     return found
 
 
@@ -185,7 +185,7 @@ def _layout(group: KeptStep) -> str:
     return text if len(text) <= PLAIN_CHARACTERS_MAX else f"{group.partitions} partitions by {hashed(keys)}"
 
 
-def _parameter(name: str, value: Any) -> str:
+def parameter_text(name: str, value: Any) -> str:
     """As the user wrote it, unless it is long or may be a secret or a path of this machine."""
     try:
         text = value if isinstance(value, str) else Text(lambda code: getattr(code, "__qualname__", "")).of(value)

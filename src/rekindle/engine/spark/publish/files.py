@@ -17,6 +17,7 @@ from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.publish import current, rewriting, versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
+from rekindle.engine.spark.publish.stream_files import read_batches
 from rekindle.engine.spark.publish.versions import columns
 from rekindle.engine.spark.session import attach
 from rekindle.errors import Refused
@@ -111,7 +112,10 @@ def read_newest(spark: SparkSession, path: str, stores: Stores, wanted: VersionR
     else:
         pointer = newest(store).pointer if reader is None else newest_before(store, reader)
     if pointer is None:
-        raise Refused(f"nothing is published in {path}")
+        found = read_batches(spark, base, store) if wanted == NEWEST else None
+        if found is None:
+            raise Refused(f"nothing is published in {path}")
+        return found
     return _frame(spark, base, pointer)
 
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentSkipListMap;
+
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.streaming.StateOperatorProgress;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The streaming queries of a driver, looked at in one call, however many there are. What it tells is how they are now: nothing is collected meanwhile. */
+public final class StreamQueries {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Map<String, StreamingQuery> QUERIES = new ConcurrentSkipListMap<>();
+  private static final int CAUSES_MAX = 8;
+  private static final int TEXT_MAX = 20_000;
+  /** Operators that keep state between batches wherever they stand over a stream; a join does if both sides are streams. */
+  private static final Set<String> STATEFUL =
+      Set.of(
+          "Aggregate",
+          "Deduplicate",
+          "DeduplicateWithinWatermark",
+          "Distinct",
+          "FlatMapGroupsWithState",
+          "FlatMapGroupsInPandasWithState",
+          "TransformWithState",
+          "TransformWithStateInPySpark",
+          "GlobalLimit",
+          "LocalLimit");
+
+  private StreamQueries() {}
+
+  public static void watch(String key, StreamingQuery query) {
+    QUERIES.put(key, query);
+  }
+
+  public static void forget(String key) {
+    QUERIES.remove(key);
+  }
+
+  /** Each query, as JSON. {@code error} is there if it failed; {@code batch} is the last one of which a progress was told, -1 before the first. */
+  public static String look() throws JsonProcessingException {
+    ArrayNode out = JSON.createArrayNode();
+    for (Map.Entry<String, StreamingQuery> one : QUERIES.entrySet()) {
+      StreamingQuery query = one.getValue();
+      ObjectNode told = out.addObject();
+      boolean isActive = query.isActive();
+      told.put("key", one.getKey());
+      told.put("is_active", isActive);
+      told.put("is_in_batch", query.status().isTriggerActive());
+      told.put("message", query.status().message());
+      if (!isActive && query.exception().isDefined()) {
+        told.put("error", text(query.exception().get()));
+      }
+      progress(query.lastProgress(), told);
+    }
+    return JSON.writeValueAsString(out);
+  }
+
+  /** How many operators of a plan keep state between batches. */
+  public static int stateful(QueryExecution execution) {
+    Deque<LogicalPlan> left = new ArrayDeque<>();
+    left.push(execution.analyzed());
+    int found = 0;
+    while (!left.isEmpty()) {
+      LogicalPlan node = left.pop();
+      if (node.isStreaming()) {
+        boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+        found += isJoin || STATEFUL.contains(node.getClass().getSimpleName()) ? 1 : 0;
+        CollectionConverters.asJava(node.children()).forEach(left::push);
+      }
+    }
+    return found;
+  }
+
+  private static void progress(StreamingQueryProgress last, ObjectNode told) {
+    if (last == null) {
+      return;
+    }
+    told.put("batch", last.batchId());
+    told.put("at", last.timestamp());
+    told.put("rows", last.numInputRows());
+    told.put("rows_per_second", finite(last.processedRowsPerSecond()));
+    Long took = last.durationMs().get("triggerExecution");
+    told.put("took_ms", took == null ? 0 : took);
+    long rows = 0;
+    long bytes = 0;
+    for (StateOperatorProgress state : last.stateOperators()) {
+      rows += state.numRowsTotal();
+      bytes += state.memoryUsedBytes();
+    }
+    told.put("state_rows", rows);
+    told.put("state_bytes", bytes);
+  }
+
+  private static double finite(double value) {
+    return Double.isFinite(value) ? value : 0;
+  }
+
+  private static String text(Throwable failed) {
+    StringBuilder said = new StringBuilder();
+    int left = CAUSES_MAX;
+    for (Throwable one = failed; one != null && left > 0; one = one.getCause(), left--) {
+      said.append(one.getClass().getName()).append(": ").append(one.getMessage()).append('\n');
+    }
+    return said.length() > TEXT_MAX ? said.substring(0, TEXT_MAX) : said.toString();
+  }
+}

@@ -1,0 +1,28 @@
+"""Streaming queries: starting, looking at all of them, stopping."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from rekindle.engine.spark.jvm.access import ours
+from rekindle.engine.spark.jvm.plan_calls import execution
+
+
+def watch(spark: SparkSession, key: str, query: StreamingQuery) -> None:
+    """From now on `look` tells of it."""
+    ours(spark).StreamQueries.watch(key, query._jsq)
+
+
+def forget(spark: SparkSession, key: str) -> None:
+    ours(spark).StreamQueries.forget(key)
+
+
+def look(spark: SparkSession) -> str:
+    """All queries that are watched, as JSON."""
+    return str(ours(spark).StreamQueries.look())
+
+
+def stateful(frame: DataFrame) -> int:
+    """How many operators of its plan keep state between batches."""
+    return int(ours(frame.sparkSession).StreamQueries.stateful(execution(frame)))

@@ -1,0 +1,1 @@
+"""Streaming regions on Spark: their frames, their sinks, their queries."""

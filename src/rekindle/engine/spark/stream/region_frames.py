@@ -1,0 +1,103 @@
+"""The frames of one region: its functions are called once for each query, in a session of the query's own.
+
+- A streaming DataFrame cannot be started twice with other settings, and a session has one manager of queries: a query
+  that hangs must not hold up the next one. So each query has a session, and each session its frames.
+- A step that is read by two sinks is computed in both queries. Both must give the same rows: it has to be proved to be
+  determinate, or declared. Sources are read by each query from a position of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.adapter import PrepareRequest
+from rekindle.engine.spark.jvm import plan_calls, stream_calls
+from rekindle.engine.spark.plan.describe import describe, or_refused
+from rekindle.engine.spark.plan.determinism import judge
+from rekindle.engine.spark.plan.identity import parameter_text, value_settings, versions
+from rekindle.engine.spark.plan.packed import told
+from rekindle.errors import GraphRefused
+from rekindle.master.facts.run_spec import Fingerprint
+from rekindle.pipeline.declared import Declared, Role
+from rekindle.pipeline.identity.fingerprint import parts
+
+HINT = "correct it and run again; nothing was started"
+BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionFrames:
+    """The steps of one region with their frames, producers first, the sink last."""
+
+    sink: Declared
+    steps: tuple[Declared, ...]
+    frames: Mapping[str, DataFrame]
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.frames[self.sink.name]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The sources that are streams."""
+        return tuple(one.name for one in self.steps if one.role is Role.SOURCE and self.frames[one.name].isStreaming)
+
+    def stateful(self) -> tuple[str, ...]:
+        """The steps at or below which state is kept: a change of one of them changes what the state means."""
+        counts = {name: stream_calls.stateful(frame) for name, frame in self.frames.items()}
+        whole = counts[self.sink.name]
+        return tuple(one.name for one in self.steps if whole > sum(counts[name] for name in one.inputs))
+
+    def doubts(self, name: str) -> tuple[str, ...]:
+        """Why a step is not proved to be determinate; none if it is, or was declared to be."""
+        one = next(one for one in self.steps if one.name == name)
+        if one.declared_deterministic is not None:
+            return () if one.declared_deterministic else ("deterministic=False",)
+        told, text, untold, reads_kept = plan_calls.determinism_facts(self.frames[name])
+        return judge(told, text, untold, reads_kept=reads_kept).because
+
+    def fingerprints(self, wanted: PrepareRequest) -> dict[str, Fingerprint]:
+        """Each step in named parts: its code, its parameters, and the plan that it made of what it reads."""
+        return {one.name: self._fingerprint(one, wanted) for one in self.steps}
+
+    def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
+        frame = self.frames[one.name]
+        found = {"plan": f"#{told(frame).shape}", **parts(one.function)}
+        for name, value in one.parameter_values(wanted.parameters).items():
+            found[f"parameter:{name}"] = parameter_text(name, value)
+        return found
+
+
+def settings_of(spark: SparkSession) -> Fingerprint:
+    """What changes values in every step: settings and versions."""
+    return {**value_settings(spark), **versions(spark)}
+
+
+def members(steps: Sequence[Declared], sink: Declared) -> tuple[Declared, ...]:
+    """All that is computed for a sink, producers first, itself last."""
+    named = {one.name: one for one in steps}
+    needed, todo = {sink.name}, [sink.name]
+    while todo:
+        for name in named[todo.pop()].inputs:
+            if name not in needed:
+                needed.add(name)
+                todo.append(name)
+    return *(one for one in steps if one.name in needed and one is not sink), sink
+
+
+def build(session: SparkSession, wanted: PrepareRequest, sink: Declared) -> RegionFrames:
+    """Call the functions of a region. Raises `GraphRefused` where they cannot be one streaming query."""
+    frames: dict[str, DataFrame] = {}
+    steps = members(wanted.steps, sink)
+    for one in steps:
+        given = {name: frames[name] for name in one.inputs}
+        with or_refused(one.name, one.function, HINT):
+            frames[one.name] = describe(one, session, given, wanted.parameters, wanted.constants, is_stream=True)
+    if not frames[sink.name].isStreaming:
+        raise GraphRefused(
+            f"{sink.place}: {sink.name} reads no stream, and other sinks of this pipeline do", BATCH_SINK
+        )
+    return RegionFrames(sink, steps, frames)

@@ -1,0 +1,274 @@
+"""The streaming queries of one driver: commands in, reports out.
+
+Rules
+- Each query has a session and a scheduler pool of its own, and is started in a thread of its own: a region that takes
+  long to start holds up no other one.
+- Before a query starts, its number is put into the fence of its region, with every number before it that is missing:
+  whoever has a lower one ends at its next log entry (java/FencedCheckpoints).
+- What a query is doing is looked at in one call for all. That look is the truth; nothing waits for a listener.
+- A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
+- Nothing of ours in Python touches a row.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from rekindle.engine.adapter import StreamRequest
+from rekindle.engine.spark.failures import cause_of, cause_of_ours, signature, text_of
+from rekindle.engine.spark.jvm import driver_calls, stream_calls
+from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.region_frames import build
+from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.errors import StoreFailed
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.model.machine import Stop, WakeAt
+from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
+from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_events import QueryEnd
+from rekindle.streams.stream_stimuli import QueryReport, StopStream, StreamStimulus
+
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STOP_SECONDS = 20
+BATCH_END_SECONDS_MAX = 30.0
+LOOK_SECONDS = 0.2
+PUT_TRIES_MAX = 5
+POOL = "spark.scheduler.pool"
+SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "rekindle.spark.FencedCheckpoints",
+    "spark.sql.streaming.stopTimeout": f"{STOP_SECONDS}s",
+    "spark.sql.streaming.stateStore.providerClass": ROCKS,
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+}
+_LOOK = msgspec.json.Decoder(list[RegionHealth])
+
+
+class RunningQuery:
+    """One query of this driver. `is_ours_to_end` once somebody stops it: what it then looks like is no news."""
+
+    def __init__(self, command: StartQuery) -> None:
+        self.region, self.number = command.region, command.number
+        self.query: StreamingQuery | None = None
+        self.health: RegionHealth | None = None
+        self.batch = -1
+        self.progress: RegionProgress | None = None
+        self.is_ours_to_end = False
+        self.is_over = threading.Event()
+
+    @property
+    def key(self) -> str:
+        return f"{self.region}#{self.number}"
+
+
+class SparkStreamEngine:
+    """The port of a stream's master."""
+
+    def __init__(self, spark: SparkSession, request: StreamRequest, sinks: Mapping[str, RegionSink]) -> None:
+        self._spark, self._request, self._sinks = spark, request, sinks
+        self._root = request.wanted.root
+        self._reports: queue.SimpleQueue[StreamStimulus] = queue.SimpleQueue()
+        self._queries: dict[str, RunningQuery] = {}
+        self._loader = driver_calls.class_loader(spark)
+        self._lock = threading.Lock()
+        self._looked = 0.0
+        self._is_closed = False
+        self._has_asked = False
+
+    @property
+    def application(self) -> str:
+        return str(self._spark.sparkContext.applicationId)
+
+    def send(self, command: StreamCommand) -> None:
+        match command:
+            case StartQuery():
+                running = self._queries[command.region] = RunningQuery(command)
+                self._in_thread(self._start, running)
+            case StopQuery(region, number):
+                held = self._queries.get(region)
+                if held is not None and held.number == number and not held.is_ours_to_end:
+                    held.is_ours_to_end = True
+                    self._in_thread(self._end, held, None)
+            case WakeAt() | Stop():
+                raise AssertionError("the loop keeps these to itself")
+
+    def poll(self, timeout_ms: int) -> Sequence[StreamStimulus]:
+        if not self._has_asked and (why := self._request.is_asked_to_stop()):
+            self._has_asked = True
+            return [StopStream(why)]
+        self._look()
+        found = self._taken()
+        if not found:
+            try:
+                found = [self._reports.get(timeout=min(timeout_ms / 1000, LOOK_SECONDS))]
+            except queue.Empty:
+                return []
+        return [*found, *self._taken()]
+
+    def health(self) -> Mapping[str, RegionHealth]:
+        return {name: one.health for name, one in self._queries.items() if one.health is not None}
+
+    def close(self) -> None:
+        """Stops every query, all at once, within the time that a stop may take."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        left = [one for one in self._queries.values() if not one.is_over.is_set()]
+        for one in left:
+            if not one.is_ours_to_end:
+                one.is_ours_to_end = True
+                self._in_thread(self._stop, one)
+        until = time.monotonic() + STOP_SECONDS
+        for one in left:
+            one.is_over.wait(max(0.0, until - time.monotonic()))
+
+    def _taken(self) -> list[StreamStimulus]:
+        found = []
+        while not self._reports.empty():
+            found.append(self._reports.get())
+        return found
+
+    def _in_thread(self, work: Callable[..., object], running: RunningQuery, *given: object) -> None:
+        def entered() -> None:
+            driver_calls.enter_thread(self._spark, self._loader)
+            work(running, *given)
+
+        threading.Thread(target=entered, name=f"rekindle {running.key}", daemon=True).start()
+
+    def _start(self, running: RunningQuery) -> None:
+        try:
+            self._fence(running)
+            session = clone(self._spark, self._settings(running))
+            sink = self._sinks[running.region]
+            self._spark.sparkContext.setLocalProperty(POOL, running.region)
+            query = sink.writer(build(session, self._request.wanted, sink.sink)).start()
+        except Exception as error:
+            running.is_over.set()
+            self._report(running, QueryEnd.FAILED, cause_of_ours(error) or cause_of(text_of(error)))
+            return
+        with self._lock:
+            running.query = query
+            is_late = self._is_closed
+        stream_calls.watch(self._spark, running.key, query)
+        if is_late:
+            self._stop(running)
+
+    def _settings(self, running: RunningQuery) -> dict[str, str]:
+        return {
+            **SETTINGS,
+            "spark.rekindle.stream.fence": f"{self._root}/fence/{running.region}",
+            "spark.rekindle.stream.epoch": str(running.number),
+        }
+
+    def _fence(self, running: RunningQuery) -> None:
+        """From this number down to one that is there: a driver may have died before it put its own."""
+        store = self._request.wanted.stores(self._root)
+        number, tries = running.number, 0
+        while number > 0:
+            answer = store.put_if_absent(f"fence/{running.region}/{number}", b"")
+            if answer.value == "exists" and number < running.number:
+                return
+            tries = tries + 1 if answer.value == "unknown" else 0
+            if tries == PUT_TRIES_MAX:
+                raise StoreFailed(f"the fence of {running.region} was not certainly put")
+            number -= answer.value != "unknown"
+
+    def _look(self) -> None:
+        """At all queries, with one call, not more often than every fifth of a second."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS or not any(one.query is not None for one in self._queries.values()):
+            return
+        self._looked = now
+        found = {health.key: health for health in _LOOK.decode(stream_calls.look(self._spark))}
+        for one in list(self._queries.values()):
+            health = found.get(one.key)
+            if health is None or one.is_ours_to_end:
+                continue
+            one.batch = health.batch
+            one.health, one.progress = health, progressed(one.progress, health, round(now * 1000))
+            if not health.is_active:
+                self._ended(one, health)
+            elif is_stalled(one.progress, round(now * 1000), self._request.stall_ms):
+                one.is_ours_to_end = True
+                text = f"batch {health.batch + 1} made no progress for {self._request.stall_ms // 1000} s"
+                self._in_thread(self._end, one, Cause(FailureKind.TIMED_OUT, text))
+
+    def _ended(self, one: RunningQuery, health: RegionHealth) -> None:
+        """By itself: it failed, or had read all that there is."""
+        one.is_ours_to_end = True
+        self._forget(one)
+        if health.error:
+            self._report(one, QueryEnd.FAILED, cause_of(health.error))
+        else:
+            self._report(one, QueryEnd.FINISHED)
+
+    def _end(self, running: RunningQuery, stalled: Cause | None) -> None:
+        """Stop it, and say so. One that is stalled is not given the time to end its batch."""
+        if stalled is None:
+            self._wait_for_batch(running)
+        is_stopped = self._stop(running)
+        if not is_stopped:
+            text = f"its query did not stop within {STOP_SECONDS} s: a function of it does not return"
+            self._report(running, QueryEnd.STUCK, Cause(FailureKind.TIMED_OUT, text, stalled))
+        elif stalled is not None:
+            self._report(running, QueryEnd.FAILED, stalled)
+        else:
+            self._report(running, QueryEnd.STOPPED)
+
+    def _wait_for_batch(self, running: RunningQuery) -> None:
+        until = time.monotonic() + BATCH_END_SECONDS_MAX
+        while running.query is None and not running.is_over.is_set() and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+        query = running.query
+        if query is None:
+            return
+        first = _batch(query)
+        while query.isActive and query.status["isTriggerActive"] and _batch(query) == first:
+            if time.monotonic() > until:
+                return
+            time.sleep(LOOK_SECONDS / 4)
+
+    def _stop(self, running: RunningQuery) -> bool:
+        """Whether it is over."""
+        query = running.query
+        is_stopped = True
+        if query is not None:
+            try:
+                query.stop()
+                running.batch = max(running.batch, _batch(query))
+            except Exception:
+                is_stopped = False
+        if is_stopped:
+            self._forget(running)
+        running.is_over.set()
+        return is_stopped
+
+    def _forget(self, running: RunningQuery) -> None:
+        running.is_over.set()
+        if not self._is_closed:
+            stream_calls.forget(self._spark, running.key)
+
+    def _report(self, running: RunningQuery, end: QueryEnd, cause: Cause | None = None) -> None:
+        if not self._is_closed:
+            report = QueryReport(
+                region=running.region,
+                number=running.number,
+                end=end,
+                cause=cause,
+                batch=running.batch,
+                signature="" if cause is None else signature(cause),
+            )
+            self._reports.put(report)
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])

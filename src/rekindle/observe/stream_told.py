@@ -1,0 +1,186 @@
+"""A stream in words: its plan, its news, how its regions are, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rekindle.observe.summary import RunSummary
+from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.remedies import Say, in_python
+from rekindle.streams.region_changes import ChangeVerdict, RegionChange
+from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.stream_events import (
+    QueryEnd,
+    QueryEnded,
+    QueryStarted,
+    RegionGivenUp,
+    RegionsRestart,
+    StopRequested,
+    StreamEnded,
+    StreamEvent,
+    StreamOpened,
+    StreamPhase,
+    StreamStarted,
+)
+from rekindle.streams.stream_spec import RegionSpec, StreamSpec
+from rekindle.streams.stream_state import RegionState, StreamState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlan:
+    """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed."""
+
+    pipeline: str
+    run: str
+    spec: StreamSpec
+    known: StreamState | None = None
+    changes: tuple[RegionChange, ...] = ()
+    batches: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"
+        yield f"{what}: {count_text(len(self.spec.regions), 'region')}, each fails and restarts alone"
+        for region in self.spec.regions:
+            yield from self._region(region)
+        for change in self.changes:
+            if change.verdict is not ChangeVerdict.SAME:
+                yield f"  {change.region}: {change.verdict.value} ({'; '.join(change.told)})"
+        for note in self.notes:
+            yield f"  {note}"
+
+    def _region(self, region: RegionSpec) -> Iterator[str]:
+        batch = self.batches.get(region.name, -1)
+        where = f"goes on after batch {batch}" if batch >= 0 else "starts at the beginning of its sources"
+        gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
+        yield f"  {region.name}  {' -> '.join(region.steps)}"
+        yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
+        state = (
+            f"state at {region.stateful[-1]}, in RocksDB with checkpoint format 2" if region.stateful else "no state"
+        )
+        shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
+        yield f"    {state}{shared}"
+        if gave_up:
+            yield f"    had given up ({gave_up}); is tried again"
+
+    def to_json(self) -> bytes:
+        """Regions as they will run, and what changed in them."""
+        told = {
+            "pipeline": self.pipeline,
+            "stream": self.run,
+            "regions": [
+                {**msgspec.to_builtins(one), "fingerprints": {}, "batch": self.batches.get(one.name, -1)}
+                for one in self.spec.regions
+            ],
+            "changes": [{"region": one.region, "verdict": one.verdict.value, "told": one.told} for one in self.changes],
+            "notes": self.notes,
+        }
+        return msgspec.json.encode(told)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionSummary:
+    """One region: the last batch that it committed in this process, and how often it was restarted."""
+
+    batch: int
+    restarts: int
+    gave_up: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSummary(RunSummary):
+    """The summary of a stream that stopped or finished. `phase` says which."""
+
+    phase: StreamPhase
+    regions: Mapping[str, RegionSummary]
+
+    def lines(self, say: Say = in_python) -> Iterator[str]:
+        took = f" after {time_text(self.wall_ms)}" if self.wall_ms is not None else ""
+        yield f"stream {self.run} of {self.pipeline} {self.phase.value}{took}"
+        for name, region in self.regions.items():
+            where = f"batch {region.batch}" if region.batch >= 0 else "no batch yet"
+            again = f", {count_text(region.restarts, 'restart')}" if region.restarts else ""
+            yield f"  {name}: {where}{again}; {self.results.get(name, '')}"
+        yield "  the next start goes on from there"
+
+
+def stream_summary(state: StreamState, health: Mapping[str, RegionHealth], *, was_resumed: bool) -> StreamSummary:
+    """What a stream came to."""
+    return StreamSummary(
+        pipeline=state.pipeline,
+        run=state.run,
+        was_done=False,
+        was_resumed=was_resumed,
+        steps={},
+        results={one.name: one.target for one in state.spec.regions},
+        failures=sum(state.regions[name].restarts for name in state.spec.names),
+        wall_ms=max(0, state.ended_ms - state.opened_ms),
+        phase=state.phase,
+        regions={
+            name: RegionSummary(batch=_batch(one, health.get(name)), restarts=one.restarts, gave_up=one.gave_up)
+            for name, one in state.regions.items()
+            if name in state.spec.names
+        },
+    )
+
+
+def _batch(region: RegionState, health: RegionHealth | None) -> int:
+    return max(region.batch, health.batch if health is not None else -1)
+
+
+def news(events: Iterable[StreamEvent], state: StreamState, now_ms: int) -> Iterator[str]:
+    """What happened, a line each."""
+    for event in events:
+        match event:
+            case RegionsRestart():
+                yield from _restart(event, now_ms)
+            case RegionGivenUp(region=name, who=who, why=why, cause=cause):
+                yield f"{name} gave up: {who} ({why}); last failure: {cause.root.text}"
+                others = [one for one in state.spec.names if one != name and not state.regions[one].is_over]
+                if others:
+                    yield f"{', '.join(others)} {'goes' if len(others) == 1 else 'go'} on without it"
+            case QueryStarted(name, number):
+                yield f"{name} started" + (f" (query {number})" if number > 1 else "")
+            case QueryEnded(region=name, end=QueryEnd.FINISHED):
+                yield f"{name} has read all its input"
+            case QueryEnded(region=name, end=QueryEnd.STOPPED):
+                yield f"{name} stopped"
+            case StopRequested(why):
+                yield f"stopping after the batches that run: {why}"
+            case StreamEnded(phase):
+                yield f"stream {phase.value}"
+            case StreamStarted() | StreamOpened() | QueryEnded():
+                pass
+
+
+def _restart(event: RegionsRestart, now_ms: int) -> Iterator[str]:
+    seconds = max(0, event.due_ms - now_ms) / 1000
+    yield f"{event.region} failed: {event.cause.root.text or event.cause.root.kind.value}"
+    others = [name for name in event.regions if name != event.region]
+    also = f", with {', '.join(others)} (strategy full)" if others else ""
+    yield f"{event.region} restarts from its checkpoint in {seconds:.1f} s{also}"
+
+
+def health_lines(state: StreamState, health: Mapping[str, RegionHealth], now_ms: int) -> Iterator[str]:
+    """How each region is now."""
+    for name in state.spec.names:
+        region, seen = state.regions[name], health.get(name)
+        again = f"; {count_text(region.restarts, 'restart')}" if region.restarts else ""
+        if region.gave_up:
+            yield f"{name}: gave up ({region.gave_up})"
+        elif region.is_open and seen is not None:
+            rows = f"{seen.rows_per_second:,.0f} rows/s, {seen.took_ms} ms a batch"
+            kept = f", state {seen.state_rows:,} rows, {bytes_text(seen.state_bytes)}" if seen.state_rows else ""
+            yield f"{name}: batch {seen.batch}, {rows}{kept}{again}"
+        elif region.is_open:
+            yield f"{name}: starting{again}"
+        elif region.due_ms is not None:
+            yield f"{name}: restarts in {max(0, region.due_ms - now_ms) / 1000:.0f} s{again}"
+        else:
+            yield f"{name}: {'finished' if region.is_finished else 'over'}{again}"

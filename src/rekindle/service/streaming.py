@@ -1,0 +1,242 @@
+"""Streams: from what a user asked for to queries that run until somebody stops them, or to the plan of them.
+
+- A stream is the run of its parameters, as a batch is: the same key finds it again. What it has lies below `_streams`,
+  beside the runs of batches, because its journal is that of another machine.
+- Code is compared with what the checkpoints were made with before anything starts.
+- News and, now and then, how the regions are go to `say`, a line each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
+from rekindle.engine.location import run_root
+from rekindle.errors import Refused, RunFailed
+from rekindle.failover.backoff import Exponential
+from rekindle.journal.history import read
+from rekindle.journal.keys import find_claim, next_order
+from rekindle.journal.owner import this_process
+from rekindle.master.facts.config import BackoffSpec
+from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
+from rekindle.runtime.opening import RunConstants
+from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
+from rekindle.runtime.snapshots import StateKeeper
+from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, wanted_of
+from rekindle.storage.probe import probe
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_target
+from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
+from rekindle.streams.stream_events import StreamEvent, StreamPhase
+from rekindle.streams.stream_machine import STREAM
+from rekindle.streams.stream_spec import BACKOFF, StreamLimits
+from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_stimuli import OpenStream
+
+STREAMS = "_streams"
+HEALTH_SECONDS = 30.0
+COMMITS = "checkpoints/{region}/commits/"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRegions:
+    """A stream that can be started or planned."""
+
+    run: str
+    seen: JournalRead[StreamState]
+    prepared: PreparedStream
+    constants: RunConstants
+    changes: tuple[RegionChange, ...]
+
+    @property
+    def known(self) -> StreamState | None:
+        return self.seen.state
+
+
+class HealthReport:
+    """Tells now and then how the regions are. It is asked at each poll."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told = time.monotonic()
+        self.engine: StreamEngine | None = None
+        self.state: StreamState | None = None
+
+    def tell(self) -> None:
+        if self.state is None or self.engine is None or time.monotonic() - self._told < HEALTH_SECONDS:
+            return
+        self._told = time.monotonic()
+        for line in health_lines(self.state, self.engine.health(), now_ms()):
+            self._say(f"{time.strftime('%H:%M:%S')} {line}")
+
+
+def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> StreamSummary:
+    """Until it is stopped, has read all its input, or every region gave up."""
+    pulse = HealthReport(say)
+    asked = wish.options.is_asked_to_stop
+
+    def is_asked_to_stop() -> str:
+        pulse.tell()
+        return asked()
+
+    ready = make_ready(replace(wish, options=replace(wish.options, is_asked_to_stop=is_asked_to_stop)), make)
+    store, options, engine = wish.store, wish.options, ready.prepared.engine
+    pulse.engine = engine
+    for line in str(_plan(wish, ready)).splitlines():
+        say(line)
+    _refuse_changes(wish, ready)
+    probe(store)
+
+    def watch(events: tuple[StreamEvent, ...], state: StreamState) -> None:
+        pulse.state = state
+        for line in news(events, state, now_ms()):
+            say(f"{time.strftime('%H:%M:%S')} {line}")
+
+    limits = StreamLimits(
+        strategy=options.limits.strategy,
+        backoff=_backoff(wish),
+        is_ended_by_one=options.stop_on_give_up,
+        stall_ms=_stall_ms(wish),
+        poison_tries_max=options.limits.poison_tries_max,
+    )
+
+    def first(state: StreamState | None) -> OpenStream:
+        return OpenStream(
+            pipeline=wish.pipeline,
+            run=ready.run,
+            spec=ready.prepared.spec,
+            limits=limits,
+            run_time_ms=ready.constants.run_time_ms,
+            seed=ready.constants.seed,
+            application=engine.application,
+            owner=str(this_process()),
+            strategy=options.chosen_strategy,
+        )
+
+    state = run_as_owner(
+        STREAM,
+        store,
+        name_of(wish.pipeline, ready.run),
+        first,
+        engine,
+        watcher=watch,
+        seen=ready.seen,
+        force=options.force,
+        stale_seconds=options.stale_seconds,
+    )
+    if state.phase is StreamPhase.FAILED:
+        raise _failure_of(state)
+    return stream_summary(state, engine.health(), was_resumed=ready.known is not None)
+
+
+def plan(wish: RunRequest, make: MakeAdapter) -> StreamPlan:
+    """What `run` would do now."""
+    ready = make_ready(wish, make)
+    try:
+        return _plan(wish, ready)
+    finally:
+        ready.prepared.engine.close()
+
+
+def name_of(pipeline: str, run: str) -> str:
+    """Where the journal of a stream is."""
+    return f"{pipeline}/{STREAMS}/{run}"
+
+
+def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
+    """Read the journal of a stream without owning it."""
+    name = name_of(pipeline, run)
+    keeper = StateKeeper(STREAM, store, name)
+    after, base = keeper.load()
+    history = read(store, name, codec_of(STREAM), after=after)
+    state = STREAM.fold(base, history.events)
+    if state is not None:
+        STREAM.invariants(state)
+    return JournalRead(state, history.position, keeper)
+
+
+def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
+    """The stream of this key, found or new, with what the engine makes of it. Nothing is written or started."""
+    store, options = wish.store, wish.options
+    held = None if options.run else find_claim(store, wish.pipeline, wish.key)
+    name = options.run or (held.run if held else fresh_name())
+    seen = look(store, wish.pipeline, name)
+    known = seen.state
+    constants = RunConstants(known.run_time_ms, known.seed, {}) if known else RunConstants.fresh()
+    wanted = wanted_of(wish, name, next_order(store, wish.pipeline), constants)
+    wanted = replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{name}"))
+    request = StreamRequest(
+        wanted=wanted,
+        generation=name,
+        stall_ms=known.limits.stall_ms if known else _stall_ms(wish),
+        available_now=options.available_now,
+        is_asked_to_stop=options.is_asked_to_stop,
+    )
+    session = wish.session() if callable(wish.session) else wish.session
+    prepared = make().prepare_stream(session, request)
+    return PreparedRegions(name, seen, prepared, constants, _changes(known, prepared))
+
+
+def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
+    if known is None:
+        return ()
+    was = {one.name: one for one in known.spec.regions}
+    return tuple(change_of(was[one.name], one) for one in prepared.spec.regions if one.name in was)
+
+
+def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
+    """Rows of two meanings in one state cannot be told apart afterwards."""
+    accepted = set(wish.options.accept_change)
+    for change in ready.changes:
+        told = f"{change.region} {change.verdict.value}: {'; '.join(change.told)}"
+        if change.verdict is ChangeVerdict.NEEDS_CHECKPOINT:
+            ready.prepared.engine.close()
+            raise Refused(told, (TextRemedy("restore what it was"), new_run("or start a new stream")))
+        if change.verdict is ChangeVerdict.MIXES_STATE and not accepted & {change.region, *change.steps}:
+            ready.prepared.engine.close()
+            accept = StartRemedy(to="or go on with rows of both in one state", accept_change=(change.region,))
+            raise Refused(told, (new_run("start a new stream, whose state is empty"), accept))
+
+
+def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
+    root = open_target(run_root(wish.location, wish.pipeline, f"{STREAMS}/{ready.run}"), wish.options.storage)
+    batches = {}
+    for region in ready.prepared.spec.names:
+        names = root.list_after(COMMITS.format(region=region))
+        batches[region] = max((int(name) for name in names if name.isdecimal()), default=-1)
+    return StreamPlan(
+        pipeline=wish.pipeline,
+        run=ready.run,
+        spec=ready.prepared.spec,
+        known=ready.known,
+        changes=ready.changes,
+        batches=batches,
+        notes=ready.prepared.notes,
+    )
+
+
+def _stall_ms(wish: RunRequest) -> int:
+    return round(wish.options.stall_seconds * 1000)
+
+
+def _backoff(wish: RunRequest) -> BackoffSpec:
+    """As the settings say; a region that has run well for a while begins anew."""
+    policy = wish.options.limits.backoff.policy()
+    if isinstance(policy, Exponential):
+        policy = replace(policy, reset_after_ms=min(policy.reset_after_ms, BACKOFF.reset_after_ms))
+    return BackoffSpec.of(policy)
+
+
+def _failure_of(state: StreamState) -> RunFailed:
+    told = [f"stream {state.run} of {state.pipeline} stopped"]
+    for name in state.spec.names:
+        region = state.regions[name]
+        if region.gave_up:
+            cause = region.cause.root.text if region.cause is not None else ""
+            told.append(f"  {name} gave up: {region.gave_up}; {cause}")
+        else:
+            told.append(f"  {name}: its checkpoint is kept")
+    return RunFailed("\n".join(told), StartRemedy(to="correct it, then"))

@@ -1,0 +1,72 @@
+"""What changed code means for a checkpoint that is there. One pure question, asked before anything starts.
+
+Spark sees shapes and no meanings: a changed key, window or filter at or below an operator with state is accepted over
+the old state, and the rows of both are mixed. So every change there is refused until the user accepts it by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rekindle.master.facts.run_spec import Fingerprint
+from rekindle.streams.stream_spec import RegionSpec
+
+# The part of a region that is no step: settings and versions.
+SETTINGS_PART = ""
+SETTING = "spark."
+
+
+class ChangeVerdict(Enum):
+    """What becomes of a checkpoint under changed code."""
+
+    SAME = "same"
+    COMPATIBLE = "compatible from the next batch on"
+    MIXES_STATE = "changes what the state means"
+    NEEDS_CHECKPOINT = "needs a new checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionChange:
+    """One region: the verdict, the steps that changed, and in words what did."""
+
+    region: str
+    verdict: ChangeVerdict
+    steps: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
+    """What a region's code is now, against what its checkpoint was made with."""
+    if set(was.sources) != set(now.sources):
+        told = f"it read the streams {', '.join(was.sources)} and reads {', '.join(now.sources)} now"
+        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
+    if was.target != now.target:
+        told = f"it wrote to {was.target} and writes to {now.target} now"
+        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, (now.name,), (told,))
+    names = dict.fromkeys((*was.steps, *now.steps))
+    steps = [name for name in names if was.fingerprints.get(name) != now.fingerprints.get(name)]
+    settings = _settings(was) != _settings(now)
+    differs = (*(_told(was, now, name) for name in steps), *((_told(was, now, SETTINGS_PART),) if settings else ()))
+    if not steps and not settings:
+        return RegionChange(now.name, ChangeVerdict.SAME)
+    below = {*was.stateful, *now.stateful}
+    if (settings and below) or was.output_mode != now.output_mode or any(name in below for name in steps):
+        return RegionChange(now.name, ChangeVerdict.MIXES_STATE, tuple(steps), differs)
+    return RegionChange(now.name, ChangeVerdict.COMPATIBLE, tuple(steps), differs)
+
+
+def _settings(region: RegionSpec) -> Fingerprint:
+    """Those that change values. Another version of Python or Spark is no other code."""
+    found = region.fingerprints.get(SETTINGS_PART, {})
+    return {name: value for name, value in found.items() if name.startswith(SETTING)}
+
+
+def _told(was: RegionSpec, now: RegionSpec, step: str) -> str:
+    before, after = was.fingerprints.get(step), now.fingerprints.get(step)
+    if before is None:
+        return f"{step} is new"
+    if after is None:
+        return f"{step} is gone"
+    parts = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return f"{step or 'settings'}: {', '.join(parts)}"

@@ -1,0 +1,56 @@
+"""What the world must do for a stream, as a function of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import msgspec
+
+from rekindle.model.machine import Key, Stop, WakeAt
+from rekindle.streams.stream_events import StreamPhase
+from rekindle.streams.stream_state import StreamState
+
+
+class StartQuery(msgspec.Struct, frozen=True):
+    """Start the query of a region from its checkpoint. `number` fences every one before it."""
+
+    region: str
+    number: int
+
+    @property
+    def key(self) -> Key:
+        return "start", (self.region, self.number)
+
+
+class StopQuery(msgspec.Struct, frozen=True):
+    """End it after the batch that it is in."""
+
+    region: str
+    number: int
+
+    @property
+    def key(self) -> Key:
+        return "stop query", (self.region, self.number)
+
+
+StreamCommand = StartQuery | StopQuery | WakeAt | Stop
+
+
+def commands(
+    state: StreamState, sent: Container[Key] = (), left: frozenset[Any] = frozenset()
+) -> Sequence[StreamCommand]:
+    """Queries that should run, those that should not, and when to look again."""
+    found: list[StreamCommand] = []
+    for name, region in state.regions.items():
+        if region.is_open:
+            found.append(StartQuery(name, region.number))
+            if state.phase is StreamPhase.STOPPING or region.due_ms is not None:
+                found.append(StopQuery(name, region.number))
+    if state.phase is StreamPhase.RUNNING:
+        waiting = [one.due_ms for one in state.regions.values() if one.due_ms is not None and not one.is_open]
+        if waiting and not state.is_held_back:
+            found.append(WakeAt(min(waiting)))
+    if state.phase.is_over:
+        found.append(Stop())
+    return [command for command in found if command.key not in sent]

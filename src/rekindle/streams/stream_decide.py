@@ -1,0 +1,193 @@
+"""What follows from what a stream's master is told: one function for each stimulus.
+
+Rules
+- A report of a query that is not the open one of its region changes nothing: it came late, or from another driver.
+- A failed region starts again after its own backoff; the failover strategy says which others do, too.
+- A batch that fails again and again in the same way is poison: its region gives up, whatever its backoff allows.
+- A region that gave up takes no other one with it, unless the stream was told to end then.
+- A stuck query is the last one of its region in this driver: two queries of one region never run in one process.
+- Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
+- A region that gave up is tried again by a new driver if the stream had ended before, or if its code changed.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rekindle.failover.backoff import GiveUp, Restart, on_failure
+from rekindle.failover.restart import restart_set
+from rekindle.model.failures import Cause
+from rekindle.streams.stream_events import (
+    QueryEnd,
+    QueryEnded,
+    QueryStarted,
+    RegionGivenUp,
+    RegionsRestart,
+    StopRequested,
+    StreamEnded,
+    StreamEvent,
+    StreamOpened,
+    StreamPhase,
+    StreamStarted,
+)
+from rekindle.streams.stream_state import ONE, StreamState, fold
+from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+
+STUCK = "its query does not stop"
+Events = tuple[StreamEvent, ...]
+
+
+def decide(
+    state: StreamState | None,
+    stimulus: StreamStimulus,
+    now_ms: int,
+    jitter: float = 0.0,
+    is_pinned: bool | None = None,
+) -> Events:
+    """The events that follow, none where the stimulus is late, doubled or foreign."""
+    if isinstance(stimulus, OpenStream):
+        return _open(state, stimulus, now_ms)
+    assert state is not None, "a driver opens the stream first"
+    if state.phase.is_over:
+        return ()
+    match stimulus:
+        case QueryReport():
+            found = _report(state, stimulus, now_ms, jitter)
+        case StopStream(why):
+            found = (StopRequested(why, now_ms),) if state.phase is StreamPhase.RUNNING else ()
+        case StreamTick():
+            found = ()
+        case _:  # pragma: no cover
+            assert_never(stimulus)
+    return _then(state, found, now_ms)
+
+
+def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Events:
+    started: Events = ()
+    if state is None:
+        first = StreamStarted(
+            pipeline=stimulus.pipeline,
+            run=stimulus.run,
+            limits=stimulus.limits,
+            run_time_ms=stimulus.run_time_ms,
+            seed=stimulus.seed,
+            at_ms=now_ms,
+        )
+        started, state = (first,), fold(None, (first,))
+        assert state is not None
+    opened = StreamOpened(
+        application=stimulus.application,
+        owner=stimulus.owner,
+        spec=stimulus.spec,
+        at_ms=now_ms,
+        again=_again(state, stimulus),
+        strategy=stimulus.strategy,
+    )
+    after = fold(state, (opened,))
+    assert after is not None
+    return *started, opened, *_starts(after, now_ms, is_new_driver=True)
+
+
+def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:
+    known = {one.name: one.fingerprints for one in state.spec.regions}
+    found = []
+    for region in stimulus.spec.regions:
+        was = state.regions.get(region.name)
+        if was is None or not (was.gave_up or was.due_ms is not None):
+            continue
+        if was.is_stuck or state.phase.is_over or known.get(region.name) != region.fingerprints:
+            found.append(region.name)
+    return tuple(found)
+
+
+def _report(state: StreamState, report: QueryReport, now_ms: int, jitter: float) -> Events:
+    region = state.regions.get(report.region)
+    if region is None or not region.is_open or region.number != report.number:
+        return ()
+    ended = QueryEnded(
+        region=report.region, number=report.number, end=report.end, at_ms=now_ms, batch=max(region.batch, report.batch)
+    )
+    match report.end:
+        case QueryEnd.FINISHED | QueryEnd.STOPPED:
+            return (ended,)
+        case QueryEnd.FAILED:
+            assert report.cause is not None, "a failure has a cause"
+            is_wanted = state.phase is StreamPhase.RUNNING and region.due_ms is None
+            return (ended, *_failure(state, report, report.cause, now_ms, jitter)) if is_wanted else (ended,)
+        case QueryEnd.STUCK:
+            assert report.cause is not None, "a stuck query has a cause"
+            return ended, *_given_up(state, report.region, GiveUp(STUCK, report.cause.text), report.cause, now_ms)
+        case _:  # pragma: no cover
+            assert_never(report.end)
+
+
+def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int, jitter: float) -> Events:
+    name, region = report.region, state.regions[report.region]
+    is_same = report.signature == region.signature and report.batch <= region.batch
+    alike = region.alike + 1 if is_same else 1
+    if cause.root.kind.blames_partition and alike >= state.limits.poison_tries_max:
+        batch = max(region.batch, report.batch) + 1
+        poison = GiveUp("poison", f"batch {batch} failed {alike} times in the same way")
+        return _given_up(state, name, poison, cause, now_ms)
+    policy = state.limits.backoff.policy()
+    backoff, verdict = on_failure(policy, region.backoff, cause, now_ms, jitter)
+    match verdict:
+        case GiveUp():
+            return _given_up(state, name, verdict, cause, now_ms)
+        case Restart(at_ms=due_ms):
+            restarts = RegionsRestart(
+                region=name,
+                cause=cause,
+                regions=_with_it(state, name),
+                due_ms=due_ms,
+                backoff=backoff,
+                at_ms=now_ms,
+                signature=report.signature,
+                alike=alike,
+            )
+            return (restarts,)
+        case _:  # pragma: no cover
+            assert_never(verdict)
+
+
+def _with_it(state: StreamState, name: str) -> tuple[str, ...]:
+    """The regions that start again: those of the restart set that run now, and the one that failed."""
+    found = restart_set(state.spec.graph(), state.availability(), {name: ONE}, strategy=state.strategy)
+    return tuple(one for one in state.spec.names if one == name or (one in found.steps and state.regions[one].is_open))
+
+
+def _given_up(state: StreamState, name: str, verdict: GiveUp, cause: Cause, now_ms: int) -> Events:
+    gave_up = RegionGivenUp(region=name, who=verdict.who, why=verdict.why, cause=cause, at_ms=now_ms)
+    if not state.limits.is_ended_by_one:
+        return (gave_up,)
+    return gave_up, StopRequested(f"{name} gave up", now_ms)
+
+
+def _then(state: StreamState, events: Events, now_ms: int) -> Events:
+    """These events, and what they leave to do at once: start what is due, or end."""
+    after = fold(state, events)
+    assert after is not None
+    if all(after.regions[name].is_over for name in after.spec.names):
+        return *events, StreamEnded(_end_of(after), now_ms)
+    return *events, *_starts(after, now_ms)
+
+
+def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> Events:
+    """A new driver starts all but those that wait for their time."""
+    if state.phase is not StreamPhase.RUNNING or state.is_held_back:
+        return ()
+    found = []
+    for name in state.spec.names:
+        region = state.regions[name]
+        if region.is_open or region.gave_up or region.is_stuck:
+            continue
+        is_due = is_new_driver if region.due_ms is None else region.due_ms <= now_ms
+        if is_due:
+            found.append(QueryStarted(name, region.number + 1, now_ms))
+    return tuple(found)
+
+
+def _end_of(state: StreamState) -> StreamPhase:
+    if any(state.regions[name].gave_up for name in state.spec.names):
+        return StreamPhase.FAILED
+    return StreamPhase.STOPPED if state.phase is StreamPhase.STOPPING else StreamPhase.FINISHED

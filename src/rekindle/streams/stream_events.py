@@ -1,0 +1,133 @@
+"""What was decided about a stream. The rules of `master/facts/events.py` hold: past tense, complete, for ever.
+
+There is an event for each decision and none for a batch: what a query does by itself stands in Spark's own logs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.failover.restart import Strategy
+from rekindle.model.failures import Cause
+from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+
+
+class QueryEnd(Enum):
+    """How a query ended. One that is stuck would not stop: it is fenced, and its region waits for another driver."""
+
+    FAILED = "failed"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    STUCK = "stuck"
+
+
+class StreamPhase(Enum):
+    """Where a stream is. One that stopped or finished goes on when it is started again."""
+
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (StreamPhase.STOPPED, StreamPhase.FINISHED, StreamPhase.FAILED)
+
+
+class _StreamEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
+    """Base: the tag on the wire is the class name."""
+
+
+class StreamStarted(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """The first event. `run_time_ms` and `seed` are the same in every query and driver."""
+
+    pipeline: str
+    run: str
+    limits: StreamLimits
+    run_time_ms: int
+    seed: int
+    at_ms: int
+
+
+class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """A driver took the stream, with these regions: every query of an older one is over. `again` are regions that had
+    given up and are tried again; `strategy` is the one from now on."""
+
+    application: str
+    owner: str
+    spec: StreamSpec
+    at_ms: int
+    again: tuple[str, ...] = ()
+    strategy: Strategy | None = None
+
+
+class QueryStarted(_StreamEvent, frozen=True, tag=True):
+    """The query of a region, by its number: no other one of that region, in whatever driver, has the same."""
+
+    region: str
+    number: int
+    at_ms: int
+
+
+class QueryEnded(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """`batch` is the last one that it is known to have committed, -1 for none."""
+
+    region: str
+    number: int
+    end: QueryEnd
+    at_ms: int
+    batch: int = -1
+
+
+class RegionsRestart(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """A region failed, and these start again at `due_ms`: the region itself, or all where the strategy says so. It is
+    the `alike`th failure of this `signature` without a batch in between."""
+
+    region: str
+    cause: Cause
+    regions: tuple[str, ...]
+    due_ms: int
+    backoff: BackoffState
+    at_ms: int
+    signature: str = ""
+    alike: int = 1
+
+
+class RegionGivenUp(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """`who` is the rule that gave up, `why` what it saw, `cause` the failure."""
+
+    region: str
+    who: str
+    why: str
+    cause: Cause
+    at_ms: int
+
+
+class StopRequested(_StreamEvent, frozen=True, tag=True):
+    """Every query is to end after its batch."""
+
+    why: str
+    at_ms: int
+
+
+class StreamEnded(_StreamEvent, frozen=True, tag=True):
+    """No query runs and none will, until a driver opens the stream again."""
+
+    phase: StreamPhase
+    at_ms: int
+
+
+StreamEvent = (
+    StreamStarted
+    | StreamOpened
+    | QueryStarted
+    | QueryEnded
+    | RegionsRestart
+    | RegionGivenUp
+    | StopRequested
+    | StreamEnded
+)

@@ -1,0 +1,72 @@
+"""A streaming pipeline as its code is now, and what a run of it may do.
+
+A region is one streaming query: a sink with all that is computed for it. Spark has one sink per query, so regions are
+named by their sinks. A vertex of the graph is a region's shard; there is one each.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from rekindle.failover.backoff import Exponential
+from rekindle.failover.restart import Strategy
+from rekindle.master.facts.config import BackoffSpec
+from rekindle.master.facts.run_spec import DeclaredStep, Fingerprint
+from rekindle.model.graph import Graph, Step
+
+MINUTE_MS = 60_000
+# A stream is restarted again and again for months: what counts is how often lately.
+BACKOFF = Exponential(initial_ms=1_000, delay_ms_max=5 * MINUTE_MS, reset_after_ms=10 * MINUTE_MS, attempts_max=10)
+
+
+class Delivery(Enum):
+    """How often a row of a region stands in its target after failures."""
+
+    EXACTLY_ONCE = "exactly once"
+    AT_LEAST_ONCE = "at least once"
+
+
+class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One region. `steps` are computed in its query, producers first, its sink last; `sources` are those of them that
+    are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
+    sink's, in Spark's words. `shared` are the steps that another region computes too."""
+
+    name: str
+    steps: tuple[str, ...]
+    sources: tuple[str, ...]
+    target: str
+    delivery: Delivery
+    trigger: str
+    output_mode: str
+    stateful: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    fingerprints: dict[str, Fingerprint] = {}
+
+
+class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The regions, by the order of their sinks, and all declared steps."""
+
+    regions: tuple[RegionSpec, ...]
+    declared: tuple[DeclaredStep, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.regions)
+
+    def graph(self) -> Graph:
+        """The regions as the failover policies see them. What one region computes no other one reads."""
+        return Graph.of([Step(name=name, partitions=1) for name in self.names], [])
+
+
+class StreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is recorded when a stream starts. `is_ended_by_one`: the whole stream ends when one region gave up.
+    `stall_ms` is how long a batch may take before its region counts as stalled; 0 is for ever. A batch that failed
+    `poison_tries_max` times in the same way is not tried again."""
+
+    strategy: Strategy = Strategy.REGION
+    backoff: BackoffSpec = BackoffSpec.of(BACKOFF)
+    is_ended_by_one: bool = False
+    stall_ms: int = 5 * MINUTE_MS
+    poison_tries_max: int = 3

@@ -1,0 +1,205 @@
+"""What the events of a stream come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.failover.restart import Strategy
+from rekindle.model.availability import Availability
+from rekindle.model.failures import Cause
+from rekindle.model.partitions import Partitions
+from rekindle.streams.stream_events import (
+    QueryEnd,
+    QueryEnded,
+    QueryStarted,
+    RegionGivenUp,
+    RegionsRestart,
+    StopRequested,
+    StreamEnded,
+    StreamEvent,
+    StreamOpened,
+    StreamPhase,
+    StreamStarted,
+)
+from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+
+ONE = Partitions.first(1)
+
+
+class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
+    starts again then, and one that is open is to end first. `gave_up` says why it is not tried again; `is_stuck`: its
+    query would not stop, so that only another driver can start it."""
+
+    number: int = 0
+    is_open: bool = False
+    due_ms: int | None = None
+    backoff: BackoffState = BackoffState()
+    restarts: int = 0
+    cause: Cause | None = None
+    failed_ms: int = 0
+    started_ms: int = 0
+    batch: int = -1
+    signature: str = ""
+    alike: int = 0
+    gave_up: str = ""
+    is_finished: bool = False
+    is_stuck: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of it runs, and nothing will in this driver."""
+        return not self.is_open and self.due_ms is None
+
+
+class StreamState(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream, as its journal has it."""
+
+    pipeline: str
+    run: str
+    limits: StreamLimits
+    run_time_ms: int
+    seed: int
+    spec: StreamSpec = StreamSpec(regions=())
+    application: str = ""
+    owner: str = ""
+    strategy: Strategy = Strategy.REGION
+    phase: StreamPhase = StreamPhase.RUNNING
+    regions: dict[str, RegionState] = {}
+    stop_why: str = ""
+    opened_ms: int = 0
+    ended_ms: int = 0
+
+    @property
+    def is_held_back(self) -> bool:
+        """With the strategy `full` nothing starts before all that is to start again has ended."""
+        is_full = self.strategy is Strategy.FULL
+        return is_full and any(one.is_open and one.due_ms is not None for one in self.regions.values())
+
+    def availability(self) -> Availability:
+        """What the failover policies ask: which regions ever started, and which run."""
+        return Availability(
+            started={name: ONE for name, one in self.regions.items() if one.number},
+            running={name: ONE for name, one in self.regions.items() if one.is_open or one.is_finished},
+        )
+
+
+def fold(state: StreamState | None, events: Iterable[StreamEvent]) -> StreamState | None:
+    """The state after these events."""
+    for event in events:
+        if isinstance(event, StreamStarted):
+            assert state is None, "a stream starts once"
+            state = StreamState(
+                pipeline=event.pipeline,
+                run=event.run,
+                limits=event.limits,
+                run_time_ms=event.run_time_ms,
+                seed=event.seed,
+                strategy=event.limits.strategy,
+            )
+        else:
+            assert state is not None, "a stream begins with its start"
+            state = _apply(state, event)
+    return state
+
+
+def _apply(state: StreamState, event: StreamEvent) -> StreamState:
+    match event:
+        case StreamOpened():
+            return _opened(state, event)
+        case QueryStarted(name, number, at_ms):
+            return _with(state, name, number=number, is_open=True, due_ms=None, is_finished=False, started_ms=at_ms)
+        case QueryEnded():
+            return _ended(state, event)
+        case RegionsRestart():
+            return _restarting(state, event)
+        case RegionGivenUp(region=name, who=who, why=why, cause=cause, at_ms=at_ms):
+            return _with(state, name, due_ms=None, gave_up=f"{who}: {why}", cause=cause, failed_ms=at_ms)
+        case StopRequested(why, _):
+            regions = {name: replace(one, due_ms=None) for name, one in state.regions.items()}
+            return replace(state, phase=StreamPhase.STOPPING, stop_why=why, regions=regions)
+        case StreamEnded(phase, at_ms):
+            return replace(state, phase=phase, ended_ms=at_ms)
+        case StreamStarted():  # pragma: no cover
+            raise AssertionError("a stream starts once")
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+def _opened(state: StreamState, event: StreamOpened) -> StreamState:
+    """Queries of an older driver are over with it. A region that the code no longer has keeps its number, so that one
+    of that name is never mistaken for it."""
+    regions = {}
+    for name, one in state.regions.items():
+        one = replace(one, is_open=False, is_stuck=False, is_finished=False)
+        regions[name] = (
+            replace(one, gave_up="", backoff=BackoffState(), due_ms=None, alike=0) if name in event.again else one
+        )
+    for name in event.spec.names:
+        regions.setdefault(name, RegionState())
+    return replace(
+        state,
+        application=event.application,
+        owner=event.owner,
+        spec=event.spec,
+        strategy=event.strategy or state.strategy,
+        phase=StreamPhase.RUNNING,
+        regions=regions,
+        stop_why="",
+        opened_ms=event.at_ms,
+        ended_ms=0,
+    )
+
+
+def _ended(state: StreamState, event: QueryEnded) -> StreamState:
+    region = state.regions[event.region]
+    return _with(
+        state,
+        event.region,
+        is_open=False,
+        is_finished=event.end is QueryEnd.FINISHED,
+        is_stuck=event.end is QueryEnd.STUCK,
+        batch=max(region.batch, event.batch),
+    )
+
+
+def _restarting(state: StreamState, event: RegionsRestart) -> StreamState:
+    for name in event.regions:
+        state = _with(state, name, due_ms=event.due_ms, restarts=state.regions[name].restarts + 1)
+    return _with(
+        state,
+        event.region,
+        backoff=event.backoff,
+        cause=event.cause,
+        failed_ms=event.at_ms,
+        signature=event.signature,
+        alike=event.alike,
+    )
+
+
+def _with(state: StreamState, name: str, **changes: object) -> StreamState:
+    return replace(state, regions={**state.regions, name: replace(state.regions[name], **changes)})
+
+
+def check_invariants(state: StreamState) -> None:
+    """What holds between records. Raises `AssertionError` with every rule that is broken."""
+    wrong: list[str] = []
+    for name, one in state.regions.items():
+        if one.is_open and name not in state.spec.names:
+            wrong.append(f"{name} has a query, and the code has no such region")
+        if one.is_open and one.number < 1:
+            wrong.append(f"the query of {name} has no number")
+        if one.gave_up and (one.is_open or one.due_ms is not None):
+            wrong.append(f"{name} gave up and is tried again")
+        if one.is_stuck and (one.is_open or one.due_ms is not None):
+            wrong.append(f"{name} is stuck and is tried again in the same driver")
+        if state.phase.is_over and one.is_open:
+            wrong.append(f"the stream is over, and {name} has a query")
+    if set(state.spec.names) - set(state.regions):
+        wrong.append("a region of the code has no state")
+    assert not wrong, "; ".join(wrong)

@@ -1,0 +1,49 @@
+"""What a stream's master is told."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.failover.restart import Strategy
+from rekindle.model.failures import Cause
+from rekindle.streams.stream_events import QueryEnd
+from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+
+
+class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
+    """The first one of each driver: what the code is now. `limits`, time and seed count for a new stream only."""
+
+    pipeline: str
+    run: str
+    spec: StreamSpec
+    limits: StreamLimits
+    run_time_ms: int
+    seed: int
+    application: str
+    owner: str
+    strategy: Strategy | None = None
+
+
+class QueryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A query is over. `cause` is there where it failed or is stuck, with a `signature` that is equal for failures that
+    look alike; `batch` is the last one that it committed."""
+
+    region: str
+    number: int
+    end: QueryEnd
+    cause: Cause | None = None
+    batch: int = -1
+    signature: str = ""
+
+
+class StopStream(msgspec.Struct, frozen=True):
+    """Somebody wants the stream to end after the batches that run."""
+
+    why: str
+
+
+class StreamTick(msgspec.Struct, frozen=True):
+    """Time passed."""
+
+
+StreamStimulus = OpenStream | QueryReport | StopStream | StreamTick

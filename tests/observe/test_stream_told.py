@@ -1,0 +1,158 @@
+"""A stream in words."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.failover.backoff import BackoffState
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.observe.stream_told import StreamPlan, health_lines, news, stream_summary
+from rekindle.streams.region_changes import ChangeVerdict, RegionChange
+from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.stream_events import (
+    QueryEnd,
+    QueryEnded,
+    QueryStarted,
+    RegionGivenUp,
+    RegionsRestart,
+    StopRequested,
+    StreamEnded,
+    StreamOpened,
+    StreamPhase,
+    StreamStarted,
+)
+from rekindle.streams.stream_machine import STREAM
+from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_state import StreamState
+
+SEVEN = Cause(FailureKind.EXCEPTION, "ValueError: seven")
+
+
+def region(name: str, stateful: tuple[str, ...] = (), shared: tuple[str, ...] = ()) -> RegionSpec:
+    return RegionSpec(
+        name=name,
+        steps=("orders", name),
+        sources=("orders",),
+        target=f"files {name}",
+        delivery=Delivery.EXACTLY_ONCE,
+        trigger="10 seconds",
+        output_mode="append",
+        stateful=stateful,
+        shared=shared,
+    )
+
+
+SPEC = StreamSpec(regions=(region("gold"), region("once", ("once",), ("clean",)), region("late")))
+STARTED = StreamStarted(pipeline="shop", run="r", limits=StreamLimits(), run_time_ms=1, seed=2, at_ms=1_000)
+OPENED = StreamOpened(application="app", owner="me", spec=SPEC, at_ms=1_000)
+QUERIES = tuple(QueryStarted(name, 1, 1_000) for name in SPEC.names)
+FAILED = QueryEnded(region="once", number=1, end=QueryEnd.FAILED, at_ms=2_000, batch=4)
+RESTART = RegionsRestart(
+    region="once", cause=SEVEN, regions=("once", "late"), due_ms=5_000, backoff=BackoffState(), at_ms=2_000
+)
+GAVE_UP = RegionGivenUp(region="gold", who="exponential delay", why="10 restarts", cause=SEVEN, at_ms=3_000)
+
+
+def state(*events: object) -> StreamState:
+    found = STREAM.fold(None, (STARTED, OPENED, *QUERIES, *events))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def told(*events: object) -> list[str]:
+    return list(news(events, state(*events), 2_000))  # type: ignore[arg-type]
+
+
+def test_news_name_the_region_and_what_follows() -> None:
+    assert list(news((STARTED, OPENED, *QUERIES), state(), 1_000)) == ["gold started", "once started", "late started"]
+    assert told(FAILED, RESTART) == [
+        "once failed: ValueError: seven",
+        "once restarts from its checkpoint in 3.0 s, with late (strategy full)",
+    ]
+    ended = QueryEnded(region="gold", number=1, end=QueryEnd.FAILED, at_ms=3_000)
+    assert told(ended, GAVE_UP) == [
+        "gold gave up: exponential delay (10 restarts); last failure: ValueError: seven",
+        "once, late go on without it",
+    ]
+    finished = [QueryEnded(region=name, number=1, end=QueryEnd.FINISHED, at_ms=3_000) for name in ("once", "gold")]
+    assert told(*finished) == ["once has read all its input", "gold has read all its input"]
+    assert told(*finished, QueryEnded(region="late", number=1, end=QueryEnd.FAILED, at_ms=4_000), GAVE_UP)[2:] == [
+        "gold gave up: exponential delay (10 restarts); last failure: ValueError: seven"
+    ]
+    assert told(StopRequested("SIGTERM", 3_000))[-1] == "stopping after the batches that run: SIGTERM"
+    stopped = [QueryEnded(region=name, number=1, end=QueryEnd.STOPPED, at_ms=3_000) for name in SPEC.names]
+    assert told(*stopped, StreamEnded(StreamPhase.STOPPED, 3_000))[-2:] == ["late stopped", "stream stopped"]
+    assert told(FAILED, QueryStarted("once", 2, 5_000)) == ["once started (query 2)"]
+
+
+def test_health_tells_each_region() -> None:
+    ended = QueryEnded(region="gold", number=1, end=QueryEnd.FAILED, at_ms=3_000)
+    now = state(FAILED, RESTART, ended, GAVE_UP)
+    seen = RegionHealth(
+        key="late#1",
+        is_active=True,
+        is_in_batch=False,
+        batch=9,
+        rows_per_second=1234.6,
+        took_ms=80,
+        state_rows=7,
+        state_bytes=2048,
+    )
+    assert list(health_lines(now, {"late": seen}, 2_000)) == [
+        "gold: gave up (exponential delay: 10 restarts)",
+        "once: restarts in 3 s; 1 restart",
+        "late: batch 9, 1,235 rows/s, 80 ms a batch, state 7 rows, 2.05 kB; 1 restart",
+    ]
+    finished = QueryEnded(region="late", number=1, end=QueryEnd.FINISHED, at_ms=3_000)
+    *_, last = health_lines(state(finished), {}, 2_000)
+    assert last == "late: finished" and next(health_lines(state(), {}, 2_000)) == "gold: starting"
+
+
+def test_the_plan_tells_what_each_region_gives_and_where_it_goes_on() -> None:
+    ended = QueryEnded(region="gold", number=1, end=QueryEnd.FAILED, at_ms=3_000)
+    changes = (
+        RegionChange("gold", ChangeVerdict.SAME),
+        RegionChange("late", ChangeVerdict.COMPATIBLE, ("late",), ("late: code",)),
+    )
+    plan = StreamPlan(
+        pipeline="shop",
+        run="r",
+        spec=SPEC,
+        known=state(ended, GAVE_UP),
+        changes=changes,
+        batches={"once": 4},
+        notes=("mind the gap",),
+    )
+    assert str(plan).splitlines() == [
+        "stream r of shop: 3 regions, each fails and restarts alone",
+        "  gold  orders -> gold",
+        "    exactly once to files gold; trigger: 10 seconds; starts at the beginning of its sources",
+        "    no state",
+        "    had given up (exponential delay: 10 restarts); is tried again",
+        "  once  orders -> once",
+        "    exactly once to files once; trigger: 10 seconds; goes on after batch 4",
+        "    state at once, in RocksDB with checkpoint format 2; clean is computed in several regions",
+        "  late  orders -> late",
+        "    exactly once to files late; trigger: 10 seconds; starts at the beginning of its sources",
+        "    no state",
+        "  late: compatible from the next batch on (late: code)",
+        "  mind the gap",
+    ]
+    as_json = msgspec.json.decode(plan.to_json())
+    assert [one["batch"] for one in as_json["regions"]] == [-1, 4, -1] and as_json["changes"][1]["region"] == "late"
+    assert str(StreamPlan(pipeline="shop", run="r", spec=SPEC)).startswith("new stream of shop: 3 regions")
+
+
+def test_the_summary_tells_the_last_batch_of_each_region() -> None:
+    stopped = [QueryEnded(region=name, number=1, end=QueryEnd.STOPPED, at_ms=3_000) for name in SPEC.names]
+    now = state(FAILED, RESTART, *stopped, StreamEnded(StreamPhase.STOPPED, 4_000))
+    seen = RegionHealth(key="gold#1", is_active=False, is_in_batch=False, batch=6)
+    summary = stream_summary(now, {"gold": seen}, was_resumed=True)
+    assert list(summary.lines()) == [
+        "stream r of shop stopped after 3 s",
+        "  gold: batch 6; files gold",
+        "  once: batch 4, 1 restart; files once",
+        "  late: no batch yet, 1 restart; files late",
+        "  the next start goes on from there",
+    ]
+    assert summary.was_resumed and summary.failures == 2

@@ -1,0 +1,101 @@
+"""What changed code means for a checkpoint, and whether a query is stalled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rekindle.streams.region_changes import ChangeVerdict, change_of
+from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
+from rekindle.streams.stream_spec import Delivery, RegionSpec
+
+SPARK = {"spark.sql.ansi.enabled": "true", "python": "3.11.7"}
+WAS = RegionSpec(
+    name="totals",
+    steps=("orders", "clean", "grouped", "totals"),
+    sources=("orders",),
+    target="files totals",
+    delivery=Delivery.EXACTLY_ONCE,
+    trigger="as soon as there is input",
+    output_mode="append",
+    stateful=("orders", "clean", "grouped"),
+    fingerprints={
+        **{name: {"code": "1", "plan": "#1"} for name in ("orders", "clean", "grouped", "totals")},
+        "": SPARK,
+    },
+)
+STATELESS = replace(WAS, stateful=())
+
+
+def with_code(region: RegionSpec, **codes: str) -> RegionSpec:
+    found = {name: {"code": code, "plan": "#1"} for name, code in codes.items()}
+    return replace(region, fingerprints={**region.fingerprints, **found})
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "verdict", "told"),
+    [
+        (WAS, WAS, ChangeVerdict.SAME, ()),
+        (WAS, with_code(WAS, totals="2"), ChangeVerdict.COMPATIBLE, ("totals: code",)),
+        (WAS, with_code(WAS, grouped="2"), ChangeVerdict.MIXES_STATE, ("grouped: code",)),
+        (WAS, with_code(WAS, clean="2"), ChangeVerdict.MIXES_STATE, ("clean: code",)),
+        (STATELESS, with_code(STATELESS, clean="2"), ChangeVerdict.COMPATIBLE, ("clean: code",)),
+        (STATELESS, with_code(WAS, grouped="2"), ChangeVerdict.MIXES_STATE, ("grouped: code",)),
+        (WAS, replace(WAS, trigger="1 second"), ChangeVerdict.SAME, ()),
+    ],
+)
+def test_a_change_at_or_below_state_changes_its_meaning(
+    was: RegionSpec, now: RegionSpec, verdict: ChangeVerdict, told: tuple[str, ...]
+) -> None:
+    found = change_of(was, now)
+    assert (found.region, found.verdict, found.told) == ("totals", verdict, told)
+
+
+def test_steps_that_come_and_go_are_changes() -> None:
+    without = {name: one for name, one in WAS.fingerprints.items() if name != "clean"}
+    now = replace(WAS, steps=("orders", "grouped", "totals"), fingerprints=without)
+    assert change_of(WAS, now).told == ("clean is gone",) and change_of(WAS, now).verdict is ChangeVerdict.MIXES_STATE
+    assert change_of(now, WAS).told == ("clean is new",)
+
+
+def test_settings_that_change_values_count_and_versions_do_not() -> None:
+    other = replace(WAS, fingerprints={**WAS.fingerprints, "": {**SPARK, "spark.sql.ansi.enabled": "false"}})
+    assert change_of(WAS, other).verdict is ChangeVerdict.MIXES_STATE
+    assert change_of(WAS, other).told == ("settings: spark.sql.ansi.enabled",)
+    assert change_of(STATELESS, replace(other, stateful=())).verdict is ChangeVerdict.COMPATIBLE
+    newer = replace(WAS, fingerprints={**WAS.fingerprints, "": {**SPARK, "python": "3.12.1"}})
+    assert change_of(WAS, newer).verdict is ChangeVerdict.SAME
+
+
+def test_another_output_mode_with_other_code_is_no_small_change() -> None:
+    now = replace(with_code(STATELESS, clean="2"), output_mode="update")
+    assert change_of(STATELESS, now).verdict is ChangeVerdict.MIXES_STATE
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sources": ("orders", "returns")}, "it read the streams orders and reads orders, returns now"),
+        ({"target": "files elsewhere"}, "it wrote to files totals and writes to files elsewhere now"),
+    ],
+)
+def test_other_sources_or_another_target_need_a_new_checkpoint(changes: dict[str, Any], told: str) -> None:
+    found = change_of(WAS, replace(WAS, **changes))
+    assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT and found.told == (told,)
+
+
+def health(batch: int = 3, at: str = "t", *, is_in_batch: bool = True) -> RegionHealth:
+    return RegionHealth(key="a#1", is_active=True, is_in_batch=is_in_batch, batch=batch, at=at)
+
+
+def test_a_batch_that_shows_no_progress_is_stalled_and_waiting_for_input_is_not() -> None:
+    first = progressed(None, health(), 1_000)
+    assert first == RegionProgress((3, "t", True), 1_000)
+    assert progressed(first, health(), 5_000) is first
+    assert not is_stalled(first, 5_999, 5_000) and is_stalled(first, 6_000, 5_000) and not is_stalled(first, 9_000, 0)
+    assert progressed(first, health(batch=4), 5_000).since_ms == 5_000
+    idle = progressed(first, health(is_in_batch=False), 2_000)
+    assert not is_stalled(idle, 99_000, 5_000)
+    assert progressed(idle, health(is_in_batch=False, at="later"), 3_000).since_ms == 3_000
