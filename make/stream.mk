@@ -4,3 +4,10 @@ stream-fence: ## FENCE_ROUNDS=20 streaming drivers frozen in a batch and woken b
 	@$(VERIFY) stream_fence --rounds $(FENCE_ROUNDS) $(ARGS)
 
 .PHONY: stream-fence
+
+KILLS ?= 60
+
+stream-kills: ## KILLS=60 faults of a stream on a real cluster: drivers, executors and workers killed, drivers frozen; rows against a batch
+	@$(VERIFY) stream_kills --kills $(KILLS) $(ARGS)
+
+.PHONY: stream-kills

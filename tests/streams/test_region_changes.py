@@ -86,6 +86,15 @@ def test_other_sources_or_another_target_need_a_new_checkpoint(changes: dict[str
     assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT and found.told == (told,)
 
 
+def test_a_source_that_reads_another_place_needs_a_new_checkpoint() -> None:
+    orders = WAS.fingerprints["orders"]
+    was = replace(WAS, fingerprints={**WAS.fingerprints, "orders": {**orders, "source": "#1"}})
+    now = replace(WAS, fingerprints={**WAS.fingerprints, "orders": {**orders, "source": "#2"}})
+    found = change_of(was, now)
+    assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT and found.steps == ("orders",)
+    assert found.told == ("orders reads another place, and the checkpoint has positions in the old one",)
+
+
 def health(batch: int = 3, at: str = "t", *, is_in_batch: bool = True) -> RegionHealth:
     return RegionHealth(key="a#1", is_active=True, is_in_batch=is_in_batch, batch=batch, at=at)
 

@@ -298,7 +298,7 @@ def test_a_region_that_gave_up_is_tried_again_after_an_end_or_with_other_code() 
     world.ends("b", QueryEnd.STOPPED)
     assert world.phase is StreamPhase.FAILED
     opened, a, b = world.open()
-    assert isinstance(opened, StreamOpened) and opened.again == ("a",)
+    assert isinstance(opened, StreamOpened) and opened.again == ("a", "b")
     assert [a, b] == [QueryStarted("a", 3, 1_000), QueryStarted("b", 3, 1_000)]
 
 
@@ -310,6 +310,24 @@ def test_a_region_that_the_code_no_longer_has_is_not_started_and_keeps_its_numbe
     *_, a, b = world.open(spec=StreamSpec(regions=(region("a"), region("b"))))
     assert [a, b] == [QueryStarted("a", 2, 1_000), QueryStarted("b", 3, 1_000)]
     assert world.ends("gone", QueryEnd.FINISHED, number=1) == ()
+
+
+def test_a_region_that_is_gone_waits_for_nothing_and_keeps_no_other_one_waiting() -> None:
+    """Found by the simulated world: its alarm, long over, stood before that of the others."""
+    world = StreamWorld("a", "b")
+    world.open()
+    world.fails("a")
+    world.open(spec=StreamSpec(regions=(region("b"),)))
+    *_, restart = world.fails("b", at_ms=5_000)
+    assert isinstance(restart, RegionsRestart) and world.commands() == [WakeAt(restart.due_ms)]
+
+
+def test_a_start_with_nothing_left_to_run_ends_at_once() -> None:
+    world = StreamWorld("a", "b")
+    world.open()
+    world.fails("a", WRONG)
+    *_, end = world.open(spec=StreamSpec(regions=(region("a"),)))
+    assert end == StreamEnded(StreamPhase.FAILED, 1_000) and world.commands() == [Stop()]
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -355,6 +373,7 @@ def test_the_state_is_the_fold_of_what_is_stored() -> None:
         ({"is_open": True, "number": 0}, "has no number"),
         ({"is_open": True, "number": 1, "gave_up": "x"}, "gave up and is tried again"),
         ({"is_stuck": True, "due_ms": 5}, "stuck and is tried again"),
+        ({"due_ms": 5}, "waits, and the code has no such region"),
     ],
 )
 def test_a_state_that_breaks_a_rule_is_refused(broken: dict[str, Any], said: str) -> None:
@@ -363,7 +382,7 @@ def test_a_state_that_breaks_a_rule_is_refused(broken: dict[str, Any], said: str
     assert world.state is not None
     one = msgspec.structs.replace(world.state.regions["a"], **{"is_open": False, **broken})
     with pytest.raises(AssertionError, match=said):
-        STREAM.invariants(msgspec.structs.replace(world.state, regions={"a": one}))
+        STREAM.invariants(msgspec.structs.replace(world.state, regions={**world.state.regions, "gone": one}))
 
 
 def test_a_stream_that_is_over_has_no_query_and_the_code_has_every_region() -> None:

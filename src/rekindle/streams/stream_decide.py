@@ -7,7 +7,8 @@ Rules
 - A region that gave up takes no other one with it, unless the stream was told to end then.
 - A stuck query is the last one of its region in this driver: two queries of one region never run in one process.
 - Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
-- A region that gave up is tried again by a new driver if the stream had ended before, or if its code changed.
+- If the stream had ended before, or if the code of a region changed, a new driver begins anew with it: also if it had
+  given up, and with the first delay.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
     )
     after = fold(state, (opened,))
     assert after is not None
-    return *started, opened, *_starts(after, now_ms, is_new_driver=True)
+    events = (*started, opened, *_starts(after, now_ms, is_new_driver=True))
+    return *events, *_end(fold(after, events[len(started) + 1 :]), now_ms)
 
 
 def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:
@@ -93,9 +95,7 @@ def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:
     found = []
     for region in stimulus.spec.regions:
         was = state.regions.get(region.name)
-        if was is None or not (was.gave_up or was.due_ms is not None):
-            continue
-        if was.is_stuck or state.phase.is_over or known.get(region.name) != region.fingerprints:
+        if was is not None and (was.is_stuck or state.phase.is_over or known.get(region.name) != region.fingerprints):
             found.append(region.name)
     return tuple(found)
 
@@ -167,9 +167,7 @@ def _then(state: StreamState, events: Events, now_ms: int) -> Events:
     """These events, and what they leave to do at once: start what is due, or end."""
     after = fold(state, events)
     assert after is not None
-    if all(after.regions[name].is_over for name in after.spec.names):
-        return *events, StreamEnded(_end_of(after), now_ms)
-    return *events, *_starts(after, now_ms)
+    return *events, *(_end(after, now_ms) or _starts(after, now_ms))
 
 
 def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> Events:
@@ -185,6 +183,14 @@ def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> 
         if is_due:
             found.append(QueryStarted(name, region.number + 1, now_ms))
     return tuple(found)
+
+
+def _end(state: StreamState | None, now_ms: int) -> Events:
+    """If nothing runs, and nothing waits to run in this driver."""
+    assert state is not None
+    if all(state.regions[name].is_over for name in state.spec.names):
+        return (StreamEnded(_end_of(state), now_ms),)
+    return ()
 
 
 def _end_of(state: StreamState) -> StreamPhase:

@@ -54,8 +54,8 @@ class StreamStarted(_StreamEvent, frozen=True, tag=True, kw_only=True):
 
 
 class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
-    """A driver took the stream, with these regions: every query of an older one is over. `again` are regions that had
-    given up and are tried again; `strategy` is the one from now on."""
+    """A driver took the stream, with these regions: every query of an older one is over. `again` are regions
+    with which it begins anew, also if they had given up; `strategy` is the one from now on."""
 
     application: str
     owner: str

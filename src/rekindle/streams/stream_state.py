@@ -133,13 +133,13 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
 
 def _opened(state: StreamState, event: StreamOpened) -> StreamState:
     """Queries of an older driver are over with it. A region that the code no longer has keeps its number, so that one
-    of that name is never mistaken for it."""
+    of that name is never mistaken for it, and waits for nothing."""
     regions = {}
     for name, one in state.regions.items():
-        one = replace(one, is_open=False, is_stuck=False, is_finished=False)
-        regions[name] = (
-            replace(one, gave_up="", backoff=BackoffState(), due_ms=None, alike=0) if name in event.again else one
-        )
+        due_ms = one.due_ms if name in event.spec.names else None
+        regions[name] = replace(one, is_open=False, is_stuck=False, is_finished=False, due_ms=due_ms)
+        if name in event.again:
+            regions[name] = replace(regions[name], gave_up="", backoff=BackoffState(), due_ms=None, alike=0)
     for name in event.spec.names:
         regions.setdefault(name, RegionState())
     return replace(
@@ -198,6 +198,8 @@ def check_invariants(state: StreamState) -> None:
             wrong.append(f"{name} gave up and is tried again")
         if one.is_stuck and (one.is_open or one.due_ms is not None):
             wrong.append(f"{name} is stuck and is tried again in the same driver")
+        if one.due_ms is not None and name not in state.spec.names:
+            wrong.append(f"{name} waits, and the code has no such region")
         if state.phase.is_over and one.is_open:
             wrong.append(f"the stream is over, and {name} has a query")
     if set(state.spec.names) - set(state.regions):

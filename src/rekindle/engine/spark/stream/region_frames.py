@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,9 +23,13 @@ from rekindle.engine.spark.plan.packed import told
 from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
-from rekindle.pipeline.identity.fingerprint import parts
+from rekindle.pipeline.identity.fingerprint import hashed, parts
+from rekindle.streams.region_changes import SOURCE_PART
 
 HINT = "correct it and run again; nothing was started"
+# Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
+STREAM_LEAVES = ("StreamingRelation", "StreamingRelationV2")
+SAME_AGAIN = ("FileSource", "kafka")
 BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
 
 
@@ -57,7 +62,9 @@ class RegionFrames:
         if one.declared_deterministic is not None:
             return () if one.declared_deterministic else ("deterministic=False",)
         told, text, untold, reads_kept = plan_calls.determinism_facts(self.frames[name])
-        return judge(told, text, untold, reads_kept=reads_kept).because
+        found = judge(told, text, untold, reads_kept=reads_kept).because
+        by_time = (f"the stream {one}" for one in _streams_of(told) if not one.startswith(SAME_AGAIN))
+        return *(one for one in found if one not in STREAM_LEAVES), *by_time
 
     def fingerprints(self, wanted: PrepareRequest) -> dict[str, Fingerprint]:
         """Each step in named parts: its code, its parameters, and the plan that it made of what it reads."""
@@ -66,9 +73,18 @@ class RegionFrames:
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
         frame = self.frames[one.name]
         found = {"plan": f"#{told(frame).shape}", **parts(one.function)}
+        if one.name in self.streams:
+            analysed, *_ = plan_calls.determinism_facts(frame)
+            found[SOURCE_PART] = hashed("\n".join(_streams_of(analysed)))
         for name, value in one.parameter_values(wanted.parameters).items():
             found[f"parameter:{name}"] = parameter_text(name, value)
         return found
+
+
+def _streams_of(analysed: str) -> list[str]:
+    """The streams that an analysed plan reads, as Spark names them: `FileSource[PATH]`, `kafka`, `rate`."""
+    nodes = json.loads(analysed)
+    return sorted(str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES)
 
 
 def settings_of(spark: SparkSession) -> Fingerprint:

@@ -1,0 +1,295 @@
+"""A simulated world for the master of a stream: drivers that die, queries that fail, hang, finish or report late, and a
+clock. The world knows what really runs, and says what no schedule may ever show.
+
+- Two queries of one region never run in one process, and no number is given twice.
+- What runs at the end is what should: nobody who can be restarted is forgotten, nobody runs when all is over.
+- A restart waits for its time; with `full` nothing starts before all have ended.
+- One failure writes at most three records, and time that passes in health writes none.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.failover.backoff import Exponential
+from rekindle.failover.restart import Strategy
+from rekindle.master.facts.config import BackoffSpec
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.model.machine import Machine, Stop, WakeAt
+from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_events import (
+    QueryEnd,
+    QueryStarted,
+    RegionGivenUp,
+    RegionsRestart,
+    StopRequested,
+    StreamEvent,
+    StreamOpened,
+    StreamPhase,
+)
+from rekindle.streams.stream_machine import STREAM
+from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+
+StreamMachine = Machine[StreamState, StreamEvent, StreamStimulus, StreamCommand]
+BACKOFF = Exponential(initial_ms=100, delay_ms_max=1_000, jitter=0.0, reset_after_ms=5_000, attempts_max=6)
+STEPS, CALM_STEPS = 120, 400
+KINDS = (FailureKind.EXCEPTION, FailureKind.EXECUTOR_LOST, FailureKind.USER_ERROR, FailureKind.WORKER_KILLED)
+
+
+class Violated(AssertionError):
+    """The world saw what may not be."""
+
+
+def spec_of(names: list[str], code: int) -> StreamSpec:
+    return StreamSpec(
+        regions=tuple(
+            RegionSpec(
+                name=name,
+                steps=("orders", name),
+                sources=("orders",),
+                target=name,
+                delivery=Delivery.EXACTLY_ONCE,
+                trigger="",
+                output_mode="append",
+                fingerprints={name: {"code": str(code)}},
+            )
+            for name in names
+        )
+    )
+
+
+@dataclass(slots=True)
+class SimulatedDriver:
+    """One process: what it was told, what runs in it, what it has not reported yet."""
+
+    sent: set[Any] = field(default_factory=set)
+    running: dict[str, int] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+    reports: list[QueryReport] = field(default_factory=list)
+    due_ms: set[int] = field(default_factory=set)
+    is_over: bool = False
+
+
+class StreamSimulation:
+    """One schedule, by its seed."""
+
+    def __init__(self, seed: int, machine: StreamMachine = STREAM) -> None:
+        self.chance = random.Random(seed)
+        self.machine = machine
+        self.names = [f"r{number}" for number in range(self.chance.randint(1, 4))]
+        self.all_names = self.names
+        self.strategy = self.chance.choice(list(Strategy))
+        self.limits = StreamLimits(
+            strategy=self.strategy,
+            backoff=BackoffSpec.of(BACKOFF),
+            is_ended_by_one=self.chance.random() < 0.2,
+            poison_tries_max=self.chance.choice([2, 3, 99]),
+        )
+        self.journal: list[tuple[StreamEvent, ...]] = []
+        self.state: StreamState | None = None
+        self.now_ms = 0
+        self.code = 1
+        self.numbers: dict[str, int] = dict.fromkeys(self.names, 0)
+        self.due_ms: dict[str, int] = {}
+        self.counted: dict[str, tuple[int, int]] = {}
+        self.wants_stop = False
+        self.failures = 0
+        self.driver = SimulatedDriver()
+        self._open()
+
+    def run(self) -> None:
+        for _ in range(STEPS):
+            self._step(is_calm=False)
+        for _ in range(CALM_STEPS):
+            self._step(is_calm=True)
+        self._judge()
+
+    def _step(self, *, is_calm: bool) -> None:
+        act = self.chance.random()
+        if self.driver.is_over:
+            if not is_calm and act < 0.5:
+                self._open()
+            return
+        if act < 0.45:
+            self.now_ms += self.chance.choice([1, 10, 100, 700])
+            before = len(self.journal)
+            due = any(at <= self.now_ms for at in self.driver.due_ms)
+            self.driver.due_ms = {at for at in self.driver.due_ms if at > self.now_ms}
+            if due:
+                self._take(StreamTick())
+            elif len(self.journal) != before:
+                raise Violated("a record was written although nothing happened")
+        elif act < 0.75 and self.driver.reports:
+            self._take(self.driver.reports.pop(self.chance.randrange(len(self.driver.reports))))
+        elif not is_calm:
+            self._fault(self.chance.random())
+
+    def _fault(self, act: float) -> None:
+        running = [name for name in self.driver.running if name not in self.driver.stuck]
+        if act < 0.5 and running:
+            self._fails(self.chance.choice(running))
+        elif act < 0.6 and running:
+            name = self.chance.choice(running)
+            self._ended(name, QueryEnd.FINISHED)
+        elif act < 0.65 and running:
+            self.driver.stuck.add(self.chance.choice(running))
+        elif act < 0.72:
+            self._open()
+        elif act < 0.74:
+            self.code += 1
+            self.names = sorted(self.chance.sample(self.all_names, self.chance.randint(1, len(self.all_names))))
+            self._open()
+        elif act < 0.76:
+            self.wants_stop = True
+            self._take(StopStream("asked"))
+        elif act < 0.8 and self.driver.reports:
+            self.driver.reports.append(self.chance.choice(self.driver.reports))
+
+    def _fails(self, name: str) -> None:
+        self.failures += 1
+        cause = Cause(self.chance.choice(KINDS), "boom")
+        self._ended(name, QueryEnd.FAILED, cause, self.chance.choice(["x", "y"]))
+
+    def _ended(self, name: str, end: QueryEnd, cause: Cause | None = None, signature: str = "") -> None:
+        number = self.driver.running.pop(name)
+        report = QueryReport(
+            region=name, number=number, end=end, cause=cause, batch=self.chance.randint(-1, 5), signature=signature
+        )
+        self.driver.reports.append(report)
+
+    def _open(self) -> None:
+        """A new process: whatever ran in the old one is fenced, and counts for nothing."""
+        self.driver = SimulatedDriver()
+        self.wants_stop = False
+        folded: StreamState | None = None
+        for events in self.journal:
+            folded = self.machine.fold(folded, events)
+        if folded != self.state:
+            raise Violated("the state is not the fold of the journal")
+        self._take(
+            OpenStream(
+                pipeline="live",
+                run="r",
+                spec=spec_of(self.names, self.code),
+                limits=self.limits,
+                run_time_ms=1,
+                seed=2,
+                application="app",
+                owner="me",
+            )
+        )
+
+    def _take(self, stimulus: StreamStimulus) -> None:
+        events = self.machine.decide(self.state, stimulus, self.now_ms)
+        if not events:
+            return
+        self._look_at(events)
+        self.journal.append(events)
+        self.state = self.machine.fold(self.state, events)
+        assert self.state is not None
+        self.machine.invariants(self.state)
+        for command in self.machine.commands(self.state, self.driver.sent):
+            self.driver.sent.add(command.key)
+            self._obey(command)
+
+    def _look_at(self, events: tuple[StreamEvent, ...]) -> None:
+        for event in events:
+            match event:
+                case QueryStarted(name, number, _):
+                    if number <= self.numbers[name]:
+                        raise Violated(f"query {number} of {name} a second time")
+                    self.numbers[name] = number
+                    if self.due_ms.pop(name, 0) > self.now_ms:
+                        raise Violated(f"{name} starts before its time")
+                case RegionsRestart(region=name, regions=regions, due_ms=due_ms):
+                    self._count(name, due_ms)
+                    self.due_ms |= dict.fromkeys(regions, due_ms)
+                    left = self._abandoned()
+                    if self.strategy is Strategy.FULL and not set(self.driver.running) - left <= set(regions):
+                        raise Violated("full leaves a region running")
+                    if self.strategy is not Strategy.FULL and len(regions) != 1:
+                        raise Violated("more than the region restarts")
+                case RegionGivenUp(region=name):
+                    self.due_ms.pop(name, None)
+                case StreamOpened(again=again, spec=spec):
+                    kept = set(spec.names) - set(again)
+                    self.counted = {name: one for name, one in self.counted.items() if name not in again}
+                    self.due_ms = {name: at for name, at in self.due_ms.items() if name in kept}
+                case StopRequested():
+                    self.due_ms.clear()
+                case _:
+                    pass
+        if any(isinstance(event, QueryStarted) for event in events):
+            self._may_start({event.region for event in events if isinstance(event, QueryStarted)})
+
+    def _count(self, name: str, due_ms: int) -> None:
+        """Restarts of a region since it was healthy for long."""
+        count, last_ms = self.counted.get(name, (0, -BACKOFF.reset_after_ms))
+        count = 1 if self.now_ms - last_ms >= BACKOFF.reset_after_ms else count + 1
+        self.counted[name] = count, due_ms
+        if count > BACKOFF.attempts_max:
+            raise Violated(f"{name} restarts without end")
+
+    def _abandoned(self) -> set[str]:
+        """Stuck queries that nobody waits for any more."""
+        assert self.state is not None
+        return {name for name in self.driver.stuck if self.state.regions[name].gave_up}
+
+    def _may_start(self, starting: set[str]) -> None:
+        assert self.state is not None or self.journal == []
+        if self.wants_stop:
+            raise Violated("a query starts although the stream was asked to stop")
+        if self.strategy is Strategy.FULL and self.state is not None and self.driver.running:
+            waiting = {name for name, one in self.state.regions.items() if one.due_ms is not None}
+            if starting & waiting and set(self.driver.running) & waiting - self.driver.stuck:
+                raise Violated("full starts before all have ended")
+
+    def _obey(self, command: StreamCommand) -> None:
+        match command:
+            case StartQuery(name, number):
+                if name in self.driver.running:
+                    raise Violated(f"two queries of {name} in one process")
+                self.driver.running[name] = number
+            case StopQuery(name, number):
+                if self.driver.running.get(name) == number:
+                    is_stuck = name in self.driver.stuck
+                    end = QueryEnd.STUCK if is_stuck else QueryEnd.STOPPED
+                    cause = Cause(FailureKind.TIMED_OUT, "stuck") if is_stuck else None
+                    self._ended(name, end, cause)
+                    if is_stuck:
+                        self.driver.running[name] = number
+            case WakeAt(due_ms):
+                self.driver.due_ms.add(due_ms)
+            case Stop():
+                self.driver.is_over = True
+                if set(self.driver.running) - self.driver.stuck:
+                    raise Violated("the stream is over, and a query runs")
+
+    def _judge(self) -> None:
+        """When nothing has happened for long."""
+        assert self.state is not None
+        if self.driver.reports and not self.driver.is_over:
+            raise Violated("reports are left")
+        restarts = sum(one.restarts for one in self.state.regions.values())
+        records = sum(1 for events in self.journal if any(isinstance(one, RegionsRestart) for one in events))
+        if records > self.failures or (self.strategy is not Strategy.FULL and restarts != records):
+            raise Violated("a restart without a failure")
+        if self.driver.is_over:
+            if self.state.phase is StreamPhase.RUNNING or self.state.phase is StreamPhase.STOPPING:
+                raise Violated("it is over and does not say so")
+            return
+        if self.wants_stop:
+            raise Violated("asked to stop, and goes on")
+        if not set(self.driver.running) - self.driver.stuck and not any(
+            self.state.regions[name].is_open for name in self.names
+        ):
+            raise Violated("nothing runs, and nobody says that it is over")
+        for name in self.names:
+            region = self.state.regions[name]
+            is_settled = bool(region.gave_up) or region.is_finished
+            if not is_settled and name not in self.driver.running:
+                raise Violated(f"{name} is forgotten")

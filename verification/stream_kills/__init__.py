@@ -1,0 +1,1 @@
+"""A stream of many regions under faults, against a batch over the same input."""
