@@ -11,3 +11,8 @@ stream-kills: ## KILLS=60 faults of a stream on a real cluster: drivers, executo
 	@$(VERIFY) stream_kills --kills $(KILLS) $(ARGS)
 
 .PHONY: stream-kills
+
+stream-alone: ## three regions on a real cluster, one fails three times: run ids, longest gaps and rows of the others, by Spark's event log
+	@$(VERIFY) stream_alone $(ARGS)
+
+.PHONY: stream-alone

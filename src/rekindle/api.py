@@ -319,6 +319,9 @@ class Pipeline:
 
 def _run(wish: RunRequest, say: Callable[[str], None]) -> RunSummary:
     """A batch, unless a source turns out to be a stream while it is prepared."""
+    named = wish.options.run
+    if named and not wish.options.new and streaming.is_stream(wish.store, wish.pipeline, named):
+        return streaming.run(wish, spark_adapter, say)
     try:
         return running.run(wish, spark_adapter)
     except StreamFound:

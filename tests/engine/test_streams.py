@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -139,12 +141,12 @@ def test_a_batch_that_takes_too_long_is_a_failure_of_its_region(spark: SparkSess
         return orders.select(F.udf(waits, "long")("id").alias("id"))
 
     place.feed(0)
-    with RunningStream(spark, pipeline, place, stall_seconds=20) as stream:
+    with RunningStream(spark, pipeline, place) as stream:
         stream.wait(lambda: place.rows("slow") == numbers(0))
         stream.stopped()
     place.bad.touch()
     place.feed(1)
-    with RunningStream(spark, pipeline, place) as stream:
+    with RunningStream(spark, pipeline, place, stall_seconds=20) as stream:
         stream.wait(lambda: place.rows("plain") == numbers(0, 1))
         stream.wait(lambda: any("made no progress for 20 s" in line for line in stream.lines))
         place.bad.unlink()
@@ -205,15 +207,106 @@ def test_a_target_of_another_stream_is_added_to_only_on_the_users_word(
         stream.ended()
     with (
         RunningStream(spark, pipeline_of(place), place, available_now=True, new=True) as stream,
-        pytest.raises(Refused, match="has the rows of another stream already"),
+        pytest.raises(Refused, match="has this target; this stream would add to its rows"),
     ):
         stream.ended()
+    with RunningStream(spark, pipeline_of(place), place, available_now=True) as stream:
+        stream.ended()
+    assert place.rows("plain") == numbers(0), "a start that was refused did not take the key from the stream"
     sinks = ["plain", "fragile", "once"]
     with RunningStream(spark, pipeline_of(place), place, available_now=True, new=True, take_target=sinks) as stream:
         stream.ended()
     assert place.rows("plain") == numbers(0) + numbers(0), (
         "a new checkpoint reads from the beginning, and loses nothing"
     )
+
+
+def two_sources(place: NumbersFolder, *, is_swapped: bool, column: str = "id") -> rk.Pipeline:
+    pipeline = rk.Pipeline("live")
+
+    def read(spark: SparkSession, names: str) -> DataFrame:
+        return spark.readStream.schema("id long").json(f"{place.source}/{names}")
+
+    pipeline.add_source(lambda spark: read(spark, "*[02468].json"), name="even")
+    pipeline.add_source(lambda spark: read(spark, "*[13579].json"), name="odd")
+
+    def both(even: DataFrame, odd: DataFrame) -> DataFrame:
+        united = odd.union(even) if is_swapped else even.union(odd)
+        return united.withColumnRenamed("id", column)
+
+    pipeline.add_sink(both, rk.files(f"{place.folder}/both"))
+    return pipeline
+
+
+def test_streams_that_change_places_are_refused(spark: SparkSession, place: NumbersFolder) -> None:
+    """Spark has positions by the number of a stream: all rows came twice."""
+    place.feed(0)
+    place.feed(1)
+    with RunningStream(spark, two_sources(place, is_swapped=False), place, available_now=True) as stream:
+        stream.ended()
+    for pipeline, said in [
+        (two_sources(place, is_swapped=True), "its streams come from other places, or in another order"),
+        (two_sources(place, is_swapped=False, column="other"), r"has other columns .*: id was bigint, is gone"),
+    ]:
+        with (
+            RunningStream(spark, pipeline, place, available_now=True) as stream,
+            pytest.raises(Refused, match=said),
+        ):
+            stream.ended()
+    assert place.rows("both") == numbers(0, 1)
+
+
+def test_a_sink_that_went_and_came_back_is_compared_with_what_it_was(spark: SparkSession, place: NumbersFolder) -> None:
+    place.feed(0)
+    with RunningStream(spark, counted(place, by=3), place, available_now=True) as stream:
+        stream.ended()
+    with RunningStream(spark, pipeline_of(place), place, available_now=True) as stream:
+        stream.ended()
+    with (
+        RunningStream(spark, counted(place, by=4), place, available_now=True) as stream,
+        pytest.raises(Refused, match="noted changes what the state means: keyed: "),
+    ):
+        stream.ended()
+
+
+def test_a_target_that_lost_what_the_checkpoint_has_is_refused(spark: SparkSession, place: NumbersFolder) -> None:
+    place.feed(0)
+    with RunningStream(spark, counted(place, by=3), place, available_now=True) as stream:
+        stream.ended()
+    shutil.rmtree(place.folder / "first")
+    with (
+        RunningStream(spark, counted(place, by=3), place, available_now=True) as stream,
+        pytest.raises(Refused, match=r"has committed batch 0, and files .*/first lacks it"),
+    ):
+        stream.ended()
+
+
+def test_a_function_that_exits_while_its_query_starts_is_a_failure(spark: SparkSession, place: NumbersFolder) -> None:
+    pipeline, calls = rk.Pipeline("live"), [0]
+
+    def orders(spark: SparkSession) -> DataFrame:
+        calls[0] += 1
+        if calls[0] == 3:
+            sys.exit(1)
+        return place.read(spark)
+
+    pipeline.add_source(orders)
+    pipeline.add_sink(lambda orders: None, rk.files(f"{place.folder}/plain"), name="plain")
+    place.feed(0)
+    with RunningStream(spark, pipeline, place, available_now=True) as stream:
+        summary = stream.ended()
+    assert summary.regions["plain"].restarts == 1 and place.rows("plain") == numbers(0)
+
+
+def test_a_batch_does_not_publish_over_a_stream(spark: SparkSession, place: NumbersFolder) -> None:
+    place.feed(0)
+    with RunningStream(spark, counted(place, by=3), place, available_now=True) as stream:
+        stream.ended()
+    batch = rk.Pipeline("batch")
+    batch.add_source(lambda spark: spark.range(3), name="some")
+    batch.add_sink(lambda some: None, rk.files(f"{place.folder}/first"), name="out")
+    with pytest.raises(Refused, match="is the target of noted, which is a stream"):
+        batch.run(spark, str(place.state), options=rk.RunOptions(quiet=True))
 
 
 def test_what_cannot_be_a_stream_is_refused_before_anything_starts(spark: SparkSession, place: NumbersFolder) -> None:
@@ -270,7 +363,7 @@ def test_a_step_that_is_proved_to_be_determinate_is_computed_for_each_sink(
     assert any("some is computed in several regions" in line for line in stream.lines)
     with (
         RunningStream(spark, pipeline_at(place.folder), place, available_now=True) as stream,
-        pytest.raises(Refused, match="orders reads another place, and the checkpoint has positions in the old one"),
+        pytest.raises(Refused, match="its streams come from other places, or in another order"),
     ):
         stream.ended()
 

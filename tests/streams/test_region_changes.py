@@ -86,13 +86,23 @@ def test_other_sources_or_another_target_need_a_new_checkpoint(changes: dict[str
     assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT and found.told == (told,)
 
 
-def test_a_source_that_reads_another_place_needs_a_new_checkpoint() -> None:
-    orders = WAS.fingerprints["orders"]
-    was = replace(WAS, fingerprints={**WAS.fingerprints, "orders": {**orders, "source": "#1"}})
-    now = replace(WAS, fingerprints={**WAS.fingerprints, "orders": {**orders, "source": "#2"}})
-    found = change_of(was, now)
-    assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT and found.steps == ("orders",)
-    assert found.told == ("orders reads another place, and the checkpoint has positions in the old one",)
+def test_streams_in_another_order_or_place_need_a_new_checkpoint() -> None:
+    """A checkpoint has positions by the number of a stream: swapped in a union, all rows came twice."""
+    was, now = replace(WAS, leaves=("#1", "#2")), replace(WAS, leaves=("#2", "#1"))
+    assert change_of(was, now).verdict is ChangeVerdict.NEEDS_CHECKPOINT
+    assert change_of(was, was).verdict is ChangeVerdict.SAME
+    assert change_of(WAS, now).verdict is ChangeVerdict.SAME, "a stream that began before they were noted goes on"
+
+
+def test_columns_may_be_added_and_nothing_else() -> None:
+    was = replace(WAS, columns={"id": "bigint", "amount": "string"})
+    more = replace(WAS, columns={"id": "bigint", "amount": "string", "note": "string"})
+    other = replace(WAS, columns={"id": "bigint", "amount": "int"})
+    gone = replace(WAS, columns={"id": "bigint", "price": "string"})
+    assert change_of(was, more).verdict is ChangeVerdict.SAME
+    assert change_of(was, other).told == ("amount was string, is int",)
+    found = change_of(was, gone)
+    assert found.verdict is ChangeVerdict.OTHER_COLUMNS and found.told == ("amount was string, is gone",)
 
 
 def health(batch: int = 3, at: str = "t", *, is_in_batch: bool = True) -> RegionHealth:

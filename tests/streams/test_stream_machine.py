@@ -148,6 +148,16 @@ def test_individual_restarts_the_region_alone() -> None:
     assert isinstance(restart, RegionsRestart) and restart.regions == ("a",)
 
 
+def test_limits_are_those_of_the_last_start() -> None:
+    world = StreamWorld("a", "b")
+    world.open()
+    assert not any(isinstance(one, StreamOpened) and one.limits for one in world.open())
+    world.limits = StreamLimits(backoff=BackoffSpec.of(NoRestart()))
+    assert any(isinstance(one, StreamOpened) and one.limits == world.limits for one in world.open())
+    *_, gave_up = world.fails("a")
+    assert isinstance(gave_up, RegionGivenUp) and gave_up.who == "no restart"
+
+
 def test_a_strategy_that_is_given_counts_from_then_on() -> None:
     world = StreamWorld("a", "b")
     world.open()
@@ -229,8 +239,8 @@ def test_a_stop_ends_each_region_and_starts_none() -> None:
     assert world.take(StopStream("again")) == () and world.take(StreamTick(), 9_000) == ()
     assert world.commands() == [StartQuery("b", 1), StopQuery("b", 1), StartQuery("c", 1), StopQuery("c", 1)]
     assert world.ends("b", QueryEnd.STOPPED) == (QueryEnded(region="b", number=1, end=QueryEnd.STOPPED, at_ms=9_000),)
-    *_, end = world.fails("c")
-    assert end == StreamEnded(StreamPhase.STOPPED, 9_000)
+    *_, end = world.ends("c", QueryEnd.STOPPED)
+    assert end == StreamEnded(StreamPhase.FAILED, 9_000), "a had failed, and was not started again"
     *_, a, b, c = world.open()
     assert [a, b, c] == [QueryStarted("a", 2, 9_000), QueryStarted("b", 2, 9_000), QueryStarted("c", 2, 9_000)]
 
@@ -241,7 +251,18 @@ def test_a_stop_while_all_restart_ends_the_stream() -> None:
     world.fails("a")
     world.take(StopStream("SIGTERM"))
     *_, end = world.ends("b", QueryEnd.STOPPED)
-    assert end == StreamEnded(StreamPhase.STOPPED, 1_000)
+    assert end == StreamEnded(StreamPhase.FAILED, 1_000)
+
+
+def test_a_healthy_stream_stops() -> None:
+    world = StreamWorld("a", "b")
+    world.open()
+    world.fails("a")
+    world.take(StreamTick(), 1_100)
+    world.take(StopStream("SIGTERM"))
+    world.ends("a", QueryEnd.STOPPED)
+    *_, end = world.ends("b", QueryEnd.STOPPED)
+    assert end == StreamEnded(StreamPhase.STOPPED, 1_100), "what failed before runs again"
 
 
 def test_a_stop_with_nothing_running_ends_at_once() -> None:
@@ -250,7 +271,7 @@ def test_a_stop_with_nothing_running_ends_at_once() -> None:
     world.fails("a")
     assert world.take(StopStream("SIGTERM")) == (
         StopRequested("SIGTERM", 1_000),
-        StreamEnded(StreamPhase.STOPPED, 1_000),
+        StreamEnded(StreamPhase.FAILED, 1_000),
     )
 
 
@@ -280,9 +301,9 @@ def test_a_new_driver_starts_what_ran_and_leaves_the_others_where_they_were() ->
     world.open()
     world.fails("a", at_ms=2_000)
     world.fails("b", WRONG)
-    *_, last = world.open()
-    assert last == QueryStarted("c", 2, 2_000)
-    assert world.commands() == [StartQuery("c", 2), WakeAt(2_100)]
+    *_, b, c = world.open()
+    assert [b, c] == [QueryStarted("b", 2, 2_000), QueryStarted("c", 2, 2_000)], "one that gave up is tried again"
+    assert world.commands() == [StartQuery("b", 2), StartQuery("c", 2), WakeAt(2_100)]
     assert world.take(StreamTick(), 2_100) == (QueryStarted("a", 2, 2_100),)
 
 
@@ -320,14 +341,6 @@ def test_a_region_that_is_gone_waits_for_nothing_and_keeps_no_other_one_waiting(
     world.open(spec=StreamSpec(regions=(region("b"),)))
     *_, restart = world.fails("b", at_ms=5_000)
     assert isinstance(restart, RegionsRestart) and world.commands() == [WakeAt(restart.due_ms)]
-
-
-def test_a_start_with_nothing_left_to_run_ends_at_once() -> None:
-    world = StreamWorld("a", "b")
-    world.open()
-    world.fails("a", WRONG)
-    *_, end = world.open(spec=StreamSpec(regions=(region("a"),)))
-    assert end == StreamEnded(StreamPhase.FAILED, 1_000) and world.commands() == [Stop()]
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -44,7 +44,8 @@ import scala.collection.immutable.Seq;
  * 4. A batch whose entry is there already is computed all the same, and its rows dropped: its state must go on, and Spark refuses a stateful batch that is
  *    skipped.
  * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing.
- * 6. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
+ * 6. A target has one stream at a time, by the number of its owner: whoever has a lower one adds nothing.
+ * 7. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
  */
 public final class StreamFiles implements StreamSinkProvider {
@@ -53,7 +54,11 @@ public final class StreamFiles implements StreamSinkProvider {
       SQLContext context, scala.collection.immutable.Map<String, String> options, Seq<String> partitionColumns, OutputMode mode) {
     PutIfAbsent.refuseOthers(new Path(options.apply("path")), context.sparkSession().sessionState().newHadoopConf());
     return new Batches(
-        new Path(options.apply("path")), options.apply("region"), options.apply("generation"), new Path(options.apply("checkpoint")));
+        new Path(options.apply("path")),
+        options.apply("region"),
+        options.apply("generation"),
+        new Path(options.apply("checkpoint")),
+        Long.parseLong(options.getOrElse("owner", () -> "0")));
   }
 
   private static final class Batches implements Sink {
@@ -61,12 +66,14 @@ public final class StreamFiles implements StreamSinkProvider {
     private final String region;
     private final String generation;
     private final Path checkpoint;
+    private final long owner;
 
-    Batches(Path target, String region, String generation, Path checkpoint) {
+    Batches(Path target, String region, String generation, Path checkpoint, long owner) {
       this.target = target;
       this.region = region;
       this.generation = generation;
       this.checkpoint = checkpoint;
+      this.owner = owner;
     }
 
     @Override
@@ -76,8 +83,12 @@ public final class StreamFiles implements StreamSinkProvider {
       StreamFence fence = StreamFence.of(settings);
       QueryExecution execution = ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution();
       Path entry = new Path(target, "entries/" + region + "/" + generation + "/" + batch);
+      StreamFence ownership = StreamFence.ofTarget(target, owner);
       try {
         fence.look(settings);
+        if (owner > 0) {
+          ownership.look(settings);
+        }
         String offsets = digest(new Path(checkpoint, "offsets/" + batch), settings);
         if (entry.getFileSystem(settings).exists(entry)) {
           refuseOther(entry, offsets, settings);

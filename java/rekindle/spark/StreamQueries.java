@@ -90,7 +90,8 @@ public final class StreamQueries {
     if (last == null) {
       return;
     }
-    told.put("batch", last.batchId());
+    // While it waits for input, Spark tells the number of the batch that comes next.
+    told.put("batch", last.durationMs().containsKey("addBatch") ? last.batchId() : last.batchId() - 1);
     told.put("at", last.timestamp());
     told.put("rows", last.numInputRows());
     told.put("rows_per_second", finite(last.processedRowsPerSecond()));

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from rich.console import Console
+
 from rekindle.cli.boundary import ExitCode, Interrupted
 from rekindle.cli.load import Loaded
 from rekindle.cli.next_command import line_of, lines_of
@@ -33,6 +35,19 @@ from rekindle.observe.words import is_stale
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
 
 GO_ON = StartRemedy(kind=StartKind.RESUME)
+STREAM_KEPT = "each region of the stream goes on after its last batch, with the next start"
+
+
+class StreamLines:
+    """What a stream says, on the console. `is_used` once there is a stream."""
+
+    def __init__(self, to: Console) -> None:
+        self._to = to
+        self.is_used = False
+
+    def __call__(self, line: str) -> None:
+        self.is_used = True
+        tell(self._to, line)
 
 
 class StopSignal:
@@ -77,6 +92,7 @@ def execute(
     config, to = starting.config, console(is_quiet=as_lines)
     notices = Notices(lambda notice: say_line(notice.json()) if as_lines else None)
     ended: RunState | None = None
+    lines = StreamLines(to)
 
     def show_plan(plan: Plan) -> None:
         show(plan, to)
@@ -100,7 +116,7 @@ def execute(
             quiet=True,
             available_now=available_now,
             is_asked_to_stop=StopSignal(),
-            say=lambda line: tell(to, line),
+            say=lines,
         )
         try:
             summary = starting.loaded.pipeline.run(
@@ -112,6 +128,8 @@ def execute(
             raise _with_trace(error, starting, looks) from error
         except KeyboardInterrupt:
             learn(run=display.number, parameters=starting.parameters)
+            if lines.is_used:
+                raise Interrupted(STREAM_KEPT, StartRemedy(to="go on")) from None
             raise Interrupted(kept_text(ended), GO_ON) from None
         except RekindleError:
             learn(run=display.number, parameters=starting.parameters)

@@ -119,6 +119,12 @@ def claim(
     raise AppendUnknown(f"{store.name} gave no definite answer for the key of run {run}", "try again")
 
 
+def claim_anew(store: Store, pipeline: str, parameters: Mapping[str, str], run: str) -> None:
+    """Claim a key for a new run of this name, however many others do so at the same time: the last one holds it."""
+    while claim(store, pipeline, parameters, run, is_new=True).run != run:
+        continue
+
+
 def parameters_of(store: Store, pipeline: str) -> dict[str, dict[str, str]]:
     """Run to its parameters, for every run of the pipeline that claimed a key."""
     found: dict[str, dict[str, str]] = {}

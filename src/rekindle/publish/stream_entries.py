@@ -2,6 +2,8 @@
 
 `entries/REGION/GENERATION/BATCH` has lines: the number of the query that put it, the digest of the batch's offsets, the
 directory of its files, then name and length of each file. What no entry names does not count.
+
+`owners/NUMBER`, put if absent, says which region and generation the target has from then on; the highest number counts.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rekindle.errors import Refused
+from rekindle.errors import Refused, StoreFailed
 from rekindle.publish.target import PointerStore
+from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
+OWNERS = "owners/"
 HEAD_LINES = 3
+ROUNDS_MAX = 20
 
 
 class BatchFile(NamedTuple):
@@ -24,10 +29,55 @@ class BatchFile(NamedTuple):
     bytes: int
 
 
+class StreamOwner(NamedTuple):
+    """Who has a target: a region with the generation of its checkpoint, by its number among all that had it."""
+
+    number: int
+    region: str
+    generation: str
+
+
+def owner_of(store: PointerStore) -> StreamOwner | None:
+    """The stream that has a target now; None if none ever had."""
+    found = owners(store)
+    return found[-1] if found else None
+
+
+def owners(store: PointerStore) -> list[StreamOwner]:
+    """All that had it, in their order."""
+    numbers = sorted(int(name) for name in store.list_after(OWNERS) if name.isdecimal())
+    bodies = ((number, (store.get(f"{OWNERS}{number}") or b"").decode()) for number in numbers)
+    return [StreamOwner(number, *body.split("\t", 1)) for number, body in bodies if "\t" in body]
+
+
+def take(store: PointerStore, region: str, generation: str, *, is_taken_over: bool) -> StreamOwner:
+    """Make the target that of this stream, if it is nobody's, or if the user says so. Raises `Refused`."""
+    for _ in range(ROUNDS_MAX):
+        held = owner_of(store)
+        if held is not None and (held.region, held.generation) == (region, generation):
+            return held
+        if held is not None and not is_taken_over:
+            raise Refused(
+                f"{held.region} of stream {held.generation} has this target; this stream would add to its rows",
+                StartRemedy(to="add to them all the same", take_target=(region,)),
+            )
+        number = held.number + 1 if held is not None else 1
+        store.put_if_absent(f"{OWNERS}{number}", f"{region}\t{generation}".encode())
+    raise StoreFailed(f"the target of {region} could not be taken")
+
+
+def has_entry(store: PointerStore, region: str, generation: str, batch: int) -> bool:
+    """Whether a batch counts."""
+    return store.get(f"{ENTRIES}{region}/{generation}/{batch}") is not None
+
+
 def generations(store: PointerStore) -> list[tuple[str, str]]:
-    """Who has entries in a target: regions, with the generations of their checkpoints."""
+    """Who has entries in a target: regions, with the generations of their checkpoints, in the order in which they had
+    it."""
     regions = store.list_folders(ENTRIES)
-    return [(region, one) for region in regions for one in store.list_folders(f"{ENTRIES}{region}/")]
+    found = [(region, one) for region in regions for one in store.list_folders(f"{ENTRIES}{region}/")]
+    order = {(one.region, one.generation): one.number for one in owners(store)}
+    return sorted(found, key=lambda one: (order.get(one, 0), one))
 
 
 def batch_files(store: PointerStore) -> Iterator[BatchFile]:

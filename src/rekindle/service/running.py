@@ -20,7 +20,17 @@ from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, PublishedDiffers, Refused, RekindleError, RowsNotConserved, RunFailed
 from rekindle.gc.background_sweep import BackgroundSweep
 from rekindle.gc.targets import note_targets
-from rekindle.journal.keys import claim, digest_of, enlist, find_claim, find_identity, identify, next_order
+from rekindle.journal.keys import (
+    claim,
+    claim_anew,
+    digest_of,
+    enlist,
+    find_claim,
+    find_identity,
+    identify,
+    next_order,
+    refuse_name,
+)
 from rekindle.journal.takeover import refuse_living
 from rekindle.master.facts.events import Event
 from rekindle.master.facts.run_spec import UserDecisions
@@ -106,8 +116,9 @@ class PreparedRun:
 def run(wish: RunRequest, make: MakeAdapter) -> RunSummary:
     """Until everything is published."""
     store, options = wish.store, wish.options
-    name = "" if options.new else options.run
-    name = name or claim(store, wish.pipeline, wish.key, options.run or fresh_name(), is_new=options.new).run
+    name = options.run or (fresh_name() if options.new else claim(store, wish.pipeline, wish.key, fresh_name()).run)
+    if options.new:
+        refuse_name(name)
     seen = _seen(store, wish, name)
     known = seen.state
     _refuse_done(wish, known)
@@ -125,6 +136,9 @@ def run(wish: RunRequest, make: MakeAdapter) -> RunSummary:
     if known is not None and not options.force:
         refuse_living(name, sign_of(store, seen, options.stale_seconds), options.stale_seconds)
     ready = make_ready(wish, make, name, seen, order_of(store, wish.pipeline, known))
+    if options.new:
+        # Only now: a start that is refused must not take the key from the run that has it.
+        claim_anew(store, wish.pipeline, wish.key, name)
     return sum_up(wish, ready, *perform(wish, ready))
 
 

@@ -16,8 +16,8 @@ from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Exponential
-from rekindle.journal.history import read
-from rekindle.journal.keys import find_claim, next_order
+from rekindle.journal.history import folder_of, read
+from rekindle.journal.keys import claim_anew, find_claim, next_order
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
@@ -30,7 +30,7 @@ from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_target
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
-from rekindle.streams.stream_events import StreamEvent, StreamPhase
+from rekindle.streams.stream_events import QueryEnd, StreamEvent, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, StreamLimits
 from rekindle.streams.stream_state import StreamState
@@ -89,6 +89,8 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
         say(line)
     _refuse_changes(wish, ready)
     probe(store)
+    if options.new:
+        claim_anew(store, wish.pipeline, wish.key, ready.run)
 
     def watch(events: tuple[StreamEvent, ...], state: StreamState) -> None:
         pulse.state = state
@@ -146,6 +148,11 @@ def name_of(pipeline: str, run: str) -> str:
     return f"{pipeline}/{STREAMS}/{run}"
 
 
+def is_stream(store: Store, pipeline: str, run: str) -> bool:
+    """Whether a run of this name is a stream."""
+    return bool(store.list_after(folder_of(name_of(pipeline, run))))
+
+
 def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
     """Read the journal of a stream without owning it."""
     name = name_of(pipeline, run)
@@ -161,7 +168,7 @@ def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
 def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
     """The stream of this key, found or new, with what the engine makes of it. Nothing is written or started."""
     store, options = wish.store, wish.options
-    held = None if options.run else find_claim(store, wish.pipeline, wish.key)
+    held = None if options.run or options.new else find_claim(store, wish.pipeline, wish.key)
     name = options.run or (held.run if held else fresh_name())
     seen = look(store, wish.pipeline, name)
     known = seen.state
@@ -171,7 +178,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
     request = StreamRequest(
         wanted=wanted,
         generation=name,
-        stall_ms=known.limits.stall_ms if known else _stall_ms(wish),
+        stall_ms=_stall_ms(wish),
         available_now=options.available_now,
         is_asked_to_stop=options.is_asked_to_stop,
     )
@@ -183,7 +190,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
     if known is None:
         return ()
-    was = {one.name: one for one in known.spec.regions}
+    was = known.last_specs
     return tuple(change_of(was[one.name], one) for one in prepared.spec.regions if one.name in was)
 
 
@@ -192,7 +199,7 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
     accepted = set(wish.options.accept_change)
     for change in ready.changes:
         told = f"{change.region} {change.verdict.value}: {'; '.join(change.told)}"
-        if change.verdict is ChangeVerdict.NEEDS_CHECKPOINT:
+        if change.verdict in (ChangeVerdict.NEEDS_CHECKPOINT, ChangeVerdict.OTHER_COLUMNS):
             ready.prepared.engine.close()
             raise Refused(told, (TextRemedy("restore what it was"), new_run("or start a new stream")))
         if change.verdict is ChangeVerdict.MIXES_STATE and not accepted & {change.region, *change.steps}:
@@ -237,6 +244,9 @@ def _failure_of(state: StreamState) -> RunFailed:
         if region.gave_up:
             cause = region.cause.root.text if region.cause is not None else ""
             told.append(f"  {name} gave up: {region.gave_up}; {cause}")
+        elif region.last_end is QueryEnd.FAILED:
+            cause = region.cause.root.text if region.cause is not None else ""
+            told.append(f"  {name} had failed, and was to restart: {cause}")
         else:
             told.append(f"  {name}: its checkpoint is kept")
     return RunFailed("\n".join(told), StartRemedy(to="correct it, then"))

@@ -15,8 +15,6 @@ from rekindle.streams.stream_spec import RegionSpec
 # The part of a region that is no step: settings and versions.
 SETTINGS_PART = ""
 SETTING = "spark."
-# The part of a source that tells where its stream comes from.
-SOURCE_PART = "source"
 
 
 class ChangeVerdict(Enum):
@@ -26,6 +24,7 @@ class ChangeVerdict(Enum):
     COMPATIBLE = "compatible from the next batch on"
     MIXES_STATE = "changes what the state means"
     NEEDS_CHECKPOINT = "needs a new checkpoint"
+    OTHER_COLUMNS = "has other columns than the rows that are in its target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,21 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     if set(was.sources) != set(now.sources):
         told = f"it read the streams {', '.join(was.sources)} and reads {', '.join(now.sources)} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
-    moved = [name for name in now.sources if _place(was, name) != _place(now, name)]
-    if moved:
-        told = f"{', '.join(moved)} reads another place, and the checkpoint has positions in the old one"
-        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, tuple(moved), (told,))
+    if was.leaves and was.leaves != now.leaves:
+        told = (
+            "its streams come from other places, or in another order, and the checkpoint has positions in the old ones"
+        )
+        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
     if was.target != now.target:
         told = f"it wrote to {was.target} and writes to {now.target} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, (now.name,), (told,))
+    columns = [
+        f"{name} was {kind}, is {now.columns.get(name, 'gone')}"
+        for name, kind in was.columns.items()
+        if now.columns.get(name) != kind
+    ]
+    if columns:
+        return RegionChange(now.name, ChangeVerdict.OTHER_COLUMNS, (now.name,), tuple(columns))
     names = dict.fromkeys((*was.steps, *now.steps))
     steps = [name for name in names if was.fingerprints.get(name) != now.fingerprints.get(name)]
     settings = _settings(was) != _settings(now)
@@ -60,10 +67,6 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     if (settings and below) or was.output_mode != now.output_mode or any(name in below for name in steps):
         return RegionChange(now.name, ChangeVerdict.MIXES_STATE, tuple(steps), differs)
     return RegionChange(now.name, ChangeVerdict.COMPATIBLE, tuple(steps), differs)
-
-
-def _place(region: RegionSpec, source: str) -> str | None:
-    return region.fingerprints.get(source, {}).get(SOURCE_PART)
 
 
 def _settings(region: RegionSpec) -> Fingerprint:

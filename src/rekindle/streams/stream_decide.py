@@ -7,8 +7,9 @@ Rules
 - A region that gave up takes no other one with it, unless the stream was told to end then.
 - A stuck query is the last one of its region in this driver: two queries of one region never run in one process.
 - Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
-- If the stream had ended before, or if the code of a region changed, a new driver begins anew with it: also if it had
-  given up, and with the first delay.
+- A new driver tries every region again that had given up. If the stream had ended before, or if the code of a region
+  changed, it begins anew with it, also with the first delay.
+- Whoever stops a stream is told of regions whose last query had failed.
 """
 
 from __future__ import annotations
@@ -83,11 +84,11 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
         at_ms=now_ms,
         again=_again(state, stimulus),
         strategy=stimulus.strategy,
+        limits=stimulus.limits if stimulus.limits != state.limits else None,
     )
     after = fold(state, (opened,))
     assert after is not None
-    events = (*started, opened, *_starts(after, now_ms, is_new_driver=True))
-    return *events, *_end(fold(after, events[len(started) + 1 :]), now_ms)
+    return *started, opened, *_starts(after, now_ms, is_new_driver=True)
 
 
 def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:
@@ -95,7 +96,8 @@ def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:
     found = []
     for region in stimulus.spec.regions:
         was = state.regions.get(region.name)
-        if was is not None and (was.is_stuck or state.phase.is_over or known.get(region.name) != region.fingerprints):
+        is_other = state.phase.is_over or known.get(region.name) != region.fingerprints
+        if was is not None and (was.gave_up or is_other):
             found.append(region.name)
     return tuple(found)
 
@@ -167,7 +169,9 @@ def _then(state: StreamState, events: Events, now_ms: int) -> Events:
     """These events, and what they leave to do at once: start what is due, or end."""
     after = fold(state, events)
     assert after is not None
-    return *events, *(_end(after, now_ms) or _starts(after, now_ms))
+    if all(after.regions[name].is_over for name in after.spec.names):
+        return *events, StreamEnded(_end_of(after), now_ms)
+    return *events, *_starts(after, now_ms)
 
 
 def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> Events:
@@ -185,15 +189,8 @@ def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> 
     return tuple(found)
 
 
-def _end(state: StreamState | None, now_ms: int) -> Events:
-    """If nothing runs, and nothing waits to run in this driver."""
-    assert state is not None
-    if all(state.regions[name].is_over for name in state.spec.names):
-        return (StreamEnded(_end_of(state), now_ms),)
-    return ()
-
-
 def _end_of(state: StreamState) -> StreamPhase:
-    if any(state.regions[name].gave_up for name in state.spec.names):
+    regions = [state.regions[name] for name in state.spec.names]
+    if any(one.gave_up or one.last_end is QueryEnd.FAILED for one in regions):
         return StreamPhase.FAILED
     return StreamPhase.STOPPED if state.phase is StreamPhase.STOPPING else StreamPhase.FINISHED

@@ -55,7 +55,8 @@ class StreamStarted(_StreamEvent, frozen=True, tag=True, kw_only=True):
 
 class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
     """A driver took the stream, with these regions: every query of an older one is over. `again` are regions
-    with which it begins anew, also if they had given up; `strategy` is the one from now on."""
+    with which it begins anew, also if they had given up; `strategy` and `limits` are those from now
+    on, where they are others."""
 
     application: str
     owner: str
@@ -63,6 +64,7 @@ class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
     at_ms: int
     again: tuple[str, ...] = ()
     strategy: Strategy | None = None
+    limits: StreamLimits | None = None
 
 
 class QueryStarted(_StreamEvent, frozen=True, tag=True):

@@ -31,7 +31,9 @@ class Delivery(Enum):
 class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One region. `steps` are computed in its query, producers first, its sink last; `sources` are those of them that
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
-    sink's, in Spark's words. `shared` are the steps that another region computes too."""
+    sink's, in Spark's words. `shared` are the steps that another region computes too. `leaves` are the streams in the
+    order in which the query reads them, hashed: a checkpoint has positions by that order. `columns` are those of what
+    it writes, with their types."""
 
     name: str
     steps: tuple[str, ...]
@@ -42,6 +44,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_mode: str
     stateful: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    columns: dict[str, str] = {}
     fingerprints: dict[str, Fingerprint] = {}
 
 

@@ -26,7 +26,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import RegionSpec, StreamLimits, StreamSpec
 
 ONE = Partitions.first(1)
 
@@ -47,6 +47,7 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     batch: int = -1
     signature: str = ""
     alike: int = 0
+    last_end: QueryEnd | None = None
     gave_up: str = ""
     is_finished: bool = False
     is_stuck: bool = False
@@ -58,7 +59,8 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream, as its journal has it."""
+    """A stream, as its journal has it. `last_specs` are what each region was when it last ran, also those that the code
+    no longer has: their checkpoints are still there."""
 
     pipeline: str
     run: str
@@ -71,6 +73,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy = Strategy.REGION
     phase: StreamPhase = StreamPhase.RUNNING
     regions: dict[str, RegionState] = {}
+    last_specs: dict[str, RegionSpec] = {}
     stop_why: str = ""
     opened_ms: int = 0
     ended_ms: int = 0
@@ -113,7 +116,8 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
         case StreamOpened():
             return _opened(state, event)
         case QueryStarted(name, number, at_ms):
-            return _with(state, name, number=number, is_open=True, due_ms=None, is_finished=False, started_ms=at_ms)
+            started = {"number": number, "started_ms": at_ms, "due_ms": None, "last_end": None}
+            return _with(state, name, is_open=True, is_finished=False, **started)
         case QueryEnded():
             return _ended(state, event)
         case RegionsRestart():
@@ -148,6 +152,8 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
         owner=event.owner,
         spec=event.spec,
         strategy=event.strategy or state.strategy,
+        limits=event.limits or state.limits,
+        last_specs={**state.last_specs, **{one.name: one for one in event.spec.regions}},
         phase=StreamPhase.RUNNING,
         regions=regions,
         stop_why="",
@@ -164,6 +170,7 @@ def _ended(state: StreamState, event: QueryEnded) -> StreamState:
         is_open=False,
         is_finished=event.end is QueryEnd.FINISHED,
         is_stuck=event.end is QueryEnd.STUCK,
+        last_end=event.end,
         batch=max(region.batch, event.batch),
     )
 

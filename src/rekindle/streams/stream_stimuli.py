@@ -11,7 +11,7 @@ from rekindle.streams.stream_spec import StreamLimits, StreamSpec
 
 
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
-    """The first one of each driver: what the code is now. `limits`, time and seed count for a new stream only."""
+    """The first one of each driver: what the code is now. Time and seed count for a new stream only."""
 
     pipeline: str
     run: str

@@ -17,7 +17,7 @@ from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.publish import current, rewriting, versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
-from rekindle.engine.spark.publish.stream_files import read_batches
+from rekindle.engine.spark.publish.stream_files import read_batches, refuse_streams
 from rekindle.engine.spark.publish.versions import columns
 from rekindle.engine.spark.session import attach
 from rekindle.errors import Refused
@@ -43,6 +43,8 @@ class FilesPublisher:
         return url(self.target.path)
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
+        if newest(stores(base)).pointer is None:
+            refuse_streams(self.target, stores(base))
         if is_local(self.target.path):
             current.check(base)
         if self.target.is_rewritten:

@@ -13,7 +13,7 @@ from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
-from rekindle.publish.stream_entries import batch_files
+from rekindle.publish.stream_entries import batch_files, owner_of
 from rekindle.publish.target import PointerStore, url
 
 
@@ -47,6 +47,16 @@ def refuse_versions(sink: Declared, store: PointerStore) -> None:
         raise Refused(
             f"{target.shown} has versions of a batch pipeline: a stream would add to none of them",
             f'give {sink.name} a target of its own: rk.files("{target.path}_live")',
+        )
+
+
+def refuse_streams(target: Files, store: PointerStore) -> None:
+    """Refuse a target that a stream has: a version would hide its rows from readers."""
+    held = owner_of(store)
+    if held is not None:
+        raise Refused(
+            f"{target.shown} is the target of {held.region}, which is a stream: a batch cannot publish there",
+            f'use a target of its own: rk.files("{target.path}_daily")',
         )
 
 

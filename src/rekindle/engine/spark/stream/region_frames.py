@@ -24,7 +24,6 @@ from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
-from rekindle.streams.region_changes import SOURCE_PART
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
@@ -50,6 +49,14 @@ class RegionFrames:
         """The sources that are streams."""
         return tuple(one.name for one in self.steps if one.role is Role.SOURCE and self.frames[one.name].isStreaming)
 
+    def leaves(self) -> tuple[str, ...]:
+        """The streams in the order in which a checkpoint numbers them."""
+        analysed, *_ = plan_calls.determinism_facts(self.frame)
+        return tuple(map(hashed, _streams_of(analysed)))
+
+    def columns(self) -> dict[str, str]:
+        return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
+
     def stateful(self) -> tuple[str, ...]:
         """The steps at or below which state is kept: a change of one of them changes what the state means."""
         counts = {name: stream_calls.stateful(frame) for name, frame in self.frames.items()}
@@ -73,18 +80,15 @@ class RegionFrames:
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
         frame = self.frames[one.name]
         found = {"plan": f"#{told(frame).shape}", **parts(one.function)}
-        if one.name in self.streams:
-            analysed, *_ = plan_calls.determinism_facts(frame)
-            found[SOURCE_PART] = hashed("\n".join(_streams_of(analysed)))
         for name, value in one.parameter_values(wanted.parameters).items():
             found[f"parameter:{name}"] = parameter_text(name, value)
         return found
 
 
 def _streams_of(analysed: str) -> list[str]:
-    """The streams that an analysed plan reads, as Spark names them: `FileSource[PATH]`, `kafka`, `rate`."""
+    """The streams that an analysed plan reads, in their order, as Spark names them: `FileSource[PATH]`, `kafka`."""
     nodes = json.loads(analysed)
-    return sorted(str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES)
+    return [str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES]
 
 
 def settings_of(spark: SparkSession) -> Fingerprint:

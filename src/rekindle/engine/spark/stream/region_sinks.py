@@ -16,8 +16,8 @@ from rekindle.engine.spark.publish import stream_files
 from rekindle.engine.spark.stream.region_frames import RegionFrames
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.stream_entries import generations
-from rekindle.remedies import StartRemedy
+from rekindle.publish.stream_entries import has_entry, owner_of, take
+from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
 SINK = "rekindle.spark.StreamFiles"
@@ -30,12 +30,14 @@ AT_ONCE = "as soon as there is input"
 
 @dataclass(frozen=True, slots=True)
 class RegionSink:
-    """The sink of a region: `root` is where the run has its files, `generation` that of its checkpoint."""
+    """The sink of a region: `root` is where the run has its files, `generation` that of its checkpoint;
+    `takes` if the user gives it the target of another stream."""
 
     sink: Declared
     root: str
     generation: str
     available_now: bool = False
+    takes: bool = False
 
     @property
     def name(self) -> str:
@@ -62,8 +64,9 @@ class RegionSink:
     def delivery(self) -> Delivery:
         return Delivery.EXACTLY_ONCE
 
-    def check(self, stores: Stores, takes: frozenset[str]) -> None:
-        """Refuse what these files cannot take, and a target that somebody else writes."""
+    def check(self, stores: Stores) -> None:
+        """Refuse what these files cannot take, a target that batches or another stream have, and one that has lost what
+        the checkpoint says is there."""
         stream_files.check_layout(self.sink)
         if self.output_mode != APPEND:
             raise GraphRefused(
@@ -73,17 +76,28 @@ class RegionSink:
             )
         store = stores(self.base)
         stream_files.refuse_versions(self.sink, store)
-        found = generations(store)
-        others = [one for one in found if one != (self.name, self.generation)]
-        if others and len(others) == len(found) and self.name not in takes:
-            told = ", ".join(f"{region} ({generation})" for region, generation in others[:3])
+        held = owner_of(store)
+        if held is not None and not self.takes and (held.region, held.generation) != (self.name, self.generation):
+            self.take(stores)
+        last = self.committed(stores)
+        if last >= 0 and not has_entry(store, self.name, self.generation, last):
             raise Refused(
-                f"{self.sink.shown_target} has the rows of another stream already: {told}; this one would add to them",
-                StartRemedy(to="add them all the same", take_target=(self.name,)),
+                f"the checkpoint of {self.name} has committed batch {last}, and {self.sink.shown_target} lacks it: "
+                "rows were removed from it, or it is another one",
+                (TextRemedy("restore the target"), new_run("or start a new stream, which reads from the beginning")),
             )
 
-    def writer(self, frames: RegionFrames) -> DataStreamWriter:
-        """The query, not started."""
+    def committed(self, stores: Stores) -> int:
+        """The last batch that the checkpoint has committed, -1 for none."""
+        names = stores(self.root).list_after(f"checkpoints/{self.name}/commits/")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def take(self, stores: Stores) -> int:
+        """The number of this stream among the owners of the target. Raises `Refused` if another one has it."""
+        return take(stores(self.base), self.name, self.generation, is_taken_over=self.takes).number
+
+    def writer(self, frames: RegionFrames, owner: int) -> DataStreamWriter:
+        """The query, not started. `owner` is its number among those of the target."""
         writer = frames.frame.writeStream.queryName(self.name).outputMode(self.output_mode)
         match self.trigger:
             case word if word == AVAILABLE_NOW:
@@ -93,7 +107,7 @@ class RegionSink:
             case word if word != AT_ONCE:
                 writer = writer.trigger(processingTime=word)
         writer = writer.format(SINK).option("checkpointLocation", self.checkpoint)
-        return writer.options(**self._options())
+        return writer.options(**self._options(), owner=str(owner))
 
     def _options(self) -> Mapping[str, str]:
         return {

@@ -6,15 +6,18 @@ Rules
 - Before a query starts, its number is put into the fence of its region, with every number before it that is missing:
   whoever has a lower one ends at its next log entry (java/FencedCheckpoints).
 - What a query is doing is looked at in one call for all. That look is the truth; nothing waits for a listener.
+- A target is taken by its first query, for its stream alone: two streams on one target would add up.
 - A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
 - Nothing of ours in Python touches a row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -24,9 +27,10 @@ from pyspark.sql.streaming import StreamingQuery
 from rekindle.engine.adapter import StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
+from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.region_frames import build
-from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.engine.spark.stream.region_sinks import AVAILABLE_NOW, RegionSink
 from rekindle.errors import StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
@@ -52,20 +56,21 @@ _LOOK = msgspec.json.Decoder(list[RegionHealth])
 
 
 class RunningQuery:
-    """One query of this driver. `is_ours_to_end` once somebody stops it: what it then looks like is no news."""
+    """One query of this driver. `is_ours_to_end` once somebody stops it: what it then looks like is no news. It is
+    reported once; one that `is_abandoned` was reported before it had started, and is stopped as soon as it has."""
 
-    def __init__(self, command: StartQuery) -> None:
+    def __init__(self, command: StartQuery, engine: str) -> None:
         self.region, self.number = command.region, command.number
+        self.key = f"{self.region}#{self.number} {engine}"
+        self.began = time.monotonic()
+        self.is_abandoned = False
+        self.is_reported = False
         self.query: StreamingQuery | None = None
         self.health: RegionHealth | None = None
         self.batch = -1
         self.progress: RegionProgress | None = None
         self.is_ours_to_end = False
         self.is_over = threading.Event()
-
-    @property
-    def key(self) -> str:
-        return f"{self.region}#{self.number}"
 
 
 class SparkStreamEngine:
@@ -78,6 +83,7 @@ class SparkStreamEngine:
         self._queries: dict[str, RunningQuery] = {}
         self._loader = driver_calls.class_loader(spark)
         self._lock = threading.Lock()
+        self._name = uuid.uuid4().hex
         self._looked = 0.0
         self._is_closed = False
         self._has_asked = False
@@ -89,7 +95,9 @@ class SparkStreamEngine:
     def send(self, command: StreamCommand) -> None:
         match command:
             case StartQuery():
-                running = self._queries[command.region] = RunningQuery(command)
+                running = RunningQuery(command, self._name)
+                with self._lock:
+                    self._queries[command.region] = running
                 self._in_thread(self._start, running)
             case StopQuery(region, number):
                 held = self._queries.get(region)
@@ -121,7 +129,7 @@ class SparkStreamEngine:
             if self._is_closed:
                 return
             self._is_closed = True
-        left = [one for one in self._queries.values() if not one.is_over.is_set()]
+            left = [one for one in self._queries.values() if not one.is_over.is_set()]
         for one in left:
             if not one.is_ours_to_end:
                 one.is_ours_to_end = True
@@ -138,26 +146,32 @@ class SparkStreamEngine:
 
     def _in_thread(self, work: Callable[..., object], running: RunningQuery, *given: object) -> None:
         def entered() -> None:
-            driver_calls.enter_thread(self._spark, self._loader)
-            work(running, *given)
+            """Whatever happens in it, also `sys.exit` in a function of the user's, is told: nobody else looks."""
+            try:
+                driver_calls.enter_thread(self._spark, self._loader)
+                work(running, *given)
+            except BaseException as error:
+                running.is_over.set()
+                self._report(running, QueryEnd.FAILED, cause_of_ours(error) or cause_of(text_of(error)))
 
         threading.Thread(target=entered, name=f"rekindle {running.key}", daemon=True).start()
 
     def _start(self, running: RunningQuery) -> None:
-        try:
-            self._fence(running)
-            session = clone(self._spark, self._settings(running))
-            sink = self._sinks[running.region]
-            self._spark.sparkContext.setLocalProperty(POOL, running.region)
-            query = sink.writer(build(session, self._request.wanted, sink.sink)).start()
-        except Exception as error:
-            running.is_over.set()
-            self._report(running, QueryEnd.FAILED, cause_of_ours(error) or cause_of(text_of(error)))
-            return
+        self._fence(running.region, running.number)
+        session = clone(self._spark, self._settings(running))
+        sink = self._sinks[running.region]
+        owner = sink.take(self._request.wanted.stores)
+        frames = build(session, self._request.wanted, sink.sink)
+        self._spark.sparkContext.setLocalProperty(POOL, running.region)
+        with self._lock:
+            if self._is_closed or running.is_abandoned:
+                running.is_over.set()
+                return
+        query = sink.writer(frames, owner).start()
+        stream_calls.watch(self._spark, running.key, query)
         with self._lock:
             running.query = query
-            is_late = self._is_closed
-        stream_calls.watch(self._spark, running.key, query)
+            is_late = self._is_closed or running.is_abandoned
         if is_late:
             self._stop(running)
 
@@ -168,25 +182,27 @@ class SparkStreamEngine:
             "spark.rekindle.stream.epoch": str(running.number),
         }
 
-    def _fence(self, running: RunningQuery) -> None:
-        """From this number down to one that is there: a driver may have died before it put its own."""
+    def _fence(self, region: str, number: int) -> None:
+        """Put this number, and before it those that drivers died before they put: upwards, so that none is left out."""
         store = self._request.wanted.stores(self._root)
-        number, tries = running.number, 0
-        while number > 0:
-            answer = store.put_if_absent(f"fence/{running.region}/{number}", b"")
-            if answer.value == "exists" and number < running.number:
-                return
-            tries = tries + 1 if answer.value == "unknown" else 0
-            if tries == PUT_TRIES_MAX:
-                raise StoreFailed(f"the fence of {running.region} was not certainly put")
-            number -= answer.value != "unknown"
+        lowest = number
+        while lowest > 1 and store.get(f"fence/{region}/{lowest - 1}") is None:
+            lowest -= 1
+        for one in range(lowest, number + 1):
+            answers = (store.put_if_absent(f"fence/{region}/{one}", b"").value for _ in range(PUT_TRIES_MAX))
+            if all(answer == "unknown" for answer in answers):
+                raise StoreFailed(f"the fence of {region} was not certainly put")
 
     def _look(self) -> None:
         """At all queries, with one call, not more often than every fifth of a second."""
         now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS or not any(one.query is not None for one in self._queries.values()):
+        if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
+        for one in list(self._queries.values()):
+            self._look_at_start(one, now)
+        if not any(one.query is not None for one in self._queries.values()):
+            return
         found = {health.key: health for health in _LOOK.decode(stream_calls.look(self._spark))}
         for one in list(self._queries.values()):
             health = found.get(one.key)
@@ -201,25 +217,41 @@ class SparkStreamEngine:
                 text = f"batch {health.batch + 1} made no progress for {self._request.stall_ms // 1000} s"
                 self._in_thread(self._end, one, Cause(FailureKind.TIMED_OUT, text))
 
+    def _look_at_start(self, one: RunningQuery, now: float) -> None:
+        """A start that never ends cannot be stopped: a function of the user's is called there."""
+        if one.query is not None or one.is_ours_to_end or one.is_over.is_set():
+            return
+        stall_ms = self._request.stall_ms
+        if stall_ms and (now - one.began) * 1000 >= stall_ms:
+            one.is_ours_to_end = one.is_abandoned = True
+            text = f"it did not start within {stall_ms // 1000} s: a function of it does not return"
+            self._report(one, QueryEnd.STUCK, Cause(FailureKind.TIMED_OUT, text))
+
     def _ended(self, one: RunningQuery, health: RegionHealth) -> None:
         """By itself: it failed, or had read all that there is."""
         one.is_ours_to_end = True
         self._forget(one)
         if health.error:
             self._report(one, QueryEnd.FAILED, cause_of(health.error))
-        else:
+        elif self._sinks[one.region].trigger == AVAILABLE_NOW:
             self._report(one, QueryEnd.FINISHED)
+        else:
+            self._report(one, QueryEnd.FAILED, Cause(FailureKind.CANCELLED, "somebody else stopped its query"))
 
     def _end(self, running: RunningQuery, stalled: Cause | None) -> None:
         """Stop it, and say so. One that is stalled is not given the time to end its batch."""
         if stalled is None:
             self._wait_for_batch(running)
-        is_stopped = self._stop(running)
-        if not is_stopped:
+        with self._lock:
+            running.is_abandoned = running.query is None and not running.is_over.is_set()
+        if running.is_abandoned or not self._stop(running):
             text = f"its query did not stop within {STOP_SECONDS} s: a function of it does not return"
             self._report(running, QueryEnd.STUCK, Cause(FailureKind.TIMED_OUT, text, stalled))
+            self._fence(running.region, running.number + 1)
         elif stalled is not None:
             self._report(running, QueryEnd.FAILED, stalled)
+        elif running.query is not None and (failed := running.query.exception()) is not None:
+            self._report(running, QueryEnd.FAILED, cause_of(text_of(failed)))
         else:
             self._report(running, QueryEnd.STOPPED)
 
@@ -253,11 +285,14 @@ class SparkStreamEngine:
 
     def _forget(self, running: RunningQuery) -> None:
         running.is_over.set()
-        if not self._is_closed:
+        with contextlib.suppress(CallFailed, ConnectionError):
             stream_calls.forget(self._spark, running.key)
 
     def _report(self, running: RunningQuery, end: QueryEnd, cause: Cause | None = None) -> None:
-        if not self._is_closed:
+        with self._lock:
+            is_news = not self._is_closed and not running.is_reported
+            running.is_reported = True
+        if is_news:
             report = QueryReport(
                 region=running.region,
                 number=running.number,
@@ -270,5 +305,8 @@ class SparkStreamEngine:
 
 
 def _batch(query: StreamingQuery) -> int:
+    """The last one that it computed: while it waits for input, Spark tells the number of the next one."""
     progress = query.lastProgress
-    return -1 if progress is None else int(progress["batchId"])
+    if progress is None:
+        return -1
+    return int(progress["batchId"]) - (0 if "addBatch" in progress["durationMs"] else 1)

@@ -28,12 +28,15 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     attach(spark)
     wanted = request.wanted
     declared = [one for one in wanted.steps if one.role is Role.SINK]
-    sinks = {one.name: RegionSink(one, wanted.root, request.generation, request.available_now) for one in declared}
+    sinks = {
+        one.name: RegionSink(one, wanted.root, request.generation, request.available_now, one.name in wanted.takes)
+        for one in declared
+    }
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
     targets = [OwnedPath(one.base, f"the target of {name}", True) for name, one in sinks.items()]
     refuse_overlaps(location, targets, {})
     for sink in sinks.values():
-        sink.check(wanted.stores, wanted.takes)
+        sink.check(wanted.stores)
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
     regions = []
     for sink in sinks.values():
@@ -62,6 +65,8 @@ def _region(
         output_mode=sink.output_mode,
         stateful=frames.stateful(),
         shared=shared,
+        leaves=frames.leaves(),
+        columns=frames.columns(),
         fingerprints={**frames.fingerprints(request.wanted), "": settings_of(spark)},
     )
 

@@ -1,0 +1,46 @@
+"""Whose a target of streams is, and which files count in it: by the objects alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import Refused
+from rekindle.publish.stream_entries import batch_files, generations, has_entry, owner_of, take
+from rekindle.storage.memory import MemoryStore
+
+HEAD = "epoch\t1\noffsets\tabc\ndirectory\tdata/gold/g1/0-1-x\n"
+
+
+def test_a_target_has_one_stream_at_a_time_and_the_user_may_give_it_to_another() -> None:
+    store = MemoryStore()
+    assert owner_of(store) is None
+    first = take(store, "gold", "g1", is_taken_over=False)
+    assert first.number == 1 and take(store, "gold", "g1", is_taken_over=False) == first == owner_of(store)
+    with pytest.raises(Refused, match="gold of stream g1 has this target"):
+        take(store, "gold", "g2", is_taken_over=False)
+    assert take(store, "gold", "g2", is_taken_over=True).number == 2
+    with pytest.raises(Refused, match="gold of stream g2 has this target"):
+        take(store, "gold", "g1", is_taken_over=False)
+
+
+def test_files_count_by_their_entries_in_the_order_of_owners_and_batches() -> None:
+    store = MemoryStore()
+    take(store, "gold", "g2", is_taken_over=False)
+    take(store, "gold", "g1", is_taken_over=True)
+    for batch in (2, 10):
+        store.put_if_absent(f"entries/gold/g1/{batch}", f"{HEAD}part-{batch}\t7\n".encode())
+    store.put_if_absent("entries/gold/g2/0", HEAD.encode())
+    store.put_if_absent("data/gold/g1/9-1-y/part-9", b"nobody names it")
+    assert generations(store) == [("gold", "g2"), ("gold", "g1")]
+    assert [(one.directory, one.name, one.bytes) for one in batch_files(store)] == [
+        ("data/gold/g1/0-1-x", "part-2", 7),
+        ("data/gold/g1/0-1-x", "part-10", 7),
+    ]
+    assert has_entry(store, "gold", "g1", 10) and not has_entry(store, "gold", "g1", 3)
+
+
+def test_a_damaged_entry_is_refused() -> None:
+    store = MemoryStore()
+    store.put_if_absent("entries/gold/g1/0", b"epoch\t1\n")
+    with pytest.raises(Refused, match="entries/gold/g1/0 is damaged"):
+        list(batch_files(store))
