@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from engine.streams import FAST, NumbersFolder, RunningStream, numbers, pipeline_of
+from engine.number_streams import FAST, NumbersFolder, RunningStream, numbers, pipeline_of
 from rekindle.errors import GraphRefused, Refused, RunFailed, StreamFound
 from rekindle.journal.history import read
 from rekindle.runtime.ownership import codec_of
