@@ -22,27 +22,16 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
+from streams.specs import region_spec
 
 SEVEN = Cause(FailureKind.EXCEPTION, "ValueError: seven")
 
 
-def region(name: str, stateful: tuple[str, ...] = (), shared: tuple[str, ...] = ()) -> RegionSpec:
-    return RegionSpec(
-        name=name,
-        steps=("orders", name),
-        sources=("orders",),
-        target=f"files {name}",
-        delivery=Delivery.EXACTLY_ONCE,
-        trigger="10 seconds",
-        output_mode="append",
-        stateful=stateful,
-        shared=shared,
-    )
-
-
-SPEC = StreamSpec(regions=(region("gold"), region("once", ("once",), ("clean",)), region("late")))
+SPEC = StreamSpec(
+    regions=(region_spec("gold"), region_spec("once", stateful=("once",), shared=("clean",)), region_spec("late"))
+)
 STARTED = StreamStarted(pipeline="shop", run="r", limits=StreamLimits(), run_time_ms=1, seed=2, at_ms=1_000)
 OPENED = StreamOpened(application="app", owner="me", spec=SPEC, at_ms=1_000)
 QUERIES = tuple(QueryStarted(name, 1, 1_000) for name in SPEC.names)

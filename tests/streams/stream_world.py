@@ -30,9 +30,10 @@ from rekindle.streams.stream_events import (
     StreamPhase,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+from streams.specs import region_spec
 
 StreamMachine = Machine[StreamState, StreamEvent, StreamStimulus, StreamCommand]
 BACKOFF = Exponential(initial_ms=100, delay_ms_max=1_000, jitter=0.0, reset_after_ms=5_000, attempts_max=6)
@@ -45,21 +46,7 @@ class Violated(AssertionError):
 
 
 def spec_of(names: list[str], code: int) -> StreamSpec:
-    return StreamSpec(
-        regions=tuple(
-            RegionSpec(
-                name=name,
-                steps=("orders", name),
-                sources=("orders",),
-                target=name,
-                delivery=Delivery.EXACTLY_ONCE,
-                trigger="",
-                output_mode="append",
-                fingerprints={name: {"code": str(code)}},
-            )
-            for name in names
-        )
-    )
+    return StreamSpec(regions=tuple(region_spec(name, fingerprints={name: {"code": str(code)}}) for name in names))
 
 
 @dataclass(slots=True)

@@ -28,9 +28,10 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, Delivery, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import BACKOFF, RegionSpec, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+from streams.specs import region_spec
 
 OOPS = Cause(FailureKind.EXCEPTION, "ValueError: seven")
 WRONG = Cause(FailureKind.USER_ERROR, "AnalysisException: no such column")
@@ -38,16 +39,7 @@ POLICY = FixedDelay(attempts_max=2, delay_ms=100)
 
 
 def region(name: str, code: str = "1") -> RegionSpec:
-    return RegionSpec(
-        name=name,
-        steps=("orders", name),
-        sources=("orders",),
-        target=f"files {name}",
-        delivery=Delivery.EXACTLY_ONCE,
-        trigger="as soon as there is input",
-        output_mode="append",
-        fingerprints={name: {"code": code}},
-    )
+    return region_spec(name, fingerprints={name: {"code": code}})
 
 
 class StreamWorld:

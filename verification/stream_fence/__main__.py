@@ -14,7 +14,6 @@ import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -27,32 +26,12 @@ from rekindle.storage.store import Put
 from rekindle.storage.stores import open_store
 from stream_fence.regions import BARE, OURS, REGIONS, DriverOrder, StreamPlace
 from support.drivers import Driver, cont_driver, start_driver, stop_driver
+from support.feed import Feed
 from support.s3 import S3Server
 from support.signals import when
 
-FIRST, AHEAD = 3, 2
+FIRST = 3
 SETTINGS = QUIET | {"spark.master": "local[2]", "spark.driver.memory": "768m", "spark.jars": str(JAR)}
-
-
-class Feed:
-    """Puts a file after the other, no faster than they are read, until it is told to end."""
-
-    def __init__(self, place: StreamPlace) -> None:
-        self._place, self.files, self._is_over = place, 0, threading.Event()
-        self._thread = threading.Thread(target=self._put, daemon=True)
-        place.source.mkdir(parents=True)
-        self._thread.start()
-
-    def _put(self) -> None:
-        while not self._is_over.wait(0.02):
-            if self.files <= AHEAD + min(self._place.logged(one, "commits") for one in REGIONS):
-                self._place.feed(self.files)
-                self.files += 1
-
-    def end(self) -> int:
-        self._is_over.set()
-        self._thread.join()
-        return self.files
 
 
 def driver(place: StreamPlace, epoch: int, s3: S3Server | None) -> Driver:
@@ -89,7 +68,8 @@ def place_of(folder: Path, s3: S3Server | None) -> StreamPlace:
 
 
 def round_of(place: StreamPlace, chance: random.Random, s3: S3Server | None) -> dict[str, object]:
-    feed = Feed(place)
+    place.source.mkdir(parents=True)
+    feed = Feed(place.feed, lambda: min(place.logged(one, "commits") for one in REGIONS), 0.02)
     first = driver(place, 1, s3)
     second: Driver | None = None
     try:

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,32 +23,12 @@ from rekindle.local_cluster.cluster import LocalCluster, Size
 from rekindle.local_cluster.processes import Process
 from stream_kills.live_place import REGIONS, LivePlace
 from support.drivers import Driver, cont_driver, kill_driver, start_driver, stop_driver
+from support.feed import Feed
 from support.signals import kill, when
 
-AHEAD = 2
 FENCED = "Fenced"
 SIZE = Size(worker_cores=8, worker_memory_mb=4096, executor_cores=4, application_cores=8)
 FAULTS = ("driver", "freeze", "executor", "worker", "term")
-
-
-class LiveFeed:
-    """Puts a file after the other, no faster than the slowest region reads them."""
-
-    def __init__(self, place: LivePlace) -> None:
-        self._place, self.files, self._is_over = place, 0, threading.Event()
-        self._thread = threading.Thread(target=self._put, daemon=True)
-        self._thread.start()
-
-    def _put(self) -> None:
-        while not self._is_over.wait(0.1):
-            if self.files <= AHEAD + min(map(self._place.commits, REGIONS)):
-                self._place.feed(self.files)
-                self.files += 1
-
-    def end(self) -> int:
-        self._is_over.set()
-        self._thread.join()
-        return self.files
 
 
 class KillRound:
@@ -163,7 +142,7 @@ def main() -> int:
     place = LivePlace(folder)
     place.prepare()
     with LocalCluster(size=SIZE) as cluster:
-        feed = LiveFeed(place)
+        feed = Feed(place.feed, lambda: min(map(place.commits, REGIONS)), 0.1)
         live = KillRound(place, cluster, chance)
         try:
             live.progress(2)

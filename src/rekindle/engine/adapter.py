@@ -120,10 +120,12 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:
-    """A streaming pipeline as it will run. `notes` are sentences for its plan."""
+    """A streaming pipeline as it will run. `batches` are the last ones that each checkpoint has committed, -1 for none;
+    `notes` are sentences for its plan."""
 
     engine: StreamEngine
     spec: StreamSpec
+    batches: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
 

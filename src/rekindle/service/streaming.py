@@ -28,7 +28,6 @@ from rekindle.runtime.snapshots import StateKeeper
 from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
-from rekindle.storage.stores import open_target
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
 from rekindle.streams.stream_events import QueryEnd, StreamEvent, StreamPhase
 from rekindle.streams.stream_machine import STREAM
@@ -38,7 +37,6 @@ from rekindle.streams.stream_stimuli import OpenStream
 
 STREAMS = "_streams"
 HEALTH_SECONDS = 30.0
-COMMITS = "checkpoints/{region}/commits/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +207,13 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
 
 
 def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
-    root = open_target(run_root(wish.location, wish.pipeline, f"{STREAMS}/{ready.run}"), wish.options.storage)
-    batches = {}
-    for region in ready.prepared.spec.names:
-        names = root.list_after(COMMITS.format(region=region))
-        batches[region] = max((int(name) for name in names if name.isdecimal()), default=-1)
     return StreamPlan(
         pipeline=wish.pipeline,
         run=ready.run,
         spec=ready.prepared.spec,
         known=ready.known,
         changes=ready.changes,
-        batches=batches,
+        batches=ready.prepared.batches,
         notes=ready.prepared.notes,
     )
 

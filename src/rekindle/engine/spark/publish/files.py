@@ -43,8 +43,7 @@ class FilesPublisher:
         return url(self.target.path)
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
-        if newest(stores(base)).pointer is None:
-            refuse_streams(self.target, stores(base))
+        refuse_streams(self.target, stores(base))
         if is_local(self.target.path):
             current.check(base)
         if self.target.is_rewritten:

@@ -64,9 +64,9 @@ class RegionSink:
     def delivery(self) -> Delivery:
         return Delivery.EXACTLY_ONCE
 
-    def check(self, stores: Stores) -> None:
+    def check(self, stores: Stores) -> int:
         """Refuse what these files cannot take, a target that batches or another stream have, and one that has lost what
-        the checkpoint says is there."""
+        the checkpoint says is there. The answer is the last batch that the checkpoint has committed, -1 for none."""
         stream_files.check_layout(self.sink)
         if self.output_mode != APPEND:
             raise GraphRefused(
@@ -79,18 +79,15 @@ class RegionSink:
         held = owner_of(store)
         if held is not None and not self.takes and (held.region, held.generation) != (self.name, self.generation):
             self.take(stores)
-        last = self.committed(stores)
+        names = stores(self.root).list_after(f"checkpoints/{self.name}/commits/")
+        last = max((int(name) for name in names if name.isdecimal()), default=-1)
         if last >= 0 and not has_entry(store, self.name, self.generation, last):
             raise Refused(
                 f"the checkpoint of {self.name} has committed batch {last}, and {self.sink.shown_target} lacks it: "
                 "rows were removed from it, or it is another one",
                 (TextRemedy("restore the target"), new_run("or start a new stream, which reads from the beginning")),
             )
-
-    def committed(self, stores: Stores) -> int:
-        """The last batch that the checkpoint has committed, -1 for none."""
-        names = stores(self.root).list_after(f"checkpoints/{self.name}/commits/")
-        return max((int(name) for name in names if name.isdecimal()), default=-1)
+        return last
 
     def take(self, stores: Stores) -> int:
         """The number of this stream among the owners of the target. Raises `Refused` if another one has it."""

@@ -35,8 +35,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
     targets = [OwnedPath(one.base, f"the target of {name}", True) for name, one in sinks.items()]
     refuse_overlaps(location, targets, {})
-    for sink in sinks.values():
-        sink.check(wanted.stores)
+    batches = {name: sink.check(wanted.stores) for name, sink in sinks.items()}
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
     regions = []
     for sink in sinks.values():
@@ -48,6 +47,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
+        batches=batches,
         notes=() if is_fair or len(regions) == 1 else (FIFO_NOTE,),
     )
 
