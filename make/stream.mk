@@ -16,3 +16,8 @@ stream-alone: ## three regions on a real cluster, one fails three times: run ids
 	@$(VERIFY) stream_alone $(ARGS)
 
 .PHONY: stream-alone
+
+bench-stream: ## what a restart of a region and a batch cost against bare queries: CPU and time, with a control
+	@$(VERIFY) bench_stream $(ARGS)
+
+.PHONY: bench-stream

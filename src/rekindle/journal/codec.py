@@ -4,14 +4,15 @@
   decoded.
 - An unknown type, a newer version, or a field that an event of its version does not have here is refused with a
   sentence: skipping a fact, or a part of one, would fold to something untrue.
-- One type of event may close a journal: the record that holds it is the last there can be.
+- One type of event may close a journal: the record that holds it is the last there can be. One may be a base: it holds
+  all that the records before it said.
 - A field that is added with a default needs no new version; a change of meaning does. Defaults are not written, so
   that an older release reads what does not use the new field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -38,6 +39,7 @@ class Codec(Generic[E]):
         enc_hook: Hook | None = None,
         dec_hook: BackHook | None = None,
         closing: type | None = None,
+        base: type | None = None,
     ) -> None:
         members = get_args(union) or (union,)
         tags = {member: str(member.__struct_config__.tag) for member in members}
@@ -45,6 +47,7 @@ class Codec(Generic[E]):
         self._versions = {tag: (versions or {}).get(tag, 1) for tag in tags.values()}
         self._dec_hook = dec_hook
         self._closing = closing
+        self._base = base
         self._members = {tag: member for member, tag in tags.items()}
         self._decoders = {
             f"{tag}/{self._versions[tag]}": msgspec.json.Decoder(member, dec_hook=dec_hook)
@@ -63,6 +66,10 @@ class Codec(Generic[E]):
     def closes(self, events: Iterable[E]) -> bool:
         """Whether a record with these events is the tombstone of its run."""
         return self._closing is not None and any(isinstance(event, self._closing) for event in events)
+
+    def is_base(self, events: Sequence[E]) -> bool:
+        """Whether a record of these events holds all that was said before it."""
+        return self._base is not None and len(events) == 1 and isinstance(events[0], self._base)
 
     def decode(self, name: str, raw: msgspec.Raw) -> E:
         """One event, from the version it was written in."""

@@ -6,6 +6,7 @@
 - The checksum covers the body and names the record: the next record carries it as `previous`.
 - The events of one record become true together. Their types and versions can be read without decoding them.
 - A record of a new epoch carries the owner that opened it. A closed record is the tombstone of a run.
+- A base holds the whole state in one event: reading begins at the last one. It carries the owner of its epoch.
 - Bytes are whole, torn (a beginning of a record and nothing else) or damaged (anything else).
 """
 
@@ -38,6 +39,11 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     events: tuple[msgspec.Raw, ...]
     owner: Owner | None = None
     is_closed: bool = False
+    is_base: bool = False
+
+    @property
+    def opens_epoch(self) -> bool:
+        return self.owner is not None and not self.is_base
 
 
 class WholeFrame(msgspec.Struct, frozen=True):

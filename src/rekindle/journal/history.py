@@ -2,7 +2,8 @@
 
 - Reading changes nothing and needs no lease. Names that are no sequence number do not count.
 - A position is all that a writer has to know about what was kept: the last number, its epoch, its checksum.
-- Reading may start behind a position, if the record at that position is still the one it names.
+- Reading may start behind a position, if the record at that position is still the one it names. Without one it starts
+  at the last base, which holds all that was said before it.
 """
 
 from __future__ import annotations
@@ -89,8 +90,10 @@ def read(
     tombstone = _pruned_to(names, found, after)
     if tombstone is not None:
         return History((_record(tombstone.frame, codec),), follow(after, tombstone))
-    listed = zip(names, found, strict=True)
-    return _judge_all(store, run, codec, list(listed), after, own_epoch)
+    listed = list(zip(names, found, strict=True))
+    if not after.sequence:
+        after, listed = _from_base(listed, after)
+    return _judge_all(store, run, codec, listed, after, own_epoch)
 
 
 def _names(store: Store, folder: str, after: int) -> list[str]:
@@ -129,6 +132,23 @@ def _pruned_to(names: Sequence[str], found: Sequence[Found], after: Position) ->
     position = msgspec.structs.replace(follow(after, before), sequence=last.frame.sequence - 1)
     is_behind_a_cut = position.kept != position.sequence
     return last if is_chained(names[-1], last.frame, position, is_behind_a_cut) else None
+
+
+def _from_base(listed: list[tuple[str, Found]], start: Position) -> tuple[Position, list[tuple[str, Found]]]:
+    """The position before the last base, and what is there from it on; all of it where there is no base."""
+    for index in reversed(range(len(listed))):
+        item = listed[index][1]
+        if isinstance(item, WholeFrame) and item.frame.is_base:
+            before = item.frame.sequence - 1
+            position = Position(
+                sequence=before,
+                kept=before,
+                epoch=item.frame.epoch,
+                checksum=item.frame.previous,
+                owner=item.frame.owner,
+            )
+            return position, listed[index:]
+    return start, listed
 
 
 def _judge_all(
@@ -185,7 +205,7 @@ def is_chained(name: str, frame: Frame, position: Position, after_cut: bool = Fa
         return False
     if not int(name) == frame.sequence == position.sequence + 1:
         return False
-    if frame.owner is not None:
+    if frame.opens_epoch:
         return frame.epoch == position.epoch + 1
     return frame.epoch == position.epoch and position.epoch > 0 and not after_cut
 

@@ -100,6 +100,7 @@ class Journal(Generic[E]):
         if self._position.is_closed:
             raise RunClosed(f"run {self.run} is closed, its journal has ended", new_run())
         named = [self._codec.encode(event) for event in events]
+        is_base = owner is None and self._codec.is_base(events)
         frame = Frame(
             sequence=self._position.sequence + 1,
             epoch=epoch,
@@ -107,8 +108,9 @@ class Journal(Generic[E]):
             writer=self.writer,
             types=tuple(name for name, _ in named),
             events=tuple(raw for _, raw in named),
-            owner=owner,
+            owner=self._position.owner if is_base else owner,
             is_closed=self._codec.closes(events),
+            is_base=is_base,
         )
         data, checksum = to_bytes(frame)
         self._pending = _Pending(WholeFrame(frame, checksum), data, events)

@@ -1,4 +1,5 @@
-"""End a run for good: a tombstone at the next number, then the space of its journal comes back.
+"""Give the space of records back: those of a run that ended for good, by a tombstone at the next number, and those
+before the last two bases of a run without end.
 
 A master that sleeps through all of this wakes up at a number it knows: the one where the next epoch was opened,
 or the one before, if it never learned that its own record landed. Those records stay, and the tombstone does, so
@@ -9,28 +10,57 @@ that a journal that is half deleted still ends with its tombstone; heartbeats la
 
 from __future__ import annotations
 
-from rekindle.journal.frame import NAME, WholeFrame, find, name_of
+from collections.abc import Sequence
+
+from rekindle.journal.frame import NAME, Found, WholeFrame, find, name_of
 from rekindle.journal.history import folder_of
 from rekindle.storage.store import Store
+
+BASES_KEPT = 2
 
 
 def prune(store: Store, run: str) -> int:
     """Delete what a closed run does not need, also after a crash in the middle of it; returns how many objects.
     A run without a tombstone loses nothing."""
     folder = folder_of(run)
-    names = [name for name in store.list_after(folder) if NAME.fullmatch(name)]
-    found = [find(data or b"") for data in store.get_many(folder, names)]
+    names, found = _records(store, folder)
     last = found[-1] if found else None
     if not (isinstance(last, WholeFrame) and last.frame.is_closed):
         return 0
-    opened = {item.frame.sequence for item in found if isinstance(item, WholeFrame) and item.frame.owner is not None}
     earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, WholeFrame)][:-1]
-    stays = {name_of(n) for n in opened} | {name_of(n - 1) for n in opened} | {*earlier[-1:], names[-1]}
+    stays = _for_sleepers(found) | {*earlier[-1:], names[-1]}
     records = [folder + name for name in reversed(names) if name not in stays]
     goes = [*_all(store, run, "snapshot"), *records, *_all(store, run, "heartbeat")]
     for key in goes:
         store.delete(key)
     return len(goes)
+
+
+def cut(store: Store, run: str) -> int:
+    """Delete the records before the last base but one; returns how many. Nobody begins to read before the last base;
+    whoever began when it was not there yet finds the other one."""
+    folder = folder_of(run)
+    names, found = _records(store, folder)
+    whole = [one.frame for one in found if isinstance(one, WholeFrame)]
+    bases = [name_of(one.sequence) for one in whole if one.is_base]
+    if len(bases) < BASES_KEPT:
+        return 0
+    stays = _for_sleepers(found)
+    goes = [folder + name for name in names if name < bases[-BASES_KEPT] and name not in stays]
+    for key in goes:
+        store.delete(key)
+    return len(goes)
+
+
+def _records(store: Store, folder: str) -> tuple[list[str], list[Found]]:
+    names = [name for name in store.list_after(folder) if NAME.fullmatch(name)]
+    return names, [find(data or b"") for data in store.get_many(folder, names)]
+
+
+def _for_sleepers(found: Sequence[Found]) -> set[str]:
+    """The numbers that a master can try that was taken over."""
+    opened = {item.frame.sequence for item in found if isinstance(item, WholeFrame) and item.frame.opens_epoch}
+    return {name_of(number) for first in opened for number in (first - 1, first)}
 
 
 def _all(store: Store, run: str, folder: str) -> list[str]:

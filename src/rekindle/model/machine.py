@@ -101,13 +101,14 @@ class Commands(Protocol[StateT_contra, CommandT_co]):
 class Wire:
     """How a machine's events and state become bytes: `events` is a union of msgspec structs with tags, `state` is a
     type that msgspec knows, and the hooks are for types that it does not. A record with an event of the type `closing`
-    is the last of its journal."""
+    is the last of its journal; an event of the type `base` holds a whole state."""
 
     events: Any
     state: Any
     enc_hook: Callable[[Any], Any] | None = None
     dec_hook: Callable[[type, Any], Any] | None = None
     closing: type | None = None
+    base: type | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class Machine(Generic[StateT, EventT, StimulusT, CommandT]):
     is_done       whether the work is done, so that only cleaning up is waited for
     leftovers     what cleaning up still waits for; after a while the loop leaves it to others
     given_up      what a stimulus says that this process will not do, None for all others
+    base          the one event that makes this state of none: a run without end goes on from it, and older records go
     """
 
     decide: Decide[StateT, EventT, StimulusT]
@@ -148,3 +150,4 @@ class Machine(Generic[StateT, EventT, StimulusT, CommandT]):
     is_done: Callable[[StateT], bool] = lambda state: False
     leftovers: Callable[[StateT], frozenset[Any]] = lambda state: frozenset()
     given_up: Callable[[StimulusT], GivenUp | None] = lambda stimulus: None
+    base: Callable[[StateT], EventT] | None = None

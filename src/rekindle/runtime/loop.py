@@ -7,12 +7,15 @@ Rules
 - A command is sent once per process. A new process learns from the journal what older ones may have started.
 - Before anything is released it is looked whether somebody pinned the run meanwhile.
 - Deleting never ends a run: what the storage does not delete, or not in time once the run succeeded, is left to gc.
+- A run without end is cut: every so many records its machine gives its state in one event, the base, and what was said
+  before the base before that one goes.
 - A master that was taken over, or that cannot write facts any more, stops at once: its Spark jobs are cancelled,
   and it says so. A certain "not written" is decided and tried again a few times first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Callable
@@ -21,6 +24,7 @@ from typing import Any, Generic
 from rekindle.errors import AppendUnknown, Fenced, RekindleError, StoreFailed
 from rekindle.journal.history import Position
 from rekindle.journal.journal import Journal, Pause
+from rekindle.journal.prune import cut
 from rekindle.model.machine import (
     CommandPort,
     CommandT,
@@ -38,6 +42,7 @@ SETTLE_TRIES_MAX = 20
 APPEND_TRIES_MAX = 5
 PAUSE_SECONDS = 1.0
 DELETING_MS_MAX = 600_000
+BASE_RECORDS = 500
 
 
 def decide_asking(
@@ -132,6 +137,8 @@ class Loop(Generic[StateT, EventT, StimulusT, CommandT]):
         self._state = state
         self._watcher(events, self._state)
         self._dispatch()
+        if self._machine.base is not None and self._journal.position.sequence % BASE_RECORDS == 0:
+            self._begin_anew(self._machine.base(self._state))
         self._remember(self._journal.position, self._state)
 
     def fence(self, reason: Fenced) -> None:
@@ -171,6 +178,13 @@ class Loop(Generic[StateT, EventT, StimulusT, CommandT]):
                 if number == APPEND_TRIES_MAX:
                     raise
                 self._pause(PAUSE_SECONDS * number)
+
+    def _begin_anew(self, base: EventT) -> None:
+        """From this event on. Records that the storage does not delete now go with the next base."""
+        assert self._machine.fold(None, (base,)) == self._state, "a base holds the whole state"
+        self._append((base,))
+        with contextlib.suppress(StoreFailed):
+            cut(self._journal.store, self._journal.run)
 
     def _settle(self) -> None:
         for number in range(1, SETTLE_TRIES_MAX + 1):

@@ -25,7 +25,7 @@ from rekindle.storage.store import Store
 def codec_of(machine: Machine[StateT, EventT, StimulusT, CommandT]) -> Codec[EventT]:
     """How the events of a machine are stored."""
     wire = machine.wire
-    return Codec(wire.events, enc_hook=wire.enc_hook, dec_hook=wire.dec_hook, closing=wire.closing)
+    return Codec(wire.events, enc_hook=wire.enc_hook, dec_hook=wire.dec_hook, closing=wire.closing, base=wire.base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What supervising costs a stream: restarts and batches, against bare queries."""
