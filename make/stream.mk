@@ -21,3 +21,8 @@ bench-stream: ## what a restart of a region and a batch cost against bare querie
 	@$(VERIFY) bench_stream $(ARGS)
 
 .PHONY: bench-stream
+
+stream-soak: ## 24 regions in one driver on a real cluster, a fault every 20 seconds for 30 minutes: slopes of what the driver holds
+	@$(VERIFY) stream_soak $(ARGS)
+
+.PHONY: stream-soak

@@ -1,0 +1,1 @@
+"""Many regions in one driver for long: what grows?"""
