@@ -4,6 +4,7 @@ clock. The world knows what really runs, and says what no schedule may ever show
 - Two queries of one region never run in one process, and no number is given twice.
 - What runs at the end is what should: nobody who can be restarted is forgotten, nobody runs when all is over.
 - A restart waits for its time; with `full` nothing starts before all have ended.
+- What is stored, from its last base on, folds to the state.
 - One failure writes at most three records, and time that passes in health writes none.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rekindle.failover.backoff import Exponential
 from rekindle.failover.restart import Strategy
@@ -25,19 +28,18 @@ from rekindle.streams.stream_events import (
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
-    StreamEvent,
     StreamOpened,
     StreamPhase,
 )
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import StreamLimits, StreamSpec
-from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_state import StreamBase, StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
 
-StreamMachine = Machine[StreamState, StreamEvent, StreamStimulus, StreamCommand]
+StreamMachine = Machine[StreamState, StreamRecord, StreamStimulus, StreamCommand]
 BACKOFF = Exponential(initial_ms=100, delay_ms_max=1_000, jitter=0.0, reset_after_ms=5_000, attempts_max=6)
-STEPS, CALM_STEPS = 120, 400
+STEPS, CALM_STEPS, BASE_CHANCE = 120, 400, 0.05
 KINDS = (FailureKind.EXCEPTION, FailureKind.EXECUTOR_LOST, FailureKind.USER_ERROR, FailureKind.WORKER_KILLED)
 
 
@@ -76,7 +78,8 @@ class StreamSimulation:
             is_ended_by_one=self.chance.random() < 0.2,
             poison_tries_max=self.chance.choice([2, 3, 99]),
         )
-        self.journal: list[tuple[StreamEvent, ...]] = []
+        self.journal: list[tuple[StreamRecord, ...]] = []
+        self.stored: list[tuple[StreamRecord, ...]] = []
         self.state: StreamState | None = None
         self.now_ms = 0
         self.code = 1
@@ -153,7 +156,7 @@ class StreamSimulation:
         self.driver = SimulatedDriver()
         self.wants_stop = False
         folded: StreamState | None = None
-        for events in self.journal:
+        for events in self.stored:
             folded = self.machine.fold(folded, events)
         if folded != self.state:
             raise Violated("the state is not the fold of the journal")
@@ -176,14 +179,18 @@ class StreamSimulation:
             return
         self._look_at(events)
         self.journal.append(events)
+        self.stored.append(events)
         self.state = self.machine.fold(self.state, events)
         assert self.state is not None
         self.machine.invariants(self.state)
+        if self.machine.base is not None and self.chance.random() < BASE_CHANCE:
+            base = msgspec.json.encode(self.machine.base(self.state))
+            self.stored = [(msgspec.json.decode(base, type=StreamBase),)]
         for command in self.machine.commands(self.state, self.driver.sent):
             self.driver.sent.add(command.key)
             self._obey(command)
 
-    def _look_at(self, events: tuple[StreamEvent, ...]) -> None:
+    def _look_at(self, events: tuple[StreamRecord, ...]) -> None:
         for event in events:
             match event:
                 case QueryStarted(name, number, _):

@@ -13,6 +13,7 @@ from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
+from rekindle.runtime.ownership import codec_of
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
     QueryEnd,
@@ -22,14 +23,13 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     StopRequested,
     StreamEnded,
-    StreamEvent,
     StreamOpened,
     StreamPhase,
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, RegionSpec, StreamLimits, StreamSpec
-from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
 
@@ -50,9 +50,9 @@ class StreamWorld:
         self.limits = StreamLimits(strategy=Strategy(strategy), backoff=BackoffSpec.of(backoff), is_ended_by_one=ends)
         self.state: StreamState | None = None
         self.now_ms = 1_000
-        self.events: list[StreamEvent] = []
+        self.events: list[StreamRecord] = []
 
-    def take(self, stimulus: StreamStimulus, at_ms: int | None = None) -> tuple[StreamEvent, ...]:
+    def take(self, stimulus: StreamStimulus, at_ms: int | None = None) -> tuple[StreamRecord, ...]:
         self.now_ms = self.now_ms if at_ms is None else at_ms
         found = STREAM.decide(self.state, stimulus, self.now_ms)
         self.state = STREAM.fold(self.state, found)
@@ -61,7 +61,7 @@ class StreamWorld:
         self.events += found
         return found
 
-    def open(self, strategy: Strategy | None = None, spec: StreamSpec | None = None) -> tuple[StreamEvent, ...]:
+    def open(self, strategy: Strategy | None = None, spec: StreamSpec | None = None) -> tuple[StreamRecord, ...]:
         self.spec = spec or self.spec
         return self.take(
             OpenStream(
@@ -77,13 +77,13 @@ class StreamWorld:
             )
         )
 
-    def ends(self, name: str, end: QueryEnd, cause: Cause | None = None, **given: Any) -> tuple[StreamEvent, ...]:
+    def ends(self, name: str, end: QueryEnd, cause: Cause | None = None, **given: Any) -> tuple[StreamRecord, ...]:
         assert self.state is not None
         number = given.pop("number", 0) or self.state.regions[name].number
         at_ms = given.pop("at_ms", None)
         return self.take(QueryReport(region=name, number=number, end=end, cause=cause, **given), at_ms)
 
-    def fails(self, name: str, cause: Cause = OOPS, **given: Any) -> tuple[StreamEvent, ...]:
+    def fails(self, name: str, cause: Cause = OOPS, **given: Any) -> tuple[StreamRecord, ...]:
         return self.ends(name, QueryEnd.FAILED, cause, **given)
 
     def commands(self) -> list[StreamCommand]:
@@ -178,7 +178,7 @@ def test_a_batch_that_fails_in_the_same_way_is_poison() -> None:
     world = StreamWorld("a", "b", backoff=Exponential(initial_ms=5, jitter=0.0, attempts_max=99))
     world.open()
 
-    def again(signature: str, batch: int) -> StreamEvent:
+    def again(signature: str, batch: int) -> StreamRecord:
         *_, last = world.fails("a", at_ms=world.now_ms + 9, signature=signature, batch=batch)
         if isinstance(last, RegionsRestart):
             world.take(StreamTick(), last.due_ms)
@@ -365,11 +365,22 @@ def test_the_state_is_the_fold_of_what_is_stored() -> None:
     world.fails("a")
     world.take(StopStream("SIGTERM"))
     world.ends("b", QueryEnd.STOPPED)
-    stored = [msgspec.json.decode(msgspec.json.encode(event), type=StreamEvent) for event in world.events]
+    stored = [msgspec.json.decode(msgspec.json.encode(event), type=StreamRecord) for event in world.events]
     assert stored == world.events
     again = STREAM.fold(None, stored)
     assert again == world.state
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(world.state), type=StreamState) == world.state
+
+
+def test_a_base_is_the_whole_state_in_one_event() -> None:
+    world = StreamWorld("a", "b", backoff=Exponential(attempts_max=1))
+    world.open()
+    world.fails("a")
+    assert STREAM.base is not None and world.state is not None
+    codec = codec_of(STREAM)
+    base = codec.decode(*codec.encode(STREAM.base(world.state)))
+    assert codec.is_base((base,)) and not codec.is_base((base, base))
+    assert STREAM.fold(None, (base,)) == world.state
 
 
 @pytest.mark.parametrize(

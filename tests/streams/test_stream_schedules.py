@@ -20,17 +20,16 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     StopRequested,
     StreamEnded,
-    StreamEvent,
     StreamOpened,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import QueryReport, StreamStimulus, StreamTick
 from streams.stream_world import StreamMachine, StreamSimulation
 
 SEEDS, PLANTED_SEEDS = 400, 1_500
-Events = tuple[StreamEvent, ...]
-Rewrite = Callable[[StreamState | None, StreamStimulus, Events], Iterable[StreamEvent]]
+Events = tuple[StreamRecord, ...]
+Rewrite = Callable[[StreamState | None, StreamStimulus, Events], Iterable[StreamRecord]]
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -57,10 +56,10 @@ def commanding(rewrite: Callable[[StreamState, Sequence[StreamCommand]], Iterabl
     return replace(STREAM, commands=commands)
 
 
-def folding(rewrite: Callable[[StreamEvent], StreamEvent | None]) -> StreamMachine:
+def folding(rewrite: Callable[[StreamRecord], StreamRecord | None]) -> StreamMachine:
     """What is stored means something else."""
 
-    def fold(state: StreamState | None, events: Iterable[StreamEvent]) -> StreamState | None:
+    def fold(state: StreamState | None, events: Iterable[StreamRecord]) -> StreamState | None:
         return STREAM.fold(state, [one for one in map(rewrite, events) if one is not None])
 
     return replace(STREAM, fold=fold)
@@ -70,7 +69,7 @@ def without(kind: type, when: Callable[[Any], bool] = lambda event: True) -> Rew
     return lambda state, stimulus, events: [one for one in events if not (isinstance(one, kind) and when(one))]
 
 
-def each(kind: type, make: Callable[[Any], StreamEvent]) -> Rewrite:
+def each(kind: type, make: Callable[[Any], StreamRecord]) -> Rewrite:
     return lambda state, stimulus, events: [make(one) if isinstance(one, kind) else one for one in events]
 
 
@@ -118,7 +117,7 @@ def alone(event: RegionsRestart) -> RegionsRestart:
     return changed(event, regions=(event.region,))
 
 
-def all_of_them(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamEvent]:
+def all_of_them(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamRecord]:
     for one in events:
         is_restart = isinstance(one, RegionsRestart) and state is not None
         yield changed(one, regions=state.spec.names) if is_restart else one  # type: ignore[union-attr]
@@ -130,6 +129,10 @@ def written_for_nothing(state: StreamState | None, stimulus: StreamStimulus, eve
         return events
     name = state.spec.names[0]
     return (QueryStarted(name, state.regions[name].number + 1, 0),)
+
+
+def without_due(state: StreamState) -> dict[str, RegionState]:
+    return {name: changed(one, due_ms=None) for name, one in state.regions.items()}
 
 
 PLANTED: dict[str, StreamMachine] = {
@@ -180,6 +183,12 @@ PLANTED: dict[str, StreamMachine] = {
         lambda one: changed(one, backoff=BackoffState()) if isinstance(one, RegionsRestart) else one
     ),
     "a record while nothing happens": deciding(written_for_nothing),
+    "a base without the times that are waited for": replace(
+        STREAM, base=lambda state: StreamBase(changed(state, regions=without_due(state)))
+    ),
+    "a base without the regions that left the code": replace(
+        STREAM, base=lambda state: StreamBase(changed(state, regions={n: state.regions[n] for n in state.spec.names}))
+    ),
 }
 
 

@@ -20,13 +20,12 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     StopRequested,
     StreamEnded,
-    StreamEvent,
     StreamOpened,
     StreamPhase,
     StreamStarted,
 )
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
-from rekindle.streams.stream_state import RegionState, StreamState
+from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ def _batch(region: RegionState, health: RegionHealth | None) -> int:
     return max(region.batch, health.batch if health is not None else -1)
 
 
-def news(events: Iterable[StreamEvent], state: StreamState, now_ms: int) -> Iterator[str]:
+def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Iterator[str]:
     """What happened, a line each."""
     for event in events:
         match event:
@@ -155,7 +154,7 @@ def news(events: Iterable[StreamEvent], state: StreamState, now_ms: int) -> Iter
                 yield f"stopping after the batches that run: {why}"
             case StreamEnded(phase):
                 yield f"stream {phase.value}"
-            case StreamStarted() | StreamOpened() | QueryEnded():
+            case StreamStarted() | StreamOpened() | QueryEnded() | StreamBase():
                 pass
 
 

@@ -29,10 +29,10 @@ from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, wanted
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
-from rekindle.streams.stream_events import QueryEnd, StreamEvent, StreamPhase
+from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, StreamLimits
-from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
 STREAMS = "_streams"
@@ -90,7 +90,7 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
     if options.new:
         claim_anew(store, wish.pipeline, wish.key, ready.run)
 
-    def watch(events: tuple[StreamEvent, ...], state: StreamState) -> None:
+    def watch(events: tuple[StreamRecord, ...], state: StreamState) -> None:
         pulse.state = state
         for line in news(events, state, now_ms()):
             say(f"{time.strftime('%H:%M:%S')} {line}")

@@ -1,4 +1,7 @@
-"""What the events of a stream come to."""
+"""What the events of a stream come to.
+
+The state itself stands in the journal now and then, as its base: its fields are facts on disk, as those of events are.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from rekindle.streams.stream_spec import RegionSpec, StreamLimits, StreamSpec
 ONE = Partitions.first(1)
 
 
-class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
     starts again then, and one that is open is to end first. `gave_up` says why it is not tried again; `is_stuck`: its
     query would not stop, so that only another driver can start it."""
@@ -58,7 +61,7 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return not self.is_open and self.due_ms is None
 
 
-class StreamState(msgspec.Struct, frozen=True, kw_only=True):
+class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A stream, as its journal has it. `last_specs` are what each region was when it last ran, also those that the code
     no longer has: their checkpoints are still there."""
 
@@ -92,10 +95,21 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def fold(state: StreamState | None, events: Iterable[StreamEvent]) -> StreamState | None:
+class StreamBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """No decision: the state that all decisions before it came to, in one event."""
+
+    state: StreamState
+
+
+StreamRecord = StreamEvent | StreamBase
+
+
+def fold(state: StreamState | None, events: Iterable[StreamRecord]) -> StreamState | None:
     """The state after these events."""
     for event in events:
-        if isinstance(event, StreamStarted):
+        if isinstance(event, StreamBase):
+            state = event.state
+        elif isinstance(event, StreamStarted):
             assert state is None, "a stream starts once"
             state = StreamState(
                 pipeline=event.pipeline,
