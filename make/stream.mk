@@ -26,3 +26,8 @@ stream-soak: ## 24 regions in one driver on a real cluster, a fault every 20 sec
 	@$(VERIFY) stream_soak $(ARGS)
 
 .PHONY: stream-soak
+
+stream-pools: ## how long a light region waits beside a heavy one, with FIFO and with a pool for each region
+	@$(VERIFY) stream_pools $(ARGS)
+
+.PHONY: stream-pools

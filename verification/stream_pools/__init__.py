@@ -1,0 +1,1 @@
+"""A light region beside a heavy one, with and without pools."""
