@@ -15,6 +15,7 @@ from rekindle.cli.resume import choose
 from rekindle.errors import NotFound
 from rekindle.gc.targets import note_targets
 from rekindle.publish.stream_entries import BatchEntry, batch_files
+from rekindle.results.checkpoint_log import last_commit, planned
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from support.location import make_run
@@ -163,7 +164,22 @@ def test_explain_names_the_batch_that_failed_with_what_it_reads(look: Look, stor
     assert refused.code == 3 and "stream shop/1 has no region prized" in refused.err and "priced" in refused.err
 
 
-def test_a_region_that_waits_or_runs_is_explained(look: Look, store: LocalDisk, living: Held) -> None:
+def test_the_files_of_a_batch_are_those_of_its_own_entry(store: LocalDisk) -> None:
+    """Every tenth entry of Spark's log has all files before it, too."""
+    make_checkpoint(store, FAILED, "priced", committed=8, planned=9)
+    checkpoint = f"shop/_streams/{FAILED}/checkpoints/priced"
+    seen = [json.dumps({"path": f"file:/{number}.json", "timestamp": 1, "batchId": number}) for number in range(10)]
+    store.delete(f"{checkpoint}/sources/0/9")
+    store.put(f"{checkpoint}/sources/0/9.compact", "\n".join(["v1", *seen, "{torn"]).encode())
+    found = planned(store, checkpoint, 9)
+    assert found is not None and (found.files, found.file_count) == (("file:/9.json",), 1)
+    assert last_commit(store, checkpoint) == 8 and planned(store, checkpoint, 10) is None
+    store.put(f"{checkpoint}/offsets/10", b'v1\n{}\n{"orders":{"0":12}}\n-')
+    kafka = planned(store, checkpoint, 10)
+    assert kafka is not None and (kafka.upto, kafka.files) == (('{"orders":{"0":12}}', "-"), ())
+
+
+def test_a_region_that_runs_is_explained(look: Look, living: Held) -> None:
     said = look("explain", "priced")
     assert "priced is running; last batch none, 0 restarts" in said.out and "next:" not in said.out
 

@@ -12,7 +12,6 @@ from rekindle.master.state.run_state import RunState
 from rekindle.observe.show import RunView
 from rekindle.service.looking import look
 from rekindle.service.stream_looking import SeenStream, see
-from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 
 
@@ -35,19 +34,11 @@ def open_run(settings: Settings, word: str | None) -> OpenRun:
     return OpenRun(named, found.history, found.view, found.state)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStream:
-    """A stream that somebody looks at."""
-
-    store: Store
-    seen: SeenStream
-
-
-def open_stream(settings: Settings, word: str | None) -> OpenStream | None:
+def open_stream(settings: Settings, word: str | None) -> SeenStream | None:
     """The stream that a user means; None if they mean another run."""
     config = settings.located()
     store = open_store(config.location, config.storage)
     named = find_run(store, word)
     if not named.is_stream:
         return None
-    return OpenStream(store, see(store, named.pipeline, named.run, named.number, config.stale_seconds))
+    return see(store, named.pipeline, named.run, named.number, config.stale_seconds)

@@ -55,7 +55,7 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
     stream = open_stream(settings, run)
     if stream is not None:
         if html is not None:
-            raise Refused("a stream has no page", CommandRemedy("show", "see it as text", run=str(stream.seen)))
+            raise Refused("a stream has no page", CommandRemedy("show", "see it as text", run=str(stream)))
         show_stream(stream, is_json=is_json)
         return
     view = open_run(settings, run).view

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rekindle.cli.next_command import line_of
-from rekindle.cli.open_run import OpenStream
 from rekindle.cli.runs import parameters_text
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
 from rekindle.cli.typed import learn
@@ -14,6 +13,7 @@ from rekindle.observe.stream_story import RegionStory
 from rekindle.observe.stream_view import BACKOFF, RegionView, StreamView
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy, TextRemedy
 from rekindle.service import stream_looking
+from rekindle.service.stream_looking import SeenStream
 
 REGIONS = (
     Column("REGION"),
@@ -27,20 +27,20 @@ REGIONS = (
 GO_ON = StartRemedy(to="bring all its regions back", kind=StartKind.RESUME)
 
 
-def show_stream(stream: OpenStream, *, is_json: bool) -> None:
+def show_stream(stream: SeenStream, *, is_json: bool) -> None:
     """All regions of one stream."""
-    view = stream_looking.view(stream.store, stream.seen)
-    learn(run=str(stream.seen))
+    view = stream_looking.view(stream)
+    learn(run=str(stream))
     if is_json:
         say_json(to_json(view))
     else:
         say(_lines(view, width()))
 
 
-def explain_region(stream: OpenStream, region: str, *, is_json: bool) -> None:
+def explain_region(stream: SeenStream, region: str, *, is_json: bool) -> None:
     """The story of one region."""
-    story = stream_looking.explain(stream.store, stream.seen, region)
-    learn(run=str(stream.seen))
+    story = stream_looking.explain(stream, region)
+    learn(run=str(stream))
     if is_json:
         say_json(to_json(story))
     else:
@@ -101,8 +101,8 @@ def _remedies(view: StreamView) -> Iterator[Remedy]:
         yield TextRemedy("nothing: its driver is alive")
 
 
-def _story(story: RegionStory, stream: OpenStream, wide: int | None) -> Iterator[str]:
-    title = f"{story.region.name} in stream {stream.seen} ({story.run})"
+def _story(story: RegionStory, stream: SeenStream, wide: int | None) -> Iterator[str]:
+    title = f"{story.region.name} in stream {stream} ({story.run})"
     for line in wrapped(title, wide):
         yield styled(line, bold=True)
     for fact in story.lines:
@@ -110,7 +110,7 @@ def _story(story: RegionStory, stream: OpenStream, wide: int | None) -> Iterator
     yield ""
     for text in story.outlook:
         yield from wrapped(text, wide, "    ", first="")
-    if stream.seen.is_alone:
+    if stream.is_alone:
         yield f"next: {line_of(StartRemedy(to='correct it, then', kind=StartKind.RESUME))}"
     elif story.region.why:
         yield "next: correct it, stop the driver with SIGTERM, and start it again"

@@ -24,8 +24,9 @@ from rekindle.streams.stream_state import StreamState
 
 @dataclass(frozen=True, slots=True)
 class SeenStream:
-    """A stream as its journal has it, and its driver: in words, and whether there is certainly none."""
+    """A stream as its journal in a store has it, and its driver: in words, and whether there is certainly none."""
 
+    store: Store
     state: StreamState
     number: int
     life: str
@@ -46,22 +47,22 @@ def see(store: Store, pipeline: str, run: str, number: int, stale_seconds: float
     try:
         sign = sign_of_life(store, stream_folder(pipeline, run), found.position, stale_seconds)
     except StoreFailed:
-        return SeenStream(found.state, number, "driver unknown: the store does not tell the time", False)
-    return SeenStream(found.state, number, life_text(sign), sign.life is not LivenessState.LIVING)
+        return SeenStream(store, found.state, number, "driver unknown: the store does not tell the time", False)
+    return SeenStream(store, found.state, number, life_text(sign), sign.life is not LivenessState.LIVING)
 
 
-def view(store: Store, seen: SeenStream) -> StreamView:
+def view(seen: SeenStream) -> StreamView:
     """All that there is to show of a stream, with the last batches of its checkpoints."""
-    state = seen.state
+    store, state = seen.store, seen.state
     line = seen.line(parameters_of(store, state.pipeline).get(state.run))
     root = stream_folder(state.pipeline, state.run)
     batches = {name: last_commit(store, checkpoint_of(root, name)) for name in state.last_specs}
     return stream_view(state, line, batches, life=seen.life, is_alone=seen.is_alone)
 
 
-def explain(store: Store, seen: SeenStream, region: str) -> RegionStory:
+def explain(seen: SeenStream, region: str) -> RegionStory:
     """What happened to one region, and what the batch that comes next reads."""
-    state = seen.state
+    store, state = seen.store, seen.state
     if region not in state.last_specs:
         raise NotFound(
             f"stream {seen} has no region {region}",
@@ -72,5 +73,5 @@ def explain(store: Store, seen: SeenStream, region: str) -> RegionStory:
     history = read(store, root, codec_of(STREAM))
     batch = max(last_commit(store, checkpoint), state.regions[region].batch)
     records = ((one.sequence, one.epoch, one.events) for one in history.records)
-    (shown,) = (one for one in view(store, seen).regions if one.name == region)
+    (shown,) = (one for one in view(seen).regions if one.name == region)
     return region_story(records, shown, state, planned(store, checkpoint, batch + 1))
