@@ -16,8 +16,9 @@ import rekindle as rk
 from engine.number_streams import FAST, NumbersFolder, RunningStream, numbers, pipeline_of
 from rekindle.errors import GraphRefused, Refused, RunFailed, StreamFound
 from rekindle.journal.history import read
+from rekindle.journal.keys import STREAMS
 from rekindle.runtime.ownership import codec_of
-from rekindle.service.streaming import STREAMS, name_of
+from rekindle.service.streaming import name_of
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.streams.stream_events import QueryStarted, StreamPhase
 from rekindle.streams.stream_machine import STREAM

@@ -28,7 +28,7 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import AVAILABLE_NOW, BACKOFF, RegionSpec, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
@@ -412,3 +412,9 @@ def test_a_stream_that_is_over_has_no_query_and_the_code_has_every_region() -> N
         STREAM.invariants(msgspec.structs.replace(world.state, spec=StreamSpec(regions=())))
     with pytest.raises(AssertionError, match="has no state"):
         STREAM.invariants(msgspec.structs.replace(world.state, regions={}))
+
+
+def test_a_stream_that_was_to_end_by_itself() -> None:
+    now, later = region_spec("gold", trigger=AVAILABLE_NOW), region_spec("late")
+    assert StreamSpec(regions=(now,)).is_available_now
+    assert not StreamSpec(regions=(now, later)).is_available_now and not StreamSpec(regions=()).is_available_now

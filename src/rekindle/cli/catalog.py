@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rekindle.errors import NotFound
-from rekindle.journal.keys import listed, numbered, numbers
+from rekindle.errors import NotFound, Refused
+from rekindle.journal.keys import listed, numbered, numbers, stream_folder, streams_of
 from rekindle.remedies import CommandRemedy, TextRemedy
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.store import Store
@@ -29,10 +29,11 @@ class Named:
     pipeline: str
     run: str
     number: int
+    is_stream: bool = False
 
     @property
     def folder(self) -> str:
-        return f"{self.pipeline}/{self.run}"
+        return stream_folder(self.pipeline, self.run) if self.is_stream else f"{self.pipeline}/{self.run}"
 
     def __str__(self) -> str:
         return f"{self.pipeline}/{self.number}"
@@ -46,7 +47,8 @@ def pipelines(store: Store) -> list[str]:
 
 def runs_of(store: Store, pipeline: str) -> list[Named]:
     """Every run of a pipeline, oldest first."""
-    return [Named(pipeline, run, number) for number, run in listed(store, pipeline).items()]
+    streams = frozenset(streams_of(store, pipeline))
+    return [Named(pipeline, run, number, run in streams) for number, run in listed(store, pipeline).items()]
 
 
 def newest_of(store: Store, pipeline: str) -> Named | None:
@@ -67,6 +69,21 @@ def find_run(store: Store, word: str | None) -> Named:
             raise NotFound(f"there is no pipeline {pipeline} at {store.name}", f"the pipelines are {_few(known)}")
         return _pick(store, [pipeline], rest or None, word or "")
     return _pick(store, known, word, word or "")
+
+
+def find_batch(store: Store, word: str | None) -> Named:
+    """The same, where a stream does not do: it keeps no results of its steps."""
+    named = find_run(store, word)
+    refuse_stream(named)
+    return named
+
+
+def refuse_stream(named: Named) -> None:
+    if named.is_stream:
+        raise Refused(
+            f"run {named} is a stream, and this command is for batches: a stream keeps no results of its steps",
+            CommandRemedy("show", run=str(named)),
+        )
 
 
 def each(store: Store, act: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
@@ -104,7 +121,7 @@ def _only(matches: Sequence[Named], given: str) -> Named:
 
 def _numbered(store: Store, pipeline: str, number: int) -> Named | None:
     run = numbered(store, pipeline, number)
-    return None if run is None else Named(pipeline, run, number)
+    return None if run is None else Named(pipeline, run, number, run in streams_of(store, pipeline))
 
 
 def _few(names: Iterable[str]) -> str:

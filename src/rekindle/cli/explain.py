@@ -7,8 +7,9 @@ from functools import partial
 
 import click
 
-from rekindle.cli.open_run import OpenRun, open_run
+from rekindle.cli.open_run import OpenRun, open_run, open_stream
 from rekindle.cli.options import Settings, with_settings
+from rekindle.cli.show_stream import explain_region
 from rekindle.cli.text import say, say_json, styled, width, wrapped
 from rekindle.cli.typed import learn
 from rekindle.observe.show_words import clock, to_json
@@ -18,7 +19,7 @@ from rekindle.service.vertices import vertex_of
 
 
 @click.command("explain")
-@click.argument("vertex", metavar="STEP[PARTITION]")
+@click.argument("vertex", metavar="STEP[PARTITION]|REGION")
 @click.option("--run", metavar="RUN", help="The run; default: the newest.")
 @click.option("--json", "is_json", is_flag=True, help="Machine-readable.")
 @with_settings
@@ -27,7 +28,14 @@ def command(settings: Settings, vertex: str, run: str | None, is_json: bool) -> 
 
     `rekindle explain enriched` shows the whole step, `rekindle explain 'enriched[173]'` one partition. The last lines
     say whether it will run again, and why.
+
+    Of a stream, name a region: `rekindle explain priced` shows its queries, failures and restarts, and the batch that
+    failed or comes next, with what it reads.
     """
+    stream = open_stream(settings, run)
+    if stream is not None:
+        explain_region(stream, vertex, is_json=is_json)
+        return
     opened = open_run(settings, run)
     learn(run=str(opened.named))
     again = partial(CommandRemedy, "explain", "", "")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import click
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import pipelines, runs_of
+from rekindle.cli.catalog import Named, pipelines, runs_of
 from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.gc.collect_location import tend_all, tend_targets, tidy_location
 from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, RELEASED, GcItem, GcReport
-from rekindle.gc.policy import GcAction
+from rekindle.gc.collect_stream import STREAM, tell_streams
+from rekindle.gc.policy import GcAction, RunCondition
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import StartRemedy
@@ -52,6 +53,9 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
 
     Of what was published the newest version of each target stays. A version that was replaced can be read for
     gc.versions_hours more, plus gc.grace_hours; then gc deletes the files that only it has.
+
+    Of a stream gc deletes files in its targets that tries left whose batch another try committed. Its journal, its
+    checkpoints and its fences stay.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -59,9 +63,12 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     now_ms = round(store.now() * 1000)
     names = named_pipelines(store, pipeline)
     named = [one for name in names for one in runs_of(store, name)]
-    reports = list(tend_all(store, [(one.pipeline, one.run, one.number) for one in named], rules))
+    tended = tend_all(store, [(one.pipeline, one.run, one.number) for one in named], rules)
+    reports = [report for one, report in zip(named, tended, strict=True) if not _is_only_stream(one, report)]
     for name in names:
         reports += tend_targets(store, name, rules, partial(open_target, storage=config.storage))
+        streams = [(one.run, one.number) for one in named if one.is_stream and one.pipeline == name]
+        reports += tell_streams(store, name, streams)
     if not is_dry:
         tidy_location(store, rules.terms)
     if is_json:
@@ -80,6 +87,11 @@ def named_pipelines(store: Store, pipeline: str | None) -> list[str]:
         hint = did_you_mean(pipeline, known) or f"the pipelines are {', '.join(known) or 'none yet'}"
         raise NotFound(f"there is no pipeline {pipeline} at {store.name}", hint)
     return [pipeline]
+
+
+def _is_only_stream(named: Named, report: GcReport) -> bool:
+    """A stream has nothing where the runs of batches are; it is told of apart."""
+    return named.is_stream and report.because == RunCondition.NEVER_BEGAN.value
 
 
 def _lines(reports: list[GcReport], now_ms: int, *, is_dry: bool, is_all: bool) -> Iterator[str]:
@@ -135,19 +147,31 @@ def _total(reports: Iterable[GcReport], again: str) -> str:
     return f"would delete: {told}. Nothing was deleted. To delete it: {again}" if again else f"deleted: {told}"
 
 
-def _kept(reports: Iterable[GcReport]) -> Iterator[str]:
+def _kept(reports: Sequence[GcReport]) -> Iterator[str]:
     """Why the other runs stay, and what is waste that is too young."""
     reasons: Counter[str] = Counter()
     young = 0
     for report in reports:
         young += report.young
-        if report.act is not GcAction.CLOSE and not report.target:
+        if report.act is not GcAction.CLOSE and not report.target and report.kind != STREAM:
             reasons[report.because] += 1
     if reasons:
         told = " · ".join(f"{count:,} ({because})" for because, count in reasons.most_common())
         yield f"runs kept: {told}"
+    streams = [report for report in reports if report.kind == STREAM]
+    if streams:
+        own, targets = ([one for one in streams if bool(one.target) is is_target] for is_target in (False, True))
+        yield (
+            f"streams kept: {len(own):,} (journals, checkpoints and fences: {_size(own)}; "
+            f"in their targets: {_size(targets)})"
+        )
     if young:
         yield f"waste younger than gc.grace_hours, kept for now: {count_text(young, 'file')}"
+
+
+def _size(reports: Iterable[GcReport]) -> str:
+    found = [(one.kept_files, one.kept_bytes) for one in reports]
+    return f"{count_text(sum(files for files, _ in found), 'file')}, {bytes_text(sum(size for _, size in found))}"
 
 
 def _ended(store: Store, reports: Iterable[GcReport]) -> int:

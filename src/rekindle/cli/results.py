@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
+from rekindle.cli.catalog import Named, each, find_batch, pipelines, runs_of
 from rekindle.cli.gc import what_text
 from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
@@ -64,7 +64,7 @@ def command() -> None:
 def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None:
     """List the results that are kept, with their sizes and the reasons."""
     config, store = _opened(settings)
-    named = [find_run(store, run)] if run else _newest(store)
+    named = [find_batch(store, run)] if run else _newest(store)
     shown = named if is_all else named[:NEWEST]
     known = {name: pins.all_pins(store, name) for name in {one.pipeline for one in shown}}
     clocked = with_one_clock(store)
@@ -94,7 +94,7 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
 def pin(settings: Settings, run: str, why: str) -> int:
     """Pin a run: its results are kept until it is unpinned."""
     config, store = _opened(settings)
-    named = find_run(store, run)
+    named = find_batch(store, run)
     _refuse_closed(named, _look(store, named, config))
     wanted = RunPin(_user(), time.time_ns() // 1_000_000, why)
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
@@ -116,7 +116,7 @@ def pin(settings: Settings, run: str, why: str) -> int:
 def unpin(settings: Settings, run: str) -> int:
     """Unpin a run: gc may delete its results again."""
     config, store = _opened(settings)
-    named = find_run(store, run)
+    named = find_batch(store, run)
     found = pins.find_pin(store, named.pipeline, named.run)
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is no longer pinned" if found else f"run {named} was not pinned"])
@@ -137,7 +137,7 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
     has a living driver is refused. What the run published is not deleted.
     """
     config, store = _opened(settings)
-    named = find_run(store, run)
+    named = find_batch(store, run)
     held = pins.find_pin(store, named.pipeline, named.run)
     if held is not None:
         raise Refused(f"run {named} is {held}", CommandRemedy("results unpin", run=str(named)))
@@ -174,7 +174,7 @@ def _opened(settings: Settings) -> tuple[Config, Store]:
 
 
 def _newest(store: Store) -> list[Named]:
-    found = [one for name in pipelines(store) for one in runs_of(store, name)]
+    found = [one for name in pipelines(store) for one in runs_of(store, name) if not one.is_stream]
     return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
 
 

@@ -1,6 +1,7 @@
 """Many runs, one line each, read as cheaply as their journals allow.
 
-- Of each run: one listing of its snapshots, one of its journal, the newest snapshot, and the records behind it.
+- Of a stream its state is folded: a stream has few records, and a pipeline has few streams.
+- Of each other run: one listing of its snapshots, one of its journal, the newest snapshot, and the records behind it.
 - Whether the driver of an unfinished run lives is asked once per run, and the store's clock once in all.
 """
 
@@ -9,18 +10,21 @@ from __future__ import annotations
 import msgspec
 
 from rekindle.cli.catalog import Named
-from rekindle.errors import NewerJournal, RekindleError, StoreFailed
+from rekindle.errors import NewerJournal, NotFound, RekindleError, StoreFailed
 from rekindle.journal.frame import NAME, WholeFrame, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.journal.owner import Owner
 from rekindle.journal.snapshot import newest
 from rekindle.observe.runs import INTERRUPTED, RunCounts, RunLine
+from rekindle.observe.stream_view import StreamLine
 from rekindle.service.life import life_text
+from rekindle.service.stream_looking import see
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
 
 LIVE = frozenset({"running", "failing", "closing"})
+DAMAGES = (RekindleError, msgspec.MsgspecError, ValueError, KeyError, AssertionError)
 
 
 class RunList:
@@ -30,6 +34,25 @@ class RunList:
         self._store = store
         self._clock = with_one_clock(store)
         self._stale_seconds = stale_seconds
+
+    def any_of(self, named: Named, parameters: dict[str, str] | None) -> RunLine | StreamLine:
+        """One run or one stream."""
+        return self.stream(named, parameters) if named.is_stream else self.of(named, parameters)
+
+    def stream(self, named: Named, parameters: dict[str, str] | None) -> StreamLine:
+        """One stream. Damage makes a line that says so."""
+        try:
+            seen = see(self._clock, named.pipeline, named.run, named.number, self._stale_seconds)
+            return seen.line(parameters)
+        except NotFound:
+            phase = "never began"
+        except NewerJournal:
+            phase = "newer"
+        except DAMAGES:
+            phase = "damaged"
+        return StreamLine(
+            pipeline=named.pipeline, run=named.run, number=named.number, parameters=parameters, phase=phase
+        )
 
     def of(self, named: Named, parameters: dict[str, str] | None) -> RunLine:
         """One run. Damage makes a line that says so, never an error: the others must be listed."""
@@ -42,7 +65,7 @@ class RunList:
                 phase, driver = self._life(named, position, phase)
         except NewerJournal:
             phase = "newer"  # Written by a newer release, which can read it.
-        except (RekindleError, msgspec.MsgspecError, ValueError, KeyError):
+        except DAMAGES:
             phase = "damaged"
         return RunLine(
             pipeline=named.pipeline,

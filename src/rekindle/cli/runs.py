@@ -15,6 +15,7 @@ from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, table,
 from rekindle.errors import NotFound
 from rekindle.journal.keys import parameters_of
 from rekindle.observe.runs import RunLine
+from rekindle.observe.stream_view import StreamLine
 from rekindle.observe.words import bytes_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import CommandRemedy
@@ -36,6 +37,19 @@ HEAD = (
     Column("NAME"),
     Column("DRIVER"),
 )
+STREAMS_HEAD = (
+    Column("STREAM"),
+    Column("PHASE"),
+    Column("SINCE"),
+    Column("REGIONS", is_right=True),
+    Column("GAVE UP", is_right=True),
+    Column("RESTARTS", is_right=True),
+    Column("LAST FAILURE"),
+    Column("PARAMETERS"),
+    Column("NAME"),
+    Column("DRIVER"),
+)
+FAILURE_LETTERS_MAX = 80
 
 
 @click.command("runs")
@@ -50,6 +64,9 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
     PUBLISHED the number of sinks that are published, ROWS and SIZE what they have together. KEPT is the number of
     result partitions that are stored: a run that succeeds deletes them, unless results.keep_hours says otherwise. The
     driver of an interrupted run is dead: `rekindle resume` resumes the run.
+
+    Streams are listed below the other runs. SINCE is the time since the last driver took the stream, or since it ended,
+    REGIONS how many of its regions have a query.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -57,7 +74,7 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
     shown = named if is_all else named[:NEWEST]
     keys = {name: parameters_of(store, name) for name in {one.pipeline for one in shown}}
     reader = RunList(store, config.stale_seconds)
-    briefs = list(each(store, lambda one: reader.of(one, keys[one.pipeline].get(one.run)), shown))
+    briefs = list(each(store, lambda one: reader.any_of(one, keys[one.pipeline].get(one.run)), shown))
     if is_json:
         say_json(msgspec.json.encode(briefs))
         return
@@ -65,7 +82,12 @@ def command(settings: Settings, pipeline: str | None, is_all: bool, is_json: boo
         say([f"no run at {store.name} yet", f"next: {line_of(CommandRemedy('run'))}"])
         return
     now_ms = time.time_ns() // 1_000_000
-    say(table(HEAD, [_row(brief, now_ms) for brief in briefs], width()))
+    batches = [_row(brief, now_ms) for brief in briefs if isinstance(brief, RunLine)]
+    streams = [_stream(brief, now_ms) for brief in briefs if isinstance(brief, StreamLine)]
+    if batches:
+        say(table(HEAD, batches, width()))
+    if streams:
+        say([*([""] if batches else []), *table(STREAMS_HEAD, streams, width())])
     if len(shown) < len(named):
         say([f"{len(named) - len(shown):,} older: {same(is_all=True)}"])
 
@@ -94,6 +116,25 @@ def _row(brief: RunLine, now_ms: int) -> tuple[Cell | str, ...]:
         parameters_text(brief.parameters),
         brief.run,
         brief.driver,
+    )
+
+
+def _stream(line: StreamLine, now_ms: int) -> tuple[Cell | str, ...]:
+    failure = line.failure
+    if len(failure) > FAILURE_LETTERS_MAX:
+        failure = f"{failure[:FAILURE_LETTERS_MAX]}…"
+    ago = "" if line.failed_ms is None else f"{time_text(max(0, now_ms - line.failed_ms))} ago: "
+    return (
+        f"{line.pipeline}/{line.number}",
+        colored_phase(line.phase),
+        "" if line.since_ms is None else time_text(max(0, now_ms - line.since_ms)),
+        f"{line.running:,}/{line.regions:,}",
+        Cell(f"{line.gave_up:,}", "red" if line.gave_up else None),
+        f"{line.restarts:,}",
+        f"{ago}{failure}" if failure else "",
+        parameters_text(line.parameters),
+        line.run,
+        line.driver,
     )
 
 

@@ -8,16 +8,18 @@ from pathlib import Path
 import click
 
 from rekindle.cli.next_command import line_of
-from rekindle.cli.open_run import open_run
+from rekindle.cli.open_run import open_run, open_stream
 from rekindle.cli.options import Settings, run_argument, with_settings
 from rekindle.cli.runs import parameters_text
+from rekindle.cli.show_stream import show_stream
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
 from rekindle.cli.typed import learn
+from rekindle.errors import Refused
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
 from rekindle.observe.words import bytes_text, count_text, time_text
-from rekindle.remedies import StartKind, StartRemedy
+from rekindle.remedies import CommandRemedy, StartKind, StartRemedy
 
 SHOWN = 10
 STEPS = (
@@ -47,7 +49,15 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
 
     RUN is a number, a name, the beginning of a name, a pipeline, or pipeline/number; the newest if left out. ROWS and
     SIZE are those of the committed results, also of those that were deleted since.
+
+    Of a stream: its regions, with the last batch that the checkpoint of each has committed, restarts and last failure.
     """
+    stream = open_stream(settings, run)
+    if stream is not None:
+        if html is not None:
+            raise Refused("a stream has no page", CommandRemedy("show", "see it as text", run=str(stream)))
+        show_stream(stream, is_json=is_json)
+        return
     view = open_run(settings, run).view
     if html is not None:
         Path(html).write_text(page(view), encoding="utf-8")

@@ -26,11 +26,17 @@ INDENT = "  "
 COMMAND = ": rekindle "
 PHASE_COLORS = {
     "succeeded": "green",
+    "finished": "green",
+    "stopped": "green",
+    "stopping": "cyan",
     "running": "cyan",
     "failed": "red",
     "failing": "red",
     "damaged": "red",
     "newer": "red",
+    "gave up": "red",
+    "stuck": "red",
+    "backoff": "yellow",
     "interrupted": "yellow",
     "closed": "bright_black",
     "never began": "bright_black",

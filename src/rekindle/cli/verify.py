@@ -9,7 +9,7 @@ import click
 
 from rekindle.api import Pipeline, verify_files
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import Named, find_run
+from rekindle.cli.catalog import Named, find_batch
 from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.run_options import Choices, with_spark
@@ -64,7 +64,7 @@ def command(
         loaded = session.load() if pipeline is not None else None
         config = settings.located(session.properties())
         store = open_store(config.location, config.storage)
-        named = find_run(store, run)
+        named = find_batch(store, run)
         parameters = parameters_of(store, named.pipeline).get(named.run, {})
         learn(run=str(named.number), parameters=parameters)
         asked = VerificationRequest(named, pipeline, config, parameters)

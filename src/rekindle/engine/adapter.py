@@ -121,12 +121,13 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:
     """A streaming pipeline as it will run. `batches` are the last ones that each checkpoint has committed, -1 for none;
-    `notes` are sentences for its plan."""
+    `notes` are sentences for its plan, `bases` is where the files of its targets lie."""
 
     engine: StreamEngine
     spec: StreamSpec
     batches: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
+from rekindle.gc.collect_stream import StreamTargetCollector
 from rekindle.gc.collect_target import GcTarget, TargetCollector
 from rekindle.gc.inspect_run import look_at
 from rekindle.gc.policy import Retention, RunCondition, is_ripe
 from rekindle.gc.targets import noted_targets
-from rekindle.journal.keys import find_identity, numbered
+from rekindle.journal.keys import find_identity, numbered, streams_of
+from rekindle.publish.stream_entries import owner_of
 from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
 from rekindle.storage.store import Store
 
@@ -72,9 +74,15 @@ def tend_targets(store: Store, pipeline: str, rules: GcRules, open_target: OpenT
             over[number] = look is None or look.facts.found in (RunCondition.SUCCEEDED, RunCondition.CLOSED)
         return over[number]
 
-    collector = TargetCollector(rules, AuditLog(store, pipeline, round(now * 1000)), now, is_over)
+    diary = AuditLog(store, pipeline, round(now * 1000))
+    collector = TargetCollector(rules, diary, now, is_over)
+    streams = StreamTargetCollector(rules, diary, now, streams_of(store, pipeline))
     for base in bases:
-        yield collector.tend(open_target(base), GcTarget(pipeline=pipeline, place=place, base=base))
+        target = open_target(base)
+        if owner_of(target) is not None:
+            yield streams.tend(target, pipeline, base)
+        else:
+            yield collector.tend(target, GcTarget(pipeline=pipeline, place=place, base=base))
 
 
 def tidy_location(store: Store, terms: Retention) -> int:

@@ -51,7 +51,7 @@ class GcItem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcReport:
     """What gc made of one run, or of one target. `young` files are waste that is not old enough; `trouble` says why
-    less was done."""
+    less was done. Of a stream and its targets it is told how much stays."""
 
     pipeline: str
     run: str
@@ -64,6 +64,9 @@ class GcReport:
     trouble: str = ""
     is_failed: bool = False
     target: str = ""
+    kind: str = "batch"
+    kept_files: int = 0
+    kept_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ The key of a run is its pipeline and parameters. `<pipeline>/_keys/<hash>/<numbe
 it, claimed by put-if-absent. `--new` claims the next number; the highest number holds the key.
 
 `<pipeline>/_runs/<number>` names every run that ever began: its number is its place among them, and later ones win
-wherever two publish into the same target.
+wherever two publish into the same target. A run that is a stream has a number too; what it has lies below
+`<pipeline>/_streams/<run>`, because its journal is that of another machine.
 
 `<pipeline>/_identity/id` is a random word, put before the first run is listed: numbers of two locations, or of one that
 was emptied and filled again, cannot be compared.
@@ -33,6 +34,7 @@ from rekindle.remedies import TextRemedy, new_run
 from rekindle.storage.store import Put, Store
 
 IDENTITY = "_identity/id"
+STREAMS = "_streams"
 # One level of a path, which is neither hidden nor one of the folders beside the runs.
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 NAME_LETTERS_MAX = 128
@@ -164,6 +166,16 @@ def listed(store: Store, pipeline: str) -> dict[int, str]:
     bodies = zip(places, store.get_many(_listing(pipeline), [f"{one:08d}" for one in places]), strict=True)
     named = {place: _run_name(data, f"{_listing(pipeline)}{place:08d}") for place, data in bodies if data is not None}
     return {place: run for place, run in named.items() if run is not None}
+
+
+def stream_folder(pipeline: str, run: str) -> str:
+    """Where a stream has its journal, its checkpoints and the fences of its regions."""
+    return f"{pipeline}/{STREAMS}/{run}"
+
+
+def streams_of(store: Store, pipeline: str) -> list[str]:
+    """The runs of a pipeline that are streams, by name."""
+    return [name for name in store.list_folders(f"{pipeline}/{STREAMS}/") if _is_folder(name)]
 
 
 def next_order(store: Store, pipeline: str) -> int:

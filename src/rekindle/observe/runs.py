@@ -37,6 +37,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     parameters: dict[str, str] | None
     phase: str
+    kind: str = "batch"
     kept: int
     wanted: int
     changed_ms: int | None

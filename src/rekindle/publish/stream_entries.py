@@ -16,6 +16,7 @@ from rekindle.publish.target import PointerStore
 from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
+DATA = "data/"
 OWNERS = "owners/"
 HEAD_LINES = 3
 ROUNDS_MAX = 20
@@ -27,6 +28,13 @@ class BatchFile(NamedTuple):
     directory: str
     name: str
     bytes: int
+
+
+class BatchEntry(NamedTuple):
+    """A batch that counts: the directory of its files below the target, and the length of each by its name."""
+
+    directory: str
+    files: dict[str, int]
 
 
 class StreamOwner(NamedTuple):
@@ -71,6 +79,23 @@ def has_entry(store: PointerStore, region: str, generation: str, batch: int) -> 
     return store.get(f"{ENTRIES}{region}/{generation}/{batch}") is not None
 
 
+def find_entry(store: PointerStore, region: str, generation: str, batch: int) -> BatchEntry | None:
+    """What a batch consists of; None while it does not count. Raises `Refused` where its entry is damaged."""
+    key = f"{ENTRIES}{region}/{generation}/{batch}"
+    body = store.get(key)
+    return None if body is None else _entry(body, key)
+
+
+def generation_folder(region: str, generation: str) -> str:
+    """Where the directories of the tries of all batches are: `BATCH-EPOCH-UUID`."""
+    return f"{DATA}{region}/{generation}/"
+
+
+def data_folders(store: PointerStore) -> list[tuple[str, str]]:
+    """The regions and generations that wrote files, whether any of them counts or not."""
+    return [(region, one) for region in store.list_folders(DATA) for one in store.list_folders(f"{DATA}{region}/")]
+
+
 def generations(store: PointerStore) -> list[tuple[str, str]]:
     """Who has entries in a target: regions, with the generations of their checkpoints, in the order in which they had
     it."""
@@ -85,15 +110,14 @@ def batch_files(store: PointerStore) -> Iterator[BatchFile]:
     for region, generation in generations(store):
         folder = f"{ENTRIES}{region}/{generation}/"
         for batch in sorted((name for name in store.list_after(folder) if name.isdecimal()), key=int):
-            yield from _files(store.get(f"{folder}{batch}"), f"{folder}{batch}")
+            entry = _entry(store.get(f"{folder}{batch}") or b"", f"{folder}{batch}")
+            yield from (BatchFile(entry.directory, name, length) for name, length in entry.files.items())
 
 
-def _files(body: bytes | None, key: str) -> Iterator[BatchFile]:
-    lines = (body or b"").decode().splitlines()
-    if len(lines) < HEAD_LINES or not lines[2].startswith("directory\t"):
+def _entry(body: bytes, key: str) -> BatchEntry:
+    lines = body.decode(errors="replace").splitlines()
+    files = [line.partition("\t") for line in lines[HEAD_LINES:] if line]
+    is_whole = len(lines) >= HEAD_LINES and lines[2].startswith(f"directory\t{DATA}")
+    if not is_whole or not all(length.isdecimal() for _, _, length in files):
         raise Refused(f"{key} is damaged: it does not name the files of its batch", "restore it from a backup")
-    directory = lines[2].partition("\t")[2]
-    for line in lines[HEAD_LINES:]:
-        if line:
-            name, _, length = line.partition("\t")
-            yield BatchFile(directory, name, int(length))
+    return BatchEntry(lines[2].partition("\t")[2], {name: int(length) for name, _, length in files})

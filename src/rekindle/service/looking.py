@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rekindle.errors import NotFound, RunClosed, StoreFailed
+from rekindle.errors import NotFound, Refused, RunClosed, StoreFailed
 from rekindle.journal.history import History, read
-from rekindle.journal.keys import find_claim, find_identity, parameters_of
+from rekindle.journal.keys import find_claim, find_identity, parameters_of, streams_of
 from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.master.facts.events import Event
 from rekindle.master.state.run_state import RunState
@@ -51,6 +51,8 @@ def look(store: Store, pipeline: str, run: str, shown: str, stale_seconds: float
     """Read one run; `shown` is what a user calls it."""
     folder = f"{pipeline}/{run}"
     history = read(store, folder, codec())
+    if not history.records and run in streams_of(store, pipeline):
+        raise Refused(f"run {shown} is a stream", CommandRemedy("show", "see it", run=run))
     if not history.records:
         raise NotFound(f"run {shown} has no journal: it never began", CommandRemedy("runs"))
     if history.position.is_closed:

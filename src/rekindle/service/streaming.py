@@ -16,8 +16,9 @@ from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
 from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Exponential
+from rekindle.gc.targets import note_targets
 from rekindle.journal.history import folder_of, read
-from rekindle.journal.keys import claim_anew, find_claim, next_order
+from rekindle.journal.keys import STREAMS, claim_anew, enlist, find_claim, identify, next_order, stream_folder
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
@@ -35,7 +36,6 @@ from rekindle.streams.stream_spec import BACKOFF, StreamLimits
 from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
-STREAMS = "_streams"
 HEALTH_SECONDS = 30.0
 
 
@@ -89,6 +89,10 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
     probe(store)
     if options.new:
         claim_anew(store, wish.pipeline, wish.key, ready.run)
+    note_targets(store, wish.pipeline, ready.prepared.bases)
+    if ready.known is None:
+        identify(store, wish.pipeline)
+        enlist(store, wish.pipeline, ready.run)
 
     def watch(events: tuple[StreamRecord, ...], state: StreamState) -> None:
         pulse.state = state
@@ -143,7 +147,7 @@ def plan(wish: RunRequest, make: MakeAdapter) -> StreamPlan:
 
 def name_of(pipeline: str, run: str) -> str:
     """Where the journal of a stream is."""
-    return f"{pipeline}/{STREAMS}/{run}"
+    return stream_folder(pipeline, run)
 
 
 def is_stream(store: Store, pipeline: str, run: str) -> bool:

@@ -17,6 +17,8 @@ from rekindle.master.facts.run_spec import DeclaredStep, Fingerprint
 from rekindle.model.graph import Graph, Step
 
 MINUTE_MS = 60_000
+# The trigger of a region that ends when all input that there is was read.
+AVAILABLE_NOW = "available now"
 # A stream is restarted again and again for months: what counts is how often lately.
 BACKOFF = Exponential(initial_ms=1_000, delay_ms_max=5 * MINUTE_MS, reset_after_ms=10 * MINUTE_MS, attempts_max=10)
 
@@ -58,6 +60,11 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.regions)
+
+    @property
+    def is_available_now(self) -> bool:
+        """Whether the stream was to end by itself."""
+        return bool(self.regions) and all(one.trigger == AVAILABLE_NOW for one in self.regions)
 
     def graph(self) -> Graph:
         """The regions as the failover policies see them. What one region computes no other one reads."""

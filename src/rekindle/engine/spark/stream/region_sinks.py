@@ -18,11 +18,10 @@ from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.stream_entries import has_entry, owner_of, take
 from rekindle.remedies import TextRemedy, new_run
-from rekindle.streams.stream_spec import Delivery
+from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery
 
 SINK = "rekindle.spark.StreamFiles"
 APPEND = "append"
-AVAILABLE_NOW = "available now"
 REAL_TIME = "real time "
 # Told of a trigger that nobody chose.
 AT_ONCE = "as soon as there is input"

@@ -30,13 +30,14 @@ from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.region_frames import build
-from rekindle.engine.spark.stream.region_sinks import AVAILABLE_NOW, RegionSink
+from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.errors import StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import QueryEnd
+from rekindle.streams.stream_spec import AVAILABLE_NOW
 from rekindle.streams.stream_stimuli import QueryReport, StopStream, StreamStimulus
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

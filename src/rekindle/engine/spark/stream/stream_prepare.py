@@ -48,6 +48,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         engine=SparkStreamEngine(spark, request, sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
         batches=batches,
+        bases=tuple(one.base for one in sinks.values()),
         notes=() if is_fair or len(regions) == 1 else (FIFO_NOTE,),
     )
 

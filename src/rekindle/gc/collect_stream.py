@@ -1,0 +1,205 @@
+"""gc of the files of streams in one target: what tries left behind whose batch another try committed.
+
+Rules
+- A batch counts by its entry, which is put only if it is absent, and which nobody removes. So a directory of a batch
+  whose entry names another directory never counts: whoever wrote it, and however late that driver wakes up, the store
+  refuses its entry. In the directory that an entry names, the same is true of a file that the entry does not list.
+- The fence is no proof. A driver looks at it and may be frozen before it puts its entry: then an older epoch commits
+  the batch. So what belongs to a batch without an entry stays, whatever its epoch.
+- Where a file that an entry names is gone, nothing of its batch goes: what another try wrote may be all that is left
+  of these rows.
+- Nothing younger than the grace time goes. Generations that are no streams of this pipeline here are somebody else's.
+- Nothing is deleted before the audit log says what and why. Entries, owners and links are never touched, nor is what a
+  stream has at its location: its journal, its checkpoints and its fences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rekindle.errors import AppendRejected, AppendUnknown, Refused, StoreFailed
+from rekindle.gc.audit_log import AuditEntry, AuditLog
+from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
+from rekindle.gc.policy import GcAction, is_ripe
+from rekindle.gc.remover import Remover
+from rekindle.journal.keys import stream_folder
+from rekindle.publish.stream_entries import BatchEntry, data_folders, find_entry, generation_folder
+from rekindle.results.leftovers import without_checksum
+from rekindle.storage.store import Store, StoredObject
+
+SUPERSEDED = "another try committed its batch"
+UNLISTED = "its task did not commit, and its batch is committed"
+KEPT_TARGET = "every batch that counts stays"
+KEPT_STREAM = "it is a stream: its journal, checkpoints and fences stay"
+NAMES_IN_ENTRY = 1000
+# The kind of a report.
+STREAM = "stream"
+# BATCH-EPOCH-UUID, made by java/StreamFiles.
+TRY = re.compile(r"(\d+)-\d+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# part-TASK-ATTEMPT…, made by java/StreamCommitProtocol.
+PART = re.compile(r"part-(\d+)-(\d+)\b.*")
+
+# The files of a batch by the directories of its tries.
+Tries = dict[str, list[StoredObject]]
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Of one target: what goes, by reason; what is too young; what stays; and what is wrong."""
+
+    waste: dict[str, list[StoredObject]] = field(default_factory=lambda: {SUPERSEDED: [], UNLISTED: []})
+    young: int = 0
+    files: int = 0
+    bytes: int = 0
+    trouble: str = ""
+
+
+class StreamTargetCollector:
+    """One gc over the targets of the streams of one pipeline. `now` is the time of the store, in seconds; `runs` are
+    the streams of this pipeline here."""
+
+    def __init__(self, rules: GcRules, diary: AuditLog, now: float, runs: Collection[str]) -> None:
+        self._rules, self._diary, self._now, self._runs = rules, diary, now, frozenset(runs)
+
+    def tend(self, store: Store, pipeline: str, base: str) -> GcReport:
+        """Do what the rules allow with one target."""
+        try:
+            found = _Findings()
+            for region, generation in data_folders(store):
+                if generation in self._runs:
+                    self._look(store, region, generation, found)
+            if not self._rules.is_dry:
+                self._remove(store, base, found)
+            return _report(pipeline, base, found)
+        except (StoreFailed, AppendUnknown, AppendRejected) as error:
+            failed = _Findings(trouble=error.message)
+            return _report(pipeline, base, failed, because="the store failed", is_failed=True)
+
+    def _look(self, store: Store, region: str, generation: str, found: _Findings) -> None:
+        folder = generation_folder(region, generation)
+        batches: dict[str, Tries] = defaultdict(lambda: defaultdict(list))
+        for page in store.walk(folder):
+            for entry in page:
+                directory, _, name = entry.name.partition("/")
+                told = TRY.fullmatch(directory)
+                found.files, found.bytes = found.files + 1, found.bytes + entry.bytes
+                if told is not None:
+                    batches[told.group(1)][directory].append(StoredObject(name, entry.bytes, entry.modified))
+        for batch, tries in batches.items():
+            if not _has_more_than_one_try(tries):
+                continue
+            try:
+                kept = find_entry(store, region, generation, int(batch))
+            except Refused as damaged:
+                found.trouble = damaged.message
+                continue
+            if kept is not None and _is_whole(store, kept, tries, folder, found):
+                self._judge(folder, tries, kept, found)
+
+    def _judge(self, folder: str, tries: Tries, kept: BatchEntry, found: _Findings) -> None:
+        """Sort out the files of a batch whose entry is there, with all that it names."""
+        for directory, files in tries.items():
+            is_kept = folder + directory == kept.directory
+            waste = [one for one in files if not (is_kept and without_checksum(one.name) in kept.files)]
+            if any(not is_ripe((self._now - one.modified) * 1000, self._rules.terms) for one in waste):
+                found.young += len(waste)
+                continue
+            goes = [StoredObject(f"{folder}{directory}/{one.name}", one.bytes, one.modified) for one in waste]
+            found.waste[UNLISTED if is_kept else SUPERSEDED] += goes
+            found.files, found.bytes = found.files - len(goes), found.bytes - sum(one.bytes for one in goes)
+
+    def _remove(self, store: Store, base: str, found: _Findings) -> None:
+        remover = Remover(store, self._rules.limits)
+        for why, files in found.waste.items():
+            for start in range(0, len(files), NAMES_IN_ENTRY):
+                some = files[start : start + NAMES_IN_ENTRY]
+                self._diary.note(
+                    AuditEntry(
+                        run=base,
+                        act="batches",
+                        why=why,
+                        files=len(some),
+                        bytes=sum(one.bytes for one in some),
+                        oldest_ms=_oldest_ms(some),
+                        names=tuple(one.name for one in some),
+                    )
+                )
+                remover.remove("", [one.name for one in some])
+
+
+def _has_more_than_one_try(tries: Tries) -> bool:
+    """Of the batch, or of one of its tasks. Of all others no entry is read: they are nearly all."""
+    if len(tries) > 1:
+        return True
+    parts = {told.groups() for files in tries.values() for one in files if (told := PART.fullmatch(one.name))}
+    return any(count > 1 for count in Counter(task for task, _ in parts).values())
+
+
+def _is_whole(store: Store, kept: BatchEntry, tries: Tries, folder: str, found: _Findings) -> bool:
+    """Whether all that the entry names is there. What came while we looked is seen by the next gc."""
+    seen = {one.name: one.bytes for one in tries.get(kept.directory.removeprefix(folder), ())}
+    for name, length in kept.files.items():
+        if name not in seen and store.modified(f"{kept.directory}/{name}") is not None:
+            return False
+        if seen.get(name) != length:
+            found.trouble = (
+                f"{kept.directory}/{name} is {'damaged' if name in seen else 'gone'}, and its batch counts: "
+                "nothing of that batch was deleted"
+            )
+            return False
+    return True
+
+
+def tell_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]]) -> Iterator[GcReport]:
+    """What streams have at their location, by name and number. All of it stays."""
+    for run, number in places:
+        files = size = 0
+        for page in store.walk(f"{stream_folder(pipeline, run)}/"):
+            files, size = files + len(page), size + sum(one.bytes for one in page)
+        yield GcReport(
+            pipeline=pipeline,
+            run=run,
+            number=number,
+            act=GcAction.LEAVE,
+            because=KEPT_STREAM,
+            kind=STREAM,
+            kept_files=files,
+            kept_bytes=size,
+        )
+
+
+def _report(
+    pipeline: str, base: str, found: _Findings, *, because: str = KEPT_TARGET, is_failed: bool = False
+) -> GcReport:
+    return GcReport(
+        pipeline=pipeline,
+        run="",
+        number=0,
+        act=GcAction.LEAVE if is_failed else GcAction.SWEEP,
+        because=because,
+        findings=tuple(
+            GcItem(
+                what=FILES,
+                why=why,
+                files=len(files),
+                bytes=sum(one.bytes for one in files),
+                oldest_ms=_oldest_ms(files),
+            )
+            for why, files in found.waste.items()
+            if files
+        ),
+        young=found.young,
+        trouble=found.trouble,
+        is_failed=is_failed,
+        target=base,
+        kind=STREAM,
+        kept_files=found.files,
+        kept_bytes=found.bytes,
+    )
+
+
+def _oldest_ms(files: Sequence[StoredObject]) -> int:
+    return round(min(one.modified for one in files) * 1000)

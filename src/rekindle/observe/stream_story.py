@@ -1,0 +1,136 @@
+"""The story of one region of a stream: every decision about it as a sentence, then what stands in its way and what to
+do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+import msgspec
+
+from rekindle.observe.runs import INTERRUPTED
+from rekindle.observe.show_words import clock, one_line
+from rekindle.observe.story import Line
+from rekindle.observe.stream_view import BACKOFF, GAVE_UP, NOT_IN_CODE, STUCK, RegionView
+from rekindle.observe.words import count_text
+from rekindle.streams import stream_events as ev
+from rekindle.streams.planned_batch import PlannedBatch
+from rekindle.streams.stream_state import StreamState
+
+RUNNING, STOPPING, FAILED = ev.StreamPhase.RUNNING.value, ev.StreamPhase.STOPPING.value, ev.QueryEnd.FAILED.value
+POSITION_MAX = 300
+NOWHERE = ("", "-")
+
+
+class RegionStory(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a region. `next_batch` is the one that its query computes, or will compute, next: that of the
+    failure, where it failed."""
+
+    run: str
+    region: RegionView
+    lines: tuple[Line, ...]
+    next_batch: PlannedBatch | None
+    outlook: tuple[str, ...]
+
+
+Told = tuple[int, int, Sequence[ev.StreamEvent]]
+
+
+def region_story(
+    records: Iterable[Told], region: RegionView, state: StreamState, next_batch: PlannedBatch | None
+) -> RegionStory:
+    """The story of a region, from (sequence, epoch, events) of each record."""
+    lines = [
+        Line(sequence, event.at_ms, epoch, text)
+        for sequence, epoch, events in records
+        for event in events
+        if (text := _sentence(event, region.name))
+    ]
+    sources = state.last_specs[region.name].sources
+    outlook = tuple(_outlook(region, next_batch, sources))
+    return RegionStory(run=state.run, region=region, lines=tuple(lines), next_batch=next_batch, outlook=outlook)
+
+
+def _sentence(event: ev.StreamEvent, name: str) -> str:
+    """Empty where the event is not about this region."""
+    match event:
+        case ev.StreamStarted():
+            return "the stream started"
+        case ev.StreamOpened(owner=owner, again=again):
+            return f"{owner} took the stream" + ("; this region begins anew" if name in again else "")
+        case ev.QueryStarted(region, number):
+            return f"query {number} started" if region == name else ""
+        case ev.QueryEnded(region=region, number=number, end=end, batch=batch):
+            return f"query {number} {_ENDED[end]}{_after(batch)}" if region == name else ""
+        case ev.RegionsRestart(region=region, cause=cause, regions=regions, due_ms=due_ms, alike=alike):
+            if region != name:
+                return f"restarts because {region} failed (strategy full)" if name in regions else ""
+            often = f" (failure {alike} of this kind in the same batch)" if alike > 1 else ""
+            return f"{one_line(cause.root.text) or cause.root.kind.value}{often}; restarts at {clock(due_ms)}"
+        case ev.RegionGivenUp(region=region, who=who, why=why, cause=cause):
+            if region != name:
+                return ""
+            return f"gave up: {who} ({why}); last failure: {one_line(cause.root.text) or cause.root.kind.value}"
+        case ev.StopRequested(why):
+            return f"the stream was to stop: {why}"
+        case ev.StreamEnded(phase):
+            return f"the stream {phase.value}"
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+_ENDED = {
+    ev.QueryEnd.FAILED: "failed",
+    ev.QueryEnd.FINISHED: "had read all its input",
+    ev.QueryEnd.STOPPED: "stopped",
+    ev.QueryEnd.STUCK: "did not stop, and was fenced",
+}
+
+
+def _after(batch: int) -> str:
+    return f" after batch {batch}" if batch >= 0 else ", before its first batch was committed"
+
+
+def _outlook(region: RegionView, batch: PlannedBatch | None, sources: Sequence[str]) -> Iterator[str]:
+    again = count_text(region.restarts, "restart")
+    yield f"{region.name} {_now(region)}; last batch {region.batch if region.batch >= 0 else 'none'}, {again}"
+    if batch is None:
+        yield f"batch {region.batch + 1} is not planned yet: the checkpoint has no positions for it"
+    else:
+        is_blamed = region.state in (GAVE_UP, BACKOFF, STUCK, FAILED)
+        yield f"batch {batch.number} {'is the one that failed' if is_blamed else 'is next'}; it reads"
+        yield from _reads(batch, sources)
+    if region.failure:
+        at = f", at {region.failure_at}" if region.failure_at and region.failure_at not in region.failure else ""
+        yield f"last failure, {clock(region.failed_ms or 0)}: {region.failure}{at}"
+
+
+def _now(region: RegionView) -> str:
+    if region.state == GAVE_UP:
+        return f"gave up ({region.why})"
+    if region.state == BACKOFF:
+        return f"restarts at {clock(region.due_ms or 0)}"
+    if region.state == STUCK:
+        return f"is stuck ({region.why}): only another driver can start it"
+    if region.state == INTERRUPTED:
+        return "was interrupted: its driver is gone"
+    if region.state == FAILED:
+        return "failed, and the stream was stopped before it restarted"
+    return f"is {region.state}" if region.state in (RUNNING, STOPPING, NOT_IN_CODE) else region.state
+
+
+def _reads(batch: PlannedBatch, sources: Sequence[str]) -> Iterator[str]:
+    """The positions of each stream; those of files say little, so that the files are told."""
+    for number, upto in enumerate(batch.upto):
+        name = sources[0] if len(sources) == len(batch.upto) == 1 else f"stream {number}"
+        before = batch.before[number] if number < len(batch.before) else ""
+        after = "from the beginning" if before in NOWHERE else f"after {_short(before)}"
+        yield f"  {name}: {after} up to {_short(upto)}" if upto not in NOWHERE else f"  {name}: nothing"
+    for file in batch.files:
+        yield f"  {file}"
+    if batch.file_count > len(batch.files):
+        yield f"  and {batch.file_count - len(batch.files):,} files more"
+
+
+def _short(position: str) -> str:
+    return position if len(position) <= POSITION_MAX else f"{position[:POSITION_MAX]}…"

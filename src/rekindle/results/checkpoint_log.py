@@ -1,0 +1,80 @@
+"""What Spark's logs in the checkpoint of a region say: which batches it planned and committed, and what each one reads.
+
+Reading only, also beside a query that is writing. What cannot be read is left out: a log is Spark's, and another
+release may write it in another way.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.storage.store import Store
+from rekindle.streams.planned_batch import PlannedBatch
+
+COMMITS, OFFSETS, SOURCES = "commits/", "offsets/", "sources/"
+# Of an entry of the log of offsets: the version of its format, and what Spark notes of the batch as a whole.
+HEAD_LINES = 2
+FILES_MAX = 5
+# So many entries of the log of a file source are looked at for one batch.
+ENTRIES_MAX = 20
+COMPACT = ".compact"
+
+
+class _FileOffset(msgspec.Struct, frozen=True):
+    at: int = msgspec.field(name="logOffset")
+
+
+class _SeenFile(msgspec.Struct, frozen=True):
+    path: str
+    batch: int = msgspec.field(name="batchId")
+
+
+def checkpoint_of(root: str, region: str) -> str:
+    """Where the checkpoint of a region lies in the directory of its stream."""
+    return f"{root}/checkpoints/{region}"
+
+
+def last_commit(store: Store, checkpoint: str) -> int:
+    """The last batch that the checkpoint has committed, -1 for none."""
+    return max((int(name) for name in store.list_after(f"{checkpoint}/{COMMITS}") if name.isdecimal()), default=-1)
+
+
+def planned(store: Store, checkpoint: str, number: int) -> PlannedBatch | None:
+    """A batch with what it reads; None where the checkpoint has no such batch."""
+    upto = _positions(store, checkpoint, number)
+    if upto is None:
+        return None
+    before = (_positions(store, checkpoint, number - 1) if number else None) or ()
+    files: list[str] = []
+    for stream, position in enumerate(upto):
+        last, first = _file_offset(position), _file_offset(before[stream] if stream < len(before) else "")
+        if last is not None:
+            files += _files(store, f"{checkpoint}/{SOURCES}{stream}/", -1 if first is None else first, last)
+    return PlannedBatch(number=number, before=before, upto=upto, files=tuple(files[:FILES_MAX]), file_count=len(files))
+
+
+def _positions(store: Store, checkpoint: str, number: int) -> tuple[str, ...] | None:
+    body = store.get(f"{checkpoint}/{OFFSETS}{number}")
+    return None if body is None else tuple(body.decode(errors="replace").splitlines()[HEAD_LINES:])
+
+
+def _file_offset(position: str) -> int | None:
+    try:
+        return msgspec.json.decode(position, type=_FileOffset).at
+    except msgspec.MsgspecError:
+        return None
+
+
+def _files(store: Store, folder: str, after: int, last: int) -> list[str]:
+    """Those of the entries behind `after`; every tenth entry has all files before it, too."""
+    found = []
+    for number in range(max(after + 1, last + 1 - ENTRIES_MAX), last + 1):
+        body = store.get(f"{folder}{number}") or store.get(f"{folder}{number}{COMPACT}") or b""
+        for line in body.splitlines()[1:]:
+            try:
+                seen = msgspec.json.decode(line, type=_SeenFile)
+            except msgspec.MsgspecError:
+                continue
+            if seen.batch == number:
+                found.append(seen.path)
+    return found
