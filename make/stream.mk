@@ -16,3 +16,8 @@ stream-alone: ## three regions on a real cluster, one fails three times: run ids
 	@$(VERIFY) stream_alone $(ARGS)
 
 .PHONY: stream-alone
+
+stream-changes: ## kinds of changed code over one checkpoint: our verdict against what becomes of the rows by Spark alone; silent mixtures
+	@$(VERIFY) stream_changes $(ARGS)
+
+.PHONY: stream-changes
