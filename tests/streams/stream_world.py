@@ -32,7 +32,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import StartFrom, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
@@ -175,7 +175,7 @@ class StreamSimulation:
                 seed=2,
                 application="app",
                 owner="me",
-                new_checkpoints=dict.fromkeys(replaced or (), StartFrom.EARLIEST),
+                new_checkpoints=dict.fromkeys(replaced or (), SourceStart.EARLIEST),
             )
         )
         assert self.state is not None

@@ -29,7 +29,7 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, RegionSpec, StartFrom, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import BACKOFF, RegionSpec, SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
@@ -63,7 +63,7 @@ class StreamWorld:
         return found
 
     def open(
-        self, strategy: Strategy | None = None, spec: StreamSpec | None = None, **new_checkpoints: StartFrom
+        self, strategy: Strategy | None = None, spec: StreamSpec | None = None, **new_checkpoints: SourceStart
     ) -> tuple[StreamEvent, ...]:
         self.spec = spec or self.spec
         return self.take(
@@ -349,14 +349,14 @@ def test_a_new_checkpoint_begins_anew_with_one_region_and_leaves_the_others() ->
     assert world.state is not None
     before = world.state.regions
     assert (before["a"].batch, before["a"].alike) == (4, 2)
-    _, replaced, *queries = world.open(a=StartFrom.EARLIEST)
-    assert replaced == CheckpointReplaced(region="a", generation=1, start=StartFrom.EARLIEST, at_ms=world.now_ms)
+    _, replaced, *queries = world.open(a=SourceStart.EARLIEST)
+    assert replaced == CheckpointReplaced(region="a", generation=1, start=SourceStart.EARLIEST, at_ms=world.now_ms)
     after = world.state.regions
     assert (after["a"].generation, after["a"].batch, after["a"].alike, after["a"].gave_up) == (1, -1, 0, "")
     assert after["a"].number == before["a"].number + 1, "its number fences whoever has the old checkpoint"
     assert (after["b"].generation, after["b"].batch) == (0, 7)
     assert [one.region for one in queries if isinstance(one, QueryStarted)] == ["a", "b"]
-    world.open(a=StartFrom.LATEST)
+    world.open(a=SourceStart.LATEST)
     assert world.state.regions["a"].generation == 2
     world.open()
     assert world.state.regions["a"].generation == 2, "the next start goes on with it"

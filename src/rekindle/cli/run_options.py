@@ -16,11 +16,11 @@ from rekindle.config import Config
 from rekindle.errors import ConfigRefused
 from rekindle.failover.restart import Strategy
 from rekindle.service.options import RunOptions, as_settings_say
-from rekindle.streams.stream_spec import StartFrom
+from rekindle.streams.stream_spec import SourceStart
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
-STARTS = tuple(one.value for one in StartFrom)
+STARTS = tuple(one.value for one in SourceStart)
 STRATEGIES = tuple(one.value for one in Strategy)
 
 

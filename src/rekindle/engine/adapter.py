@@ -21,7 +21,7 @@ from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.stream_commands import StreamCommand
-from rekindle.streams.stream_spec import StartFrom, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamSpec
 from rekindle.streams.stream_stimuli import StreamStimulus
 
 # The store that stands behind a target's location.
@@ -76,7 +76,7 @@ class StreamRequest:
     generation: str
     stall_ms: int
     replaced: Mapping[str, int] = field(default_factory=dict)
-    starts: Mapping[str, StartFrom] = field(default_factory=dict)
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
     available_now: bool = False
     is_asked_to_stop: Callable[[], str] = lambda: ""
 

@@ -26,7 +26,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import RegionSpec, StartFrom, StreamSpec
+from rekindle.streams.stream_spec import RegionSpec, SourceStart, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamState
 
 
@@ -42,7 +42,7 @@ class StreamPlan:
     changes: tuple[RegionChange, ...] = ()
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    starts: Mapping[str, StartFrom] = field(default_factory=dict)
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"

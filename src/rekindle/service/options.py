@@ -17,7 +17,7 @@ from rekindle.observe.plan import Plan
 from rekindle.remedies import StartRemedy
 from rekindle.runtime.watcher import Watcher, ignore
 from rekindle.service.limits import master_config, rules_of
-from rekindle.streams.stream_spec import StartFrom
+from rekindle.streams.stream_spec import SourceStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class RunOptions:
             raise Refused(f"there is no failover strategy {self.strategy!r}", f"use one of {names}") from None
 
     @property
-    def starts(self) -> dict[str, StartFrom]:
+    def starts(self) -> dict[str, SourceStart]:
         """The regions that get a new checkpoint, and where it begins to read."""
         if not self.new_checkpoint:
             if self.start_from:
@@ -116,7 +116,7 @@ class RunOptions:
                 )
             return {}
         try:
-            start = StartFrom(self.start_from)
+            start = SourceStart(self.start_from)
         except ValueError:
             given = tuple(self.new_checkpoint)
             raise Refused(
@@ -125,7 +125,7 @@ class RunOptions:
                 "out",
                 tuple(
                     StartRemedy(to=to, new_checkpoint=given, start_from=one.value)
-                    for to, one in (("read all again", StartFrom.EARLIEST), ("or leave it out", StartFrom.LATEST))
+                    for to, one in (("read all again", SourceStart.EARLIEST), ("or leave it out", SourceStart.LATEST))
                 ),
             ) from None
         return dict.fromkeys(self.new_checkpoint, start)

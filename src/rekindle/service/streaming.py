@@ -31,7 +31,7 @@ from rekindle.storage.store import Store
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
 from rekindle.streams.stream_events import QueryEnd, StreamEvent, StreamPhase
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, StartFrom, StreamLimits
+from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
 from rekindle.streams.stream_state import StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
@@ -39,7 +39,7 @@ STREAMS = "_streams"
 HEALTH_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRegions:
     """A stream that can be started or planned."""
 
@@ -48,7 +48,7 @@ class PreparedRegions:
     prepared: PreparedStream
     constants: RunConstants
     changes: tuple[RegionChange, ...]
-    starts: Mapping[str, StartFrom]
+    starts: Mapping[str, SourceStart]
 
     @property
     def known(self) -> StreamState | None:
@@ -192,7 +192,14 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
     session = wish.session() if callable(wish.session) else wish.session
     prepared = make().prepare_stream(session, request)
     _refuse_starts(starts, known, prepared)
-    return PreparedRegions(name, seen, prepared, constants, _changes(known, prepared), starts)
+    return PreparedRegions(
+        run=name,
+        seen=seen,
+        prepared=prepared,
+        constants=constants,
+        changes=_changes(known, prepared),
+        starts=starts,
+    )
 
 
 def _generations(known: StreamState | None) -> dict[str, int]:
@@ -200,7 +207,7 @@ def _generations(known: StreamState | None) -> dict[str, int]:
     return {} if known is None else {name: one.generation for name, one in known.regions.items()}
 
 
-def _refuse_starts(starts: Mapping[str, StartFrom], known: StreamState | None, prepared: PreparedStream) -> None:
+def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None, prepared: PreparedStream) -> None:
     """Refuse regions that have no checkpoint which could be replaced."""
     there = [name for name in prepared.spec.names if name in _generations(known)]
     missing = tuple(name for name in starts if name not in there)
@@ -227,7 +234,7 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
         anew = StartRemedy(
             to="read all input again with a new checkpoint, and add its rows to the target",
             new_checkpoint=(change.region,),
-            start_from=StartFrom.EARLIEST.value,
+            start_from=SourceStart.EARLIEST.value,
         )
         remedies: tuple[Remedy, ...] = ()
         match change.verdict:

@@ -12,7 +12,7 @@ import msgspec
 from rekindle.failover.backoff import BackoffState
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
-from rekindle.streams.stream_spec import StartFrom, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
 class QueryEnd(Enum):
@@ -73,7 +73,7 @@ class CheckpointReplaced(_StreamEvent, frozen=True, tag=True, kw_only=True):
 
     region: str
     generation: int
-    start: StartFrom
+    start: SourceStart
     at_ms: int
 
 

@@ -28,7 +28,7 @@ class Delivery(Enum):
     AT_LEAST_ONCE = "at least once"
 
 
-class StartFrom(Enum):
+class SourceStart(Enum):
     """Where a new checkpoint begins to read, in the user's word."""
 
     EARLIEST = "earliest"

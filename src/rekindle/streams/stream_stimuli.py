@@ -7,7 +7,7 @@ import msgspec
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
 from rekindle.streams.stream_events import QueryEnd
-from rekindle.streams.stream_spec import StartFrom, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     application: str
     owner: str
     strategy: Strategy | None = None
-    new_checkpoints: dict[str, StartFrom] = {}
+    new_checkpoints: dict[str, SourceStart] = {}
 
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):

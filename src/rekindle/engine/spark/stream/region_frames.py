@@ -25,7 +25,7 @@ from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
 from rekindle.remedies import StartRemedy, new_run
-from rekindle.streams.stream_spec import StartFrom
+from rekindle.streams.stream_spec import SourceStart
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
@@ -111,7 +111,7 @@ def _streams_of(analysed: str) -> list[str]:
     return [str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES]
 
 
-def refuse_start(frames: RegionFrames, start: StartFrom) -> None:
+def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
     """Refuse where a new checkpoint would not begin to read where the user says."""
     analysed, *_ = plan_calls.determinism_facts(frames.frame)
     for stream in _streams_of(analysed):
@@ -121,14 +121,14 @@ def refuse_start(frames: RegionFrames, start: StartFrom) -> None:
                 f"which may not be {start.value}",
                 new_run("start a new stream"),
             )
-        if start is StartFrom.LATEST:
+        if start is SourceStart.LATEST:
             raise Refused(
                 f"a new checkpoint of {frames.sink.name} cannot begin at the latest file of {stream}: Spark reads all "
                 "files that lie there",
                 StartRemedy(
                     to="read all files again, and add their rows to the target",
                     new_checkpoint=(frames.sink.name,),
-                    start_from=StartFrom.EARLIEST.value,
+                    start_from=SourceStart.EARLIEST.value,
                     leaves=("from_",),
                 ),
             )

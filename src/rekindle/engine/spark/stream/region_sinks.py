@@ -31,7 +31,7 @@ REAL_TIME = "real time "
 AT_ONCE = "as soon as there is input"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSink:
     """The sink of a region: `root` is where the run has its files, `run` its name, and `replaced` how many checkpoints
     the region had before this one; `takes` if the user gives it the target of another stream."""

@@ -33,10 +33,10 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     declared = [one for one in wanted.steps if one.role is Role.SINK]
     sinks = {
         one.name: RegionSink(
-            one,
-            wanted.root,
-            request.generation,
-            request.replaced.get(one.name, 0),
+            sink=one,
+            root=wanted.root,
+            run=request.generation,
+            replaced=request.replaced.get(one.name, 0),
             available_now=request.available_now,
             takes=one.name in wanted.takes,
         )
@@ -47,7 +47,8 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(wanted.stores) for name, sink in sinks.items()}
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
-    regions, notes = [], []
+    regions: list[RegionSpec] = []
+    notes: list[str] = []
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
         frames = build(session, wanted, sink.sink)
