@@ -31,3 +31,8 @@ stream-pools: ## how long a light region waits beside a heavy one, with FIFO and
 	@$(VERIFY) stream_pools $(ARGS)
 
 .PHONY: stream-pools
+
+stream-changes: ## kinds of changed code over one checkpoint: our verdict against what becomes of the rows by Spark alone; silent mixtures
+	@$(VERIFY) stream_changes $(ARGS)
+
+.PHONY: stream-changes

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 SAME = "run the same again"
+# Options that were said about one start alone. Who goes on with what came of it must not say them again.
+ONCE = ("new", "force", "new_checkpoint", "from_")
 
 
 class StartKind(Enum):
@@ -49,6 +51,8 @@ class StartRemedy:
     replace: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     take_target: tuple[str, ...] = ()
+    new_checkpoint: tuple[str, ...] = ()
+    start_from: str = ""
     republish: bool = False
     force: bool = False
     drops: tuple[str, ...] = ()
@@ -58,14 +62,16 @@ class StartRemedy:
     config: str = ""
 
     @property
-    def options(self) -> dict[str, tuple[str, ...] | bool]:
+    def options(self) -> dict[str, tuple[str, ...] | bool | str]:
         """The options that are asked for, by the names that they have in Python."""
-        every: dict[str, tuple[str, ...] | bool] = {
+        every: dict[str, tuple[str, ...] | bool | str] = {
             "new": self.kind is StartKind.NEW,
             "accept_change": self.accept_change,
             "replace": self.replace,
             "without": self.without,
             "take_target": self.take_target,
+            "new_checkpoint": self.new_checkpoint,
+            "start_from": self.start_from,
             "republish": self.republish,
             "force": self.force,
         }
@@ -77,7 +83,7 @@ class StartRemedy:
     def _in_python(self) -> Iterator[str]:
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
         if given:
-            yield f"rk.RunOptions({', '.join(f'{name}={value}' for name, value in given.items())})"
+            yield f"rk.RunOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
         elif self.drops:
             yield f"{SAME} without {' and '.join(self.drops)} in rk.RunOptions(…)"
         if self.replace:

@@ -64,6 +64,13 @@ def test_a_restarted_child_goes_on_with_the_run_that_new_started() -> None:
     assert again == [word for word in first if word != "--force"], "the same name, and no word about a living master"
 
 
+def test_a_checkpoint_is_replaced_by_the_first_child_alone() -> None:
+    said = ["run", "--supervise", "--new-checkpoint", "a", "--new-checkpoint=b", "--from", "earliest", "live.py"]
+    first, again = supervise.words_of(said)
+    assert first == ["run", "--supervised", *said[2:]], "the user's word, once"
+    assert again == ["run", "--supervised", "live.py"], "a second time would read and add everything again"
+
+
 def test_under_spark_submit_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(Refused, match="spark-submit"):

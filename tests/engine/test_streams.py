@@ -6,7 +6,9 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +16,17 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from engine.number_streams import FAST, NumbersFolder, RunningStream, numbers, pipeline_of
+from rekindle.engine.spark.stream.stream_prepare import SHUFFLE
 from rekindle.errors import GraphRefused, Refused, RunFailed, StreamFound
 from rekindle.journal.history import read
 from rekindle.journal.keys import STREAMS
 from rekindle.runtime.ownership import codec_of
 from rekindle.service.streaming import name_of
 from rekindle.storage.local_disk import LocalDisk
+from rekindle.streams.region_changes import ChangeVerdict
 from rekindle.streams.stream_events import QueryStarted, StreamPhase
 from rekindle.streams.stream_machine import STREAM
+from rekindle.streams.stream_spec import RegionSpec
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -198,6 +203,168 @@ def test_changed_code_at_or_below_state_is_refused_until_it_is_accepted(
     with RunningStream(spark, counted(place, by=4), place, available_now=True, accept_change=["noted"]) as stream:
         stream.ended()
     assert place.rows("first") == Counter([0, 1, 2, 7]), "the state has keys of both meanings, as the user accepted"
+
+
+def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    def two(by: int) -> rk.Pipeline:
+        pipeline = counted(place, by)
+        pipeline.add_sink(lambda orders: None, rk.files(f"{place.folder}/plain"), name="plain")
+        return pipeline
+
+    def run(pipeline: rk.Pipeline, **given: Any) -> RunningStream:
+        with RunningStream(spark, pipeline, place, available_now=True, **given) as stream:
+            stream.ended()
+        return stream
+
+    place.feed(0)
+    run(two(3))
+    with pytest.raises(Refused, match="noted changes what the state means") as refused:
+        run(two(4))
+    assert "rk.RunOptions(new_checkpoint=['noted'], start_from='earliest')" in refused.value.hint
+    with pytest.raises(Refused, match="so say where it begins to read"):
+        run(two(4), new_checkpoint=["noted"])
+    with pytest.raises(Refused, match=r"cannot begin at the latest file of FileSource"):
+        run(two(4), new_checkpoint=["noted"], start_from="latest")
+    with pytest.raises(Refused, match="other has no checkpoint to replace; regions with one: noted, plain"):
+        run(two(4), new_checkpoint=["other"], start_from="earliest")
+    assert place.rows("first") == Counter([0, 1, 2]) and place.rows("plain") == numbers(0), "nothing ran"
+    place.feed(1)
+    stream = run(two(4), new_checkpoint=["noted"], start_from="earliest")
+    assert any("new checkpoint: reads from earliest on, and adds to the rows" in line for line in stream.lines)
+    assert any("noted has a new checkpoint" in line for line in stream.lines)
+    both = Counter([0, 1, 2]) + Counter([0, 1, 2, 3])
+    assert place.rows("first") == both, "the old rows stay, and those of the new code are added"
+    assert place.rows("plain") == numbers(0, 1), "the other region went on"
+    read_back = rk.read_newest(spark, str(place.folder / "first"))
+    assert Counter(row.id for row in read_back.collect()) == both, "entries of both generations count"
+    (run_folder,) = (place.state / "live" / STREAMS).glob("*")
+    folders = {one.relative_to(run_folder).as_posix() for one in run_folder.glob("checkpoints*/*")}
+    assert folders == {"checkpoints/noted", "checkpoints/plain", "checkpoints.1/noted"}, "nothing was deleted"
+    place.feed(2)
+    stream = run(two(4))
+    assert any("goes on after batch 1" in line for line in stream.lines), "with the new checkpoint"
+    assert place.rows("first") == both and place.rows("plain") == numbers(0, 1, 2)
+
+
+def test_a_checkpoint_that_another_driver_replaces_meanwhile_is_not_taken_for_the_old_one(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    meanwhile: list[Callable[[], object]] = []
+
+    def orders(spark: SparkSession) -> DataFrame:
+        while meanwhile:
+            meanwhile.pop()()
+        return place.read(spark)
+
+    def passed() -> rk.Pipeline:
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(orders)
+        pipeline.add_sink(lambda orders: None, rk.files(f"{place.folder}/plain"), name="plain")
+        return pipeline
+
+    def replaced() -> None:
+        given = {"new_checkpoint": ["plain"], "start_from": "earliest"}
+        with RunningStream(spark, passed(), place, available_now=True, **given) as other:
+            other.ended()
+
+    place.feed(0)
+    with RunningStream(spark, passed(), place, available_now=True) as stream:
+        stream.ended()
+    meanwhile.append(replaced)
+    with (
+        RunningStream(spark, passed(), place, available_now=True) as stream,
+        pytest.raises(Refused, match="another driver replaced a checkpoint of this stream meanwhile"),
+    ):
+        stream.ended()
+    assert place.rows("plain") == numbers(0) + numbers(0)
+    with (
+        RunningStream(spark, passed(), place, available_now=True, start_from="latest") as stream,
+        pytest.raises(Refused, match="and no region gets one"),
+    ):
+        stream.ended()
+
+
+def test_functions_that_the_code_does_not_lead_to_are_compared_as_spark_is_given_them(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    """A function that the session has by its name, and a value that is read while a step is built."""
+
+    def keyed(by: int) -> rk.Pipeline:
+        spark.udf.register("marked", lambda n: n % by, "long")
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(lambda spark: place.read(spark), name="orders")
+        pipeline.add_step(lambda orders: orders.withColumn("key", F.expr("marked(id)")), name="keyed")
+        pipeline.add_sink(lambda keyed: keyed.dropDuplicates(["key"]), rk.files(f"{place.folder}/first"), name="first")
+        return pipeline
+
+    place.feed(0)
+    with RunningStream(spark, keyed(3), place, available_now=True) as stream:
+        stream.ended()
+    (same,), (other,) = (keyed(by).plan_stream(spark, str(place.state)).changes for by in (3, 4))
+    assert same.verdict is ChangeVerdict.SAME and other.verdict is ChangeVerdict.MIXES_STATE
+    assert "udf:marked" in other.told[0]
+
+
+def stateful_steps(spark: SparkSession, place: NumbersFolder, **steps: Callable[..., DataFrame]) -> RegionSpec:
+    """The region of the last of these steps."""
+    pipeline = rk.Pipeline("steps")
+    pipeline.add_source(lambda spark: place.read(spark).withColumn("at", F.timestamp_seconds("id")), name="orders")
+    *before, last = steps
+    for name in before:
+        pipeline.add_step(steps[name], name=name)
+    pipeline.add_sink(steps[last], rk.files(f"{place.folder}/{last}"), name=last)
+    (region,) = pipeline.plan_stream(spark, str(place.state)).spec.regions
+    return region
+
+
+def test_steps_at_or_below_state_are_found_wherever_it_stands(spark: SparkSession, place: NumbersFolder) -> None:
+    unread = stateful_steps(
+        spark,
+        place,
+        passed=lambda orders: orders.where("id > 1"),
+        other=lambda orders: orders.dropDuplicates(["id"]),
+        top=lambda passed, other: passed.dropDuplicates(["id"]),
+    )
+    assert unread.stateful == ("orders", "passed", "other", "top"), "a step has state beside an input it does not read"
+    common = stateful_steps(
+        spark,
+        place,
+        keyed=lambda orders: orders.select("id"),
+        both=lambda keyed: keyed.intersect(keyed.sparkSession.range(9)),
+        shown=lambda both: both.where("id > 1"),
+    )
+    assert common.stateful == ("orders", "keyed", "both") and common.operators == ("Aggregate",)
+    late = stateful_steps(
+        spark,
+        place,
+        once=lambda orders: orders.withWatermark("at", "1 second").dropDuplicates(["id", "at"]),
+        late=lambda once: once.withColumn("then", F.col("at") + F.expr("interval 1 hour")).withWatermark(
+            "then", "1 day"
+        ),
+    )
+    assert late.stateful == ("orders", "once", "late"), "the lowest watermark counts for all of a query"
+    stateless = stateful_steps(spark, place, plain=lambda orders: orders.withWatermark("at", "1 second"))
+    assert (stateless.stateful, stateless.operators) == ((), ())
+
+
+def test_the_plan_tells_settings_that_a_checkpoint_has_otherwise(spark: SparkSession, place: NumbersFolder) -> None:
+    place.feed(0)
+    with RunningStream(spark, counted(place, by=3), place, available_now=True) as stream:
+        stream.ended()
+    had = spark.conf.get(SHUFFLE)
+    spark.conf.set(SHUFFLE, "400")
+    try:
+        (note,) = counted(place, by=3).plan_stream(spark, str(place.state)).notes
+        assert note == f"noted: {SHUFFLE} is 400 here, and its checkpoint has {had}, which Spark goes on to use"
+        fresh = counted(place, by=3).plan_stream(
+            spark, str(place.folder / "fresh"), options=rk.RunOptions(take_target=["noted"])
+        )
+        (many,) = fresh.notes
+        assert many.startswith("noted: each batch has 400 tasks for its state, on ")
+    finally:
+        spark.conf.set(SHUFFLE, str(had))
 
 
 def test_a_target_of_another_stream_is_added_to_only_on_the_users_word(

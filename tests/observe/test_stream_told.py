@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from rekindle.failover.backoff import BackoffState
@@ -10,6 +12,7 @@ from rekindle.observe.stream_told import StreamPlan, health_lines, news, stream_
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -22,7 +25,7 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from streams.specs import region_spec
 
@@ -72,6 +75,19 @@ def test_news_name_the_region_and_what_follows() -> None:
     stopped = [QueryEnded(region=name, number=1, end=QueryEnd.STOPPED, at_ms=3_000) for name in SPEC.names]
     assert told(*stopped, StreamEnded(StreamPhase.STOPPED, 3_000))[-2:] == ["late stopped", "stream stopped"]
     assert told(FAILED, QueryStarted("once", 2, 5_000)) == ["once started (query 2)"]
+    replaced = CheckpointReplaced(region="once", generation=1, start=SourceStart.EARLIEST, at_ms=5_000)
+    assert told(FAILED, replaced) == ["once has a new checkpoint, and reads its sources from earliest on"]
+
+
+def test_the_plan_tells_what_a_new_checkpoint_reads_and_not_that_the_code_changed() -> None:
+    changes = (RegionChange("once", ChangeVerdict.MIXES_STATE, ("once",), ("once: code",)),)
+    plan = StreamPlan(pipeline="shop", run="r", spec=SPEC, known=state(), changes=changes, batches={"gold": 3})
+    assert "  once: changes what the state means (once: code)" in plan.lines()
+    anew = replace(plan, starts={"once": SourceStart.EARLIEST})
+    where = "new checkpoint: reads from earliest on, and adds to the rows that are there"
+    assert f"    exactly once to files once; trigger: 10 seconds; {where}" in anew.lines()
+    assert "changes what the state means" not in str(anew)
+    assert msgspec.json.decode(anew.to_json())["new_checkpoints"] == {"once": "earliest"}
 
 
 def test_health_tells_each_region() -> None:

@@ -5,6 +5,7 @@ clock. The world knows what really runs, and says what no schedule may ever show
 - What runs at the end is what should: nobody who can be restarted is forgotten, nobody runs when all is over.
 - A restart waits for its time; with `full` nothing starts before all have ended.
 - What is stored, from its last base on, folds to the state.
+- A checkpoint is replaced when the user says so, for the regions that they name and no other, once.
 - One failure writes at most three records, and time that passes in health writes none.
 """
 
@@ -23,6 +24,7 @@ from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Machine, Stop, WakeAt
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryStarted,
     RegionGivenUp,
@@ -32,7 +34,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamBase, StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
@@ -84,6 +86,7 @@ class StreamSimulation:
         self.now_ms = 0
         self.code = 1
         self.numbers: dict[str, int] = dict.fromkeys(self.names, 0)
+        self.generations: dict[str, int] = dict.fromkeys(self.names, 0)
         self.due_ms: dict[str, int] = {}
         self.counted: dict[str, tuple[int, int]] = {}
         self.wants_stop = False
@@ -127,8 +130,10 @@ class StreamSimulation:
             self._ended(name, QueryEnd.FINISHED)
         elif act < 0.65 and running:
             self.driver.stuck.add(self.chance.choice(running))
-        elif act < 0.72:
+        elif act < 0.70:
             self._open()
+        elif act < 0.72:
+            self._open(self.chance.sample(self.names, self.chance.randint(1, len(self.names))))
         elif act < 0.74:
             self.code += 1
             self.names = sorted(self.chance.sample(self.all_names, self.chance.randint(1, len(self.all_names))))
@@ -151,8 +156,11 @@ class StreamSimulation:
         )
         self.driver.reports.append(report)
 
-    def _open(self) -> None:
-        """A new process: whatever ran in the old one is fenced, and counts for nothing."""
+    def _open(self, replaced: list[str] | None = None) -> None:
+        """A new process: whatever ran in the old one is fenced, and counts for nothing. The user replaces the
+        checkpoints of some regions."""
+        for name in replaced or ():
+            self.generations[name] += 1
         self.driver = SimulatedDriver()
         self.wants_stop = False
         folded: StreamState | None = None
@@ -170,8 +178,15 @@ class StreamSimulation:
                 seed=2,
                 application="app",
                 owner="me",
+                new_checkpoints=dict.fromkeys(replaced or (), SourceStart.EARLIEST),
             )
         )
+        assert self.state is not None
+        found = {name: self.state.regions[name] for name in self.state.regions}
+        if any(one.generation != self.generations[name] for name, one in found.items()):
+            raise Violated("a region has another checkpoint than the user said")
+        if any(found[name].batch != -1 or found[name].alike for name in replaced or ()):
+            raise Violated("a new checkpoint has batches of the old one")
 
     def _take(self, stimulus: StreamStimulus) -> None:
         events = self.machine.decide(self.state, stimulus, self.now_ms)
@@ -208,6 +223,9 @@ class StreamSimulation:
                     if self.strategy is not Strategy.FULL and len(regions) != 1:
                         raise Violated("more than the region restarts")
                 case RegionGivenUp(region=name):
+                    self.due_ms.pop(name, None)
+                case CheckpointReplaced(region=name):
+                    self.counted.pop(name, None)
                     self.due_ms.pop(name, None)
                 case StreamOpened(again=again, spec=spec):
                     kept = set(spec.names) - set(again)

@@ -94,6 +94,18 @@ def test_streams_in_another_order_or_place_need_a_new_checkpoint() -> None:
     assert change_of(WAS, now).verdict is ChangeVerdict.SAME, "a stream that began before they were noted goes on"
 
 
+def test_state_that_is_kept_by_other_operators_needs_a_new_checkpoint() -> None:
+    was = replace(WAS, operators=("Aggregate",))
+    now = replace(with_code(WAS, grouped="2"), operators=("Deduplicate",))
+    found = change_of(was, now)
+    assert found.verdict is ChangeVerdict.NEEDS_CHECKPOINT
+    assert found.told == ("its state was kept by Aggregate, and is by Deduplicate now",)
+    assert change_of(WAS, was).verdict is ChangeVerdict.SAME, "a stream that began before they were noted goes on"
+    came, went = change_of(STATELESS, was), change_of(was, STATELESS)
+    assert came.told == ("its state was kept by no operator, and is by Aggregate now",)
+    assert came.verdict is went.verdict is ChangeVerdict.NEEDS_CHECKPOINT
+
+
 def test_columns_may_be_added_and_nothing_else() -> None:
     was = replace(WAS, columns={"id": "bigint", "amount": "string"})
     more = replace(WAS, columns={"id": "bigint", "amount": "string", "note": "string"})
@@ -103,6 +115,10 @@ def test_columns_may_be_added_and_nothing_else() -> None:
     assert change_of(was, other).told == ("amount was string, is int",)
     found = change_of(was, gone)
     assert found.verdict is ChangeVerdict.OTHER_COLUMNS and found.told == ("amount was string, is gone",)
+    moved = change_of(was, replace(gone, target="files elsewhere"))
+    assert moved.verdict is ChangeVerdict.NEEDS_CHECKPOINT, "there are no old rows in another target"
+    told = change_of(was, replace(gone, sources=("returns",)))
+    assert told.verdict is ChangeVerdict.OTHER_COLUMNS, "a new checkpoint would not help"
 
 
 def health(batch: int = 3, at: str = "t", *, is_in_batch: bool = True) -> RegionHealth:

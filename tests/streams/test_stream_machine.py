@@ -16,6 +16,7 @@ from rekindle.model.machine import Stop, WakeAt
 from rekindle.runtime.ownership import codec_of
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -28,7 +29,7 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import AVAILABLE_NOW, BACKOFF, RegionSpec, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import AVAILABLE_NOW, BACKOFF, RegionSpec, SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
@@ -61,7 +62,9 @@ class StreamWorld:
         self.events += found
         return found
 
-    def open(self, strategy: Strategy | None = None, spec: StreamSpec | None = None) -> tuple[StreamRecord, ...]:
+    def open(
+        self, strategy: Strategy | None = None, spec: StreamSpec | None = None, **new_checkpoints: SourceStart
+    ) -> tuple[StreamRecord, ...]:
         self.spec = spec or self.spec
         return self.take(
             OpenStream(
@@ -74,6 +77,7 @@ class StreamWorld:
                 application="app",
                 owner="me",
                 strategy=strategy,
+                new_checkpoints=new_checkpoints,
             )
         )
 
@@ -333,6 +337,29 @@ def test_a_region_that_is_gone_waits_for_nothing_and_keeps_no_other_one_waiting(
     world.open(spec=StreamSpec(regions=(region("b"),)))
     *_, restart = world.fails("b", at_ms=5_000)
     assert isinstance(restart, RegionsRestart) and world.commands() == [WakeAt(restart.due_ms)]
+
+
+def test_a_new_checkpoint_begins_anew_with_one_region_and_leaves_the_others() -> None:
+    world = StreamWorld("a", "b")
+    world.open()
+    world.fails("a", signature="x", batch=4)
+    world.take(StreamTick(), 2_000)
+    world.fails("a", signature="x", batch=4)
+    world.ends("b", QueryEnd.STOPPED, batch=7)
+    assert world.state is not None
+    before = world.state.regions
+    assert (before["a"].batch, before["a"].alike) == (4, 2)
+    _, replaced, *queries = world.open(a=SourceStart.EARLIEST)
+    assert replaced == CheckpointReplaced(region="a", generation=1, start=SourceStart.EARLIEST, at_ms=world.now_ms)
+    after = world.state.regions
+    assert (after["a"].generation, after["a"].batch, after["a"].alike, after["a"].gave_up) == (1, -1, 0, "")
+    assert after["a"].number == before["a"].number + 1, "its number fences whoever has the old checkpoint"
+    assert (after["b"].generation, after["b"].batch) == (0, 7)
+    assert [one.region for one in queries if isinstance(one, QueryStarted)] == ["a", "b"]
+    world.open(a=SourceStart.LATEST)
+    assert world.state.regions["a"].generation == 2
+    world.open()
+    assert world.state.regions["a"].generation == 2, "the next start goes on with it"
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -13,6 +13,7 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.model.machine import Key, Stop, WakeAt
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -135,6 +136,18 @@ def without_due(state: StreamState) -> dict[str, RegionState]:
     return {name: changed(one, due_ms=None) for name, one in state.regions.items()}
 
 
+def keeping_batches() -> StreamMachine:
+    def fold(state: StreamState | None, events: Iterable[StreamRecord]) -> StreamState | None:
+        for event in events:
+            before, state = state, STREAM.fold(state, (event,))
+            if isinstance(event, CheckpointReplaced) and before is not None and state is not None:
+                kept = changed(state.regions[event.region], batch=before.regions[event.region].batch)
+                state = changed(state, regions={**state.regions, event.region: kept})
+        return state
+
+    return replace(STREAM, fold=fold)
+
+
 PLANTED: dict[str, StreamMachine] = {
     "a restart is forgotten": deciding(without(RegionsRestart)),
     "the end of a query is forgotten": deciding(without(QueryEnded)),
@@ -182,6 +195,24 @@ PLANTED: dict[str, StreamMachine] = {
     "backoff begins anew each time": folding(
         lambda one: changed(one, backoff=BackoffState()) if isinstance(one, RegionsRestart) else one
     ),
+    "a new checkpoint is not noted": deciding(without(CheckpointReplaced)),
+    "a new checkpoint is noted, and forgotten": folding(
+        lambda one: None if isinstance(one, CheckpointReplaced) else one
+    ),
+    "every region gets a new checkpoint": deciding(
+        lambda state, stimulus, events: [
+            *(one for one in events if not isinstance(one, QueryStarted)),
+            *(
+                CheckpointReplaced(region=name, generation=state.regions[name].generation + 1, start=one.start, at_ms=0)
+                for one in events
+                if isinstance(one, CheckpointReplaced) and state is not None
+                for name in state.spec.names
+                if name != one.region and name in state.regions
+            ),
+            *(one for one in events if isinstance(one, QueryStarted)),
+        ]
+    ),
+    "a new checkpoint keeps the batch of the old one": keeping_batches(),
     "a record while nothing happens": deciding(written_for_nothing),
     "a base without the times that are waited for": replace(
         STREAM, base=lambda state: StreamBase(changed(state, regions=without_due(state)))

@@ -117,6 +117,7 @@ def executor_killed(cluster: LocalCluster, first: Told, number: int) -> tuple[fl
     first.ask(f"hold-{number}")  # Each executor has blocks of ours then.
     before = {process.pid for process in cluster.executors()}
     kill(cluster.executors(worker=number // 2 % 2)[0])
+    found = len(list(dead_folders(cluster)))  # The next executor of that host removes them when it starts.
     when(lambda: {process.pid for process in cluster.executors()} - before, sign=lambda: time.monotonic() // 20)
     asked = iter(range(10_000))
     when(
@@ -124,7 +125,6 @@ def executor_killed(cluster: LocalCluster, first: Told, number: int) -> tuple[fl
         sign=lambda: time.monotonic() // 20,
         every_s=0.5,
     )
-    found = len(list(dead_folders(cluster)))
     (first.folder / f"go-{number + 1}").touch()
     first.ask(f"hold-{number + 1}")
     begun = time.monotonic()

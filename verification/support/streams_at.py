@@ -12,7 +12,7 @@ from rekindle.failover.backoff import FixedDelay
 from rekindle.journal.keys import claim, enlist, identify, stream_folder
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.model.failures import Cause, FailureKind
-from rekindle.results.checkpoint_log import checkpoint_of
+from rekindle.results.checkpoint_log import checkpoint_folder
 from rekindle.runtime.ownership import run_as_owner
 from rekindle.storage.store import Store
 from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
@@ -108,7 +108,7 @@ def make_stream(
 
 def make_checkpoint(store: Store, run: str, region: str, *, committed: int, planned: int) -> None:
     """The logs that a query over files leaves in its checkpoint: a file for each batch."""
-    checkpoint = checkpoint_of(stream_folder("shop", run), region)
+    checkpoint = f"{stream_folder('shop', run)}/{checkpoint_folder(region)}"
     for number in range(planned + 1):
         head = f"v1\n{json.dumps({'batchWatermarkMs': 0, 'conf': {}})}\n"
         store.put(f"{checkpoint}/offsets/{number}", f'{head}{{"logOffset":{number}}}'.encode())

@@ -2,7 +2,10 @@
 package rekindle.spark;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Deque;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentSkipListMap;
@@ -34,12 +37,18 @@ public final class StreamQueries {
           "Deduplicate",
           "DeduplicateWithinWatermark",
           "Distinct",
+          "EventTimeWatermark",
+          "Except",
+          "Intersect",
           "FlatMapGroupsWithState",
           "FlatMapGroupsInPandasWithState",
           "TransformWithState",
           "TransformWithStateInPySpark",
           "GlobalLimit",
           "LocalLimit");
+
+  /** What Spark makes an aggregate of. */
+  private static final Set<String> AGGREGATES = Set.of("Distinct", "Except", "Intersect");
 
   private StreamQueries() {}
 
@@ -70,20 +79,31 @@ public final class StreamQueries {
     return JSON.writeValueAsString(out);
   }
 
-  /** How many operators of a plan keep state between batches. */
-  public static int stateful(QueryExecution execution) {
+  /**
+   * The operators of a plan that keep state between batches, a line each, in the order of the plan, without those of the plans that it reads. A plan that is
+   * read stands in it as it is; where Spark wrote it anew, its operators are told once more, which is on the safe side. Watermarks are told too: the lowest of
+   * a query counts for every operator of it, wherever it stands.
+   */
+  public static String stateful(QueryExecution execution, List<QueryExecution> read) {
+    List<LogicalPlan> below = read.stream().map(QueryExecution::analyzed).toList();
+    List<String> found = new ArrayList<>();
     Deque<LogicalPlan> left = new ArrayDeque<>();
     left.push(execution.analyzed());
-    int found = 0;
     while (!left.isEmpty()) {
       LogicalPlan node = left.pop();
-      if (node.isStreaming()) {
-        boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
-        found += isJoin || STATEFUL.contains(node.getClass().getSimpleName()) ? 1 : 0;
-        CollectionConverters.asJava(node.children()).forEach(left::push);
+      if (!node.isStreaming() || below.contains(node)) {
+        continue;
       }
+      boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+      String name = node.getClass().getSimpleName();
+      if (isJoin || STATEFUL.contains(name)) {
+        found.add(AGGREGATES.contains(name) ? "Aggregate" : name);
+      }
+      List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+      Collections.reverse(children);
+      children.forEach(left::push);
     }
-    return found;
+    return String.join("\n", found);
   }
 
   private static void progress(StreamingQueryProgress last, ObjectNode told) {

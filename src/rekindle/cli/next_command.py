@@ -134,9 +134,9 @@ def _start(remedy: StartRemedy) -> tuple[tuple[str, ...], Values, Values]:
 
 
 # Options that name steps, sinks and vertices.
-LISTS = ("accept_change", "replace_", "without", "take_target")
+LISTS = ("accept_change", "replace_", "without", "take_target", "new_checkpoint")
 # Names of options in Python that are other ones in the command's own code.
-_OPTION = {"replace": "replace_"}
+_OPTION = {"replace": "replace_", "start_from": "from_"}
 
 
 def _without(carried: dict[str, Any], remedy: StartRemedy, first: Values) -> Values:

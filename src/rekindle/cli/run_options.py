@@ -16,9 +16,11 @@ from rekindle.config import Config
 from rekindle.errors import ConfigRefused
 from rekindle.failover.restart import Strategy
 from rekindle.service.options import RunOptions, as_settings_say
+from rekindle.streams.stream_spec import SourceStart
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
+STARTS = tuple(one.value for one in SourceStart)
 STRATEGIES = tuple(one.value for one in Strategy)
 
 
@@ -32,6 +34,8 @@ class Choices:
     without: tuple[str, ...] = ()
     republish: bool = False
     take_target: tuple[str, ...] = ()
+    new_checkpoint: tuple[str, ...] = ()
+    start_from: str = ""
     master: str = ""
     conf: tuple[tuple[str, str], ...] = ()
     strategy: str = ""
@@ -47,6 +51,8 @@ def options_of(config: Config, choices: Choices) -> RunOptions:
         without=choices.without,
         republish=choices.republish,
         take_target=choices.take_target,
+        new_checkpoint=choices.new_checkpoint,
+        start_from=choices.start_from,
         strategy=choices.strategy or None,
     )
 
@@ -64,6 +70,8 @@ def with_choices(command: Command) -> Command:
         without: tuple[str, ...],
         republish: bool,
         take_target: tuple[str, ...],
+        new_checkpoint: tuple[str, ...],
+        from_: str | None,
         strategy: str | None,
         master: str | None,
         conf: tuple[str, ...],
@@ -76,6 +84,8 @@ def with_choices(command: Command) -> Command:
             without=without,
             republish=republish,
             take_target=take_target,
+            new_checkpoint=new_checkpoint,
+            start_from=from_ or "",
             master=master or "",
             conf=_conf(conf),
             strategy=strategy or settings.flags.get(STRATEGY, ""),
@@ -126,6 +136,18 @@ _OPTIONS = (
         multiple=True,
         metavar="SINK",
         help="Take over the target of SINK from runs of another location, which published into it before.",
+    ),
+    click.option(
+        "--new-checkpoint",
+        multiple=True,
+        metavar="REGION",
+        help="Of a stream: give REGION a new checkpoint, which adds to the rows in its target. Needs --from.",
+    ),
+    click.option(
+        "--from",
+        "from_",
+        type=click.Choice(STARTS),
+        help="Where a new checkpoint begins to read: earliest reads all input again, latest leaves out what is there.",
     ),
     click.option("--force", is_flag=True, help="Take the run over although its driver may still be alive."),
     click.option(

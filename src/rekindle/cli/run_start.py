@@ -32,7 +32,7 @@ from rekindle.observe.plan import Plan
 from rekindle.observe.progress import kept_text
 from rekindle.observe.summary import RunSummary
 from rekindle.observe.words import is_stale
-from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy
+from rekindle.remedies import ONCE, CommandRemedy, Remedy, StartKind, StartRemedy
 
 GO_ON = StartRemedy(kind=StartKind.RESUME)
 STREAM_KEPT = "each region of the stream goes on after its last batch, with the next start"
@@ -129,7 +129,7 @@ def execute(
         except KeyboardInterrupt:
             learn(run=display.number, parameters=starting.parameters)
             if lines.is_used:
-                raise Interrupted(STREAM_KEPT, StartRemedy(to="go on")) from None
+                raise Interrupted(STREAM_KEPT, StartRemedy(to="go on", leaves=ONCE)) from None
             raise Interrupted(kept_text(ended), GO_ON) from None
         except RekindleError:
             learn(run=display.number, parameters=starting.parameters)

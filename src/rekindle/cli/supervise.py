@@ -4,7 +4,7 @@
 - A child that was killed, whose Spark died under it, or that ended in a way that no command does, died: it is started
   again when the backoff says so, and takes its run over by the journal alone. The backoff bounds the restarts.
 - What `--new` starts gets its name here: a restarted child goes on with it. `--force` is a word about the master of
-  before: only the first child says it.
+  before, `--new-checkpoint` one about a checkpoint that is replaced once: only the first child says them.
 - Ending the parent ends the child first.
 - The child imports Rekindle from where the parent did: the current folder is not on its path (`-P`), and what the
   parent was told about the environment (`-I`, `-E`, `-s`) holds for it too.
@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from rekindle.cli.boundary import ExitCode
@@ -29,7 +29,7 @@ from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Backoff, BackoffState, GiveUp, on_failure
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.words import time_text
-from rekindle.remedies import StartRemedy, TextRemedy
+from rekindle.remedies import ONCE, StartRemedy, TextRemedy
 from rekindle.service.limits import master_config
 from rekindle.service.running import fresh_name
 
@@ -37,7 +37,8 @@ FLAG = "--supervise"
 CHILD_FLAG = "--supervised"
 NAME_OPTION = "--as"
 # The same command goes on with the run, without what was said about its first start alone.
-GO_ON = StartRemedy(leaves=("new", "force"))
+GO_ON = StartRemedy(leaves=ONCE)
+ONCE_WITH_VALUE = ("--new-checkpoint", "--from")
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"
@@ -68,7 +69,17 @@ def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """What the first child is told, and what every later one is."""
     named = [NAME_OPTION, fresh_name()] if "--new" in arguments else []
     first = [part for word in arguments for part in ([CHILD_FLAG, *named] if word == FLAG else [word])]
-    return first, [word for word in first if word != "--force"]
+    return first, list(_without_once(first))
+
+
+def _without_once(words: Sequence[str]) -> Iterator[str]:
+    """Without what was said about one start alone, and the values of it."""
+    is_value = False
+    for word in words:
+        is_once = word.partition("=")[0] in ONCE_WITH_VALUE
+        if word != "--force" and not is_once and not is_value:
+            yield word
+        is_value = is_once and "=" not in word
 
 
 def keep_going(

@@ -21,7 +21,7 @@ from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.stream_commands import StreamCommand
-from rekindle.streams.stream_spec import StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamSpec
 from rekindle.streams.stream_stimuli import StreamStimulus
 
 # The store that stands behind a target's location.
@@ -67,13 +67,16 @@ class PrepareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run;
-    `stall_ms` is how long a batch may take; `is_asked_to_stop` is asked at each poll; with `available_now` every query
-    ends when it has read what there is."""
+    """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run, and
+    `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
+    where that begins to read. `stall_ms` is how long a batch may take; `is_asked_to_stop` is asked at each poll; with
+    `available_now` every query ends when it has read what there is."""
 
     wanted: PrepareRequest
     generation: str
     stall_ms: int
+    replaced: Mapping[str, int] = field(default_factory=dict)
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
     available_now: bool = False
     is_asked_to_stop: Callable[[], str] = lambda: ""
 

@@ -26,7 +26,7 @@ from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
 from rekindle.journal.keys import stream_folder
-from rekindle.publish.stream_entries import BatchEntry, data_folders, find_entry, generation_folder
+from rekindle.publish.stream_entries import BatchEntry, data_folders, find_entry, generation_folder, run_of
 from rekindle.results.leftovers import without_checksum
 from rekindle.storage.store import Store, StoredObject
 
@@ -69,7 +69,7 @@ class StreamTargetCollector:
         try:
             found = _Findings()
             for region, generation in data_folders(store):
-                if generation in self._runs:
+                if generation in self._runs or run_of(generation) in self._runs:
                     self._look(store, region, generation, found)
             if not self._rules.is_dry:
                 self._remove(store, base, found)

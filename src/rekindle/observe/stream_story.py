@@ -58,6 +58,8 @@ def _sentence(event: ev.StreamEvent, name: str) -> str:
             return "the stream started"
         case ev.StreamOpened(owner=owner, again=again):
             return f"{owner} took the stream" + ("; this region begins anew" if name in again else "")
+        case ev.CheckpointReplaced(region=region, start=start):
+            return f"got a new checkpoint, which reads from {start.value}" if region == name else ""
         case ev.QueryStarted(region, number):
             return f"query {number} started" if region == name else ""
         case ev.QueryEnded(region=region, number=number, end=end, batch=batch):

@@ -13,6 +13,7 @@ from rekindle.remedies import Say, in_python
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -24,13 +25,14 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import RegionSpec, StreamSpec
+from rekindle.streams.stream_spec import RegionSpec, SourceStart, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
-    """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed."""
+    """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
+    the regions that get a new one, and where it begins to read."""
 
     pipeline: str
     run: str
@@ -39,6 +41,7 @@ class StreamPlan:
     changes: tuple[RegionChange, ...] = ()
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    starts: Mapping[str, SourceStart] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"
@@ -46,7 +49,7 @@ class StreamPlan:
         for region in self.spec.regions:
             yield from self._region(region)
         for change in self.changes:
-            if change.verdict is not ChangeVerdict.SAME:
+            if change.verdict is not ChangeVerdict.SAME and change.region not in self.starts:
                 yield f"  {change.region}: {change.verdict.value} ({'; '.join(change.told)})"
         for note in self.notes:
             yield f"  {note}"
@@ -54,6 +57,10 @@ class StreamPlan:
     def _region(self, region: RegionSpec) -> Iterator[str]:
         batch = self.batches.get(region.name, -1)
         where = f"goes on after batch {batch}" if batch >= 0 else "starts at the beginning of its sources"
+        if region.name in self.starts:
+            where = (
+                f"new checkpoint: reads from {self.starts[region.name].value} on, and adds to the rows that are there"
+            )
         gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
         yield f"  {region.name}  {' -> '.join(region.steps)}"
         yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
@@ -75,6 +82,7 @@ class StreamPlan:
                 for one in self.spec.regions
             ],
             "changes": [{"region": one.region, "verdict": one.verdict.value, "told": one.told} for one in self.changes],
+            "new_checkpoints": {name: one.value for name, one in self.starts.items()},
             "notes": self.notes,
         }
         return msgspec.json.encode(told)
@@ -144,6 +152,8 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 others = [one for one in state.spec.names if one != name and not state.regions[one].is_over]
                 if others:
                     yield f"{', '.join(others)} {'goes' if len(others) == 1 else 'go'} on without it"
+            case CheckpointReplaced(region=name, start=start):
+                yield f"{name} has a new checkpoint, and reads its sources from {start.value} on"
             case QueryStarted(name, number):
                 yield f"{name} started" + (f" (query {number})" if number > 1 else "")
             case QueryEnded(region=name, end=QueryEnd.FINISHED):

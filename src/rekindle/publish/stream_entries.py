@@ -74,6 +74,18 @@ def take(store: PointerStore, region: str, generation: str, *, is_taken_over: bo
     raise StoreFailed(f"the target of {region} could not be taken")
 
 
+def generation_of(run: str, replaced: int) -> str:
+    """What tells the entries of a checkpoint from those of every other one; `replaced` are those that its region had
+    before."""
+    return f"{run}.{replaced}" if replaced else run
+
+
+def run_of(generation: str) -> str:
+    """The stream that a generation is of."""
+    run, _, replaced = generation.rpartition(".")
+    return run if run and replaced.isdecimal() else generation
+
+
 def has_entry(store: PointerStore, region: str, generation: str, batch: int) -> bool:
     """Whether a batch counts."""
     return store.get(f"{ENTRIES}{region}/{generation}/{batch}") is not None

@@ -29,9 +29,9 @@ class _SeenFile(msgspec.Struct, frozen=True):
     batch: int = msgspec.field(name="batchId")
 
 
-def checkpoint_of(root: str, region: str) -> str:
-    """Where the checkpoint of a region lies in the directory of its stream."""
-    return f"{root}/checkpoints/{region}"
+def checkpoint_folder(region: str, replaced: int = 0) -> str:
+    """Where the checkpoint of a region lies in the directory of its stream; `replaced` are those that it had before."""
+    return f"checkpoints.{replaced}/{region}" if replaced else f"checkpoints/{region}"
 
 
 def last_commit(store: Store, checkpoint: str) -> int:

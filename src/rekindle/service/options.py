@@ -14,8 +14,10 @@ from rekindle.gc.collect_run import GcRules
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.facts.config import MasterConfig
 from rekindle.observe.plan import Plan
+from rekindle.remedies import StartRemedy
 from rekindle.runtime.watcher import Watcher, ignore
 from rekindle.service.limits import master_config, rules_of
+from rekindle.streams.stream_spec import SourceStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class RunOptions:
     available_now   of a stream: every region ends when it has read the input that there is
     stop_on_give_up of a stream: all regions stop when one gave up; otherwise the others go on
     stall_seconds   of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever
+    new_checkpoint  of a stream: regions that get a new checkpoint, which adds to the rows in their targets
+    start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there
     is_asked_to_stop    of a stream: a function that returns a reason to stop after the batches that run, or ""
     say             of a stream: called with each line of its plan and news, also with `quiet`
     """
@@ -78,6 +82,8 @@ class RunOptions:
     available_now: bool = False
     stop_on_give_up: bool = False
     stall_seconds: float = 300.0
+    new_checkpoint: Sequence[str] = ()
+    start_from: str = ""
     is_asked_to_stop: Callable[[], str] = lambda: ""
     say: Callable[[str], None] | None = None
 
@@ -98,6 +104,31 @@ class RunOptions:
         except ValueError:
             names = ", ".join(one.value for one in Strategy)
             raise Refused(f"there is no failover strategy {self.strategy!r}", f"use one of {names}") from None
+
+    @property
+    def starts(self) -> dict[str, SourceStart]:
+        """The regions that get a new checkpoint, and where it begins to read."""
+        if not self.new_checkpoint:
+            if self.start_from:
+                raise Refused(
+                    f"{self.start_from!r} says where a new checkpoint begins to read, and no region gets one",
+                    StartRemedy(to="go on with the checkpoints that are there", leaves=("from_",)),
+                )
+            return {}
+        try:
+            start = SourceStart(self.start_from)
+        except ValueError:
+            given = tuple(self.new_checkpoint)
+            raise Refused(
+                f"a new checkpoint of {', '.join(given)} adds to the rows in its target, so say where it begins to "
+                "read: from the earliest input all rows are added again, from the latest what came meanwhile is left "
+                "out",
+                tuple(
+                    StartRemedy(to=to, new_checkpoint=given, start_from=one.value)
+                    for to, one in (("read all again", SourceStart.EARLIEST), ("or leave it out", SourceStart.LATEST))
+                ),
+            ) from None
+        return dict.fromkeys(self.new_checkpoint, start)
 
 
 def as_settings_say(config: Config) -> RunOptions:

@@ -13,7 +13,7 @@ from rekindle.observe.stream_story import RegionStory, region_story
 from rekindle.observe.stream_view import StreamLine, StreamView, stream_line, stream_view
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import CommandRemedy
-from rekindle.results.checkpoint_log import checkpoint_of, last_commit, planned
+from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, planned
 from rekindle.runtime.ownership import codec_of
 from rekindle.service.life import life_text
 from rekindle.service.streaming import look
@@ -56,7 +56,7 @@ def view(seen: SeenStream) -> StreamView:
     store, state = seen.store, seen.state
     line = seen.line(parameters_of(store, state.pipeline).get(state.run))
     root = stream_folder(state.pipeline, state.run)
-    batches = {name: last_commit(store, checkpoint_of(root, name)) for name in state.last_specs}
+    batches = {name: last_commit(store, _checkpoint(root, state, name)) for name in state.last_specs}
     return stream_view(state, line, batches, life=seen.life, is_alone=seen.is_alone)
 
 
@@ -69,7 +69,7 @@ def explain(seen: SeenStream, region: str) -> RegionStory:
             did_you_mean(region, state.last_specs) or f"its regions are {', '.join(state.last_specs)}",
         )
     root = stream_folder(state.pipeline, state.run)
-    checkpoint = checkpoint_of(root, region)
+    checkpoint = _checkpoint(root, state, region)
     history = read(store, root, codec_of(STREAM))
     batch = max(last_commit(store, checkpoint), state.regions[region].batch)
     # Of what was decided before a base only what it came to is known.
@@ -79,3 +79,7 @@ def explain(seen: SeenStream, region: str) -> RegionStory:
     )
     (shown,) = (one for one in view(seen).regions if one.name == region)
     return region_story(records, shown, state, planned(store, checkpoint, batch + 1))
+
+
+def _checkpoint(root: str, state: StreamState, region: str) -> str:
+    return f"{root}/{checkpoint_folder(region, state.regions[region].generation)}"

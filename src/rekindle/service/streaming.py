@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
@@ -22,7 +22,7 @@ from rekindle.journal.keys import STREAMS, claim_anew, enlist, find_claim, ident
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
-from rekindle.remedies import StartRemedy, TextRemedy, new_run
+from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
 from rekindle.runtime.snapshots import StateKeeper
@@ -32,14 +32,14 @@ from rekindle.storage.store import Store
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, StreamLimits
+from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
 from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
 HEALTH_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRegions:
     """A stream that can be started or planned."""
 
@@ -48,6 +48,7 @@ class PreparedRegions:
     prepared: PreparedStream
     constants: RunConstants
     changes: tuple[RegionChange, ...]
+    starts: Mapping[str, SourceStart]
 
     @property
     def known(self) -> StreamState | None:
@@ -108,6 +109,10 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
     )
 
     def first(state: StreamState | None) -> OpenStream:
+        now, then = _generations(state), _generations(ready.known)
+        if any(now.get(name, 0) != then.get(name, 0) for name in ready.prepared.spec.names):
+            engine.close()
+            raise Refused("another driver replaced a checkpoint of this stream meanwhile", StartRemedy(to="look again"))
         return OpenStream(
             pipeline=wish.pipeline,
             run=ready.run,
@@ -118,6 +123,7 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
             application=engine.application,
             owner=str(this_process()),
             strategy=options.chosen_strategy,
+            new_checkpoints=dict(ready.starts),
         )
 
     state = run_as_owner(
@@ -174,6 +180,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
     name = options.run or (held.run if held else fresh_name())
     seen = look(store, wish.pipeline, name)
     known = seen.state
+    starts = options.starts
     constants = RunConstants(known.run_time_ms, known.seed, {}) if known else RunConstants.fresh()
     wanted = wanted_of(wish, name, next_order(store, wish.pipeline), constants)
     wanted = replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{name}"))
@@ -181,12 +188,39 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
         wanted=wanted,
         generation=name,
         stall_ms=_stall_ms(wish),
+        replaced={one: number + (one in starts) for one, number in _generations(known).items()},
+        starts=starts,
         available_now=options.available_now,
         is_asked_to_stop=options.is_asked_to_stop,
     )
     session = wish.session() if callable(wish.session) else wish.session
     prepared = make().prepare_stream(session, request)
-    return PreparedRegions(name, seen, prepared, constants, _changes(known, prepared))
+    _refuse_starts(starts, known, prepared)
+    return PreparedRegions(
+        run=name,
+        seen=seen,
+        prepared=prepared,
+        constants=constants,
+        changes=_changes(known, prepared),
+        starts=starts,
+    )
+
+
+def _generations(known: StreamState | None) -> dict[str, int]:
+    """How many checkpoints each region had before the one that it has."""
+    return {} if known is None else {name: one.generation for name, one in known.regions.items()}
+
+
+def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None, prepared: PreparedStream) -> None:
+    """Refuse regions that have no checkpoint which could be replaced."""
+    there = [name for name in prepared.spec.names if name in _generations(known)]
+    missing = tuple(name for name in starts if name not in there)
+    if missing:
+        prepared.engine.close()
+        raise Refused(
+            f"{', '.join(missing)} has no checkpoint to replace; regions with one: {', '.join(there) or 'none'}",
+            StartRemedy(to="start without it", drops=missing, leaves=("from_",)),
+        )
 
 
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
@@ -201,13 +235,23 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
     accepted = set(wish.options.accept_change)
     for change in ready.changes:
         told = f"{change.region} {change.verdict.value}: {'; '.join(change.told)}"
-        if change.verdict in (ChangeVerdict.NEEDS_CHECKPOINT, ChangeVerdict.OTHER_COLUMNS):
+        anew = StartRemedy(
+            to="read all input again with a new checkpoint, and add its rows to the target",
+            new_checkpoint=(change.region,),
+            start_from=SourceStart.EARLIEST.value,
+        )
+        remedies: tuple[Remedy, ...] = ()
+        match change.verdict:
+            case ChangeVerdict.OTHER_COLUMNS:
+                remedies = (TextRemedy("restore what it was"), TextRemedy("or give the sink another target"))
+            case ChangeVerdict.NEEDS_CHECKPOINT if change.region not in ready.starts:
+                remedies = (TextRemedy("restore what it was, or"), anew)
+            case ChangeVerdict.MIXES_STATE if change.region not in ready.starts:
+                accept = StartRemedy(to="or go on with rows of both in one state", accept_change=(change.region,))
+                remedies = () if accepted & {change.region, *change.steps} else (anew, accept)
+        if remedies:
             ready.prepared.engine.close()
-            raise Refused(told, (TextRemedy("restore what it was"), new_run("or start a new stream")))
-        if change.verdict is ChangeVerdict.MIXES_STATE and not accepted & {change.region, *change.steps}:
-            ready.prepared.engine.close()
-            accept = StartRemedy(to="or go on with rows of both in one state", accept_change=(change.region,))
-            raise Refused(told, (new_run("start a new stream, whose state is empty"), accept))
+            raise Refused(told, remedies)
 
 
 def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
@@ -219,6 +263,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         changes=ready.changes,
         batches=ready.prepared.batches,
         notes=ready.prepared.notes,
+        starts=ready.starts,
     )
 
 
@@ -246,4 +291,4 @@ def _failure_of(state: StreamState) -> RunFailed:
             told.append(f"  {name} had failed, and was to restart: {cause}")
         else:
             told.append(f"  {name}: its checkpoint is kept")
-    return RunFailed("\n".join(told), StartRemedy(to="correct it, then"))
+    return RunFailed("\n".join(told), StartRemedy(to="correct it, then", leaves=ONCE))

@@ -39,6 +39,8 @@ class RegionChange:
 
 def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     """What a region's code is now, against what its checkpoint was made with."""
+    if was.target == now.target and (columns := _other_columns(was, now)):
+        return RegionChange(now.name, ChangeVerdict.OTHER_COLUMNS, (now.name,), columns)
     if set(was.sources) != set(now.sources):
         told = f"it read the streams {', '.join(was.sources)} and reads {', '.join(now.sources)} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
@@ -50,13 +52,9 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     if was.target != now.target:
         told = f"it wrote to {was.target} and writes to {now.target} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, (now.name,), (told,))
-    columns = [
-        f"{name} was {kind}, is {now.columns.get(name, 'gone')}"
-        for name, kind in was.columns.items()
-        if now.columns.get(name) != kind
-    ]
-    if columns:
-        return RegionChange(now.name, ChangeVerdict.OTHER_COLUMNS, (now.name,), tuple(columns))
+    if (was.operators or not was.stateful) and was.operators != now.operators:
+        told = f"its state was kept by {_listed(was.operators)}, and is by {_listed(now.operators)} now"
+        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.stateful, (told,))
     names = dict.fromkeys((*was.steps, *now.steps))
     steps = [name for name in names if was.fingerprints.get(name) != now.fingerprints.get(name)]
     settings = _settings(was) != _settings(now)
@@ -67,6 +65,19 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     if (settings and below) or was.output_mode != now.output_mode or any(name in below for name in steps):
         return RegionChange(now.name, ChangeVerdict.MIXES_STATE, tuple(steps), differs)
     return RegionChange(now.name, ChangeVerdict.COMPATIBLE, tuple(steps), differs)
+
+
+def _other_columns(was: RegionSpec, now: RegionSpec) -> tuple[str, ...]:
+    """Columns that are gone or have another type. No checkpoint helps: the rows that are in the target have them."""
+    return tuple(
+        f"{name} was {kind}, is {now.columns.get(name, 'gone')}"
+        for name, kind in was.columns.items()
+        if now.columns.get(name) != kind
+    )
+
+
+def _listed(operators: tuple[str, ...]) -> str:
+    return ", ".join(operators) or "no operator"
 
 
 def _settings(region: RegionSpec) -> Fingerprint:

@@ -9,17 +9,20 @@ Rules
 - Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
 - A new driver tries every region again that had given up. If the stream had ended before, or if the code of a region
   changed, it begins anew with it, also with the first delay.
+- A new checkpoint is the user's word about one region, at the start of a driver: no other region notices.
 - Whoever stops a stream is told of regions whose last query had failed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from rekindle.failover.backoff import GiveUp, Restart, on_failure
 from rekindle.failover.restart import restart_set
 from rekindle.model.failures import Cause
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -88,7 +91,16 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
     )
     after = fold(state, (opened,))
     assert after is not None
-    return *started, opened, *_starts(after, now_ms, is_new_driver=True)
+    replaced = tuple(_replaced(after, stimulus, now_ms))
+    after = fold(after, replaced)
+    assert after is not None
+    return *started, opened, *replaced, *_starts(after, now_ms, is_new_driver=True)
+
+
+def _replaced(state: StreamState, stimulus: OpenStream, now_ms: int) -> Iterator[CheckpointReplaced]:
+    for name, start in stimulus.new_checkpoints.items():
+        generation = state.regions[name].generation + 1
+        yield CheckpointReplaced(region=name, generation=generation, start=start, at_ms=now_ms)
 
 
 def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:

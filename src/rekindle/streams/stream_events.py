@@ -12,7 +12,7 @@ import msgspec
 from rekindle.failover.backoff import BackoffState
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
-from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
 class QueryEnd(Enum):
@@ -65,6 +65,16 @@ class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
     again: tuple[str, ...] = ()
     strategy: Strategy | None = None
     limits: StreamLimits | None = None
+
+
+class CheckpointReplaced(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """The user gave a region a new checkpoint, the `generation`th after its first. It reads its sources from `start`
+    on, and adds to what is in its target."""
+
+    region: str
+    generation: int
+    start: SourceStart
+    at_ms: int
 
 
 class QueryStarted(_StreamEvent, frozen=True, tag=True):
@@ -126,6 +136,7 @@ class StreamEnded(_StreamEvent, frozen=True, tag=True):
 StreamEvent = (
     StreamStarted
     | StreamOpened
+    | CheckpointReplaced
     | QueryStarted
     | QueryEnded
     | RegionsRestart

@@ -30,12 +30,19 @@ class Delivery(Enum):
     AT_LEAST_ONCE = "at least once"
 
 
+class SourceStart(Enum):
+    """Where a new checkpoint begins to read, in the user's word."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One region. `steps` are computed in its query, producers first, its sink last; `sources` are those of them that
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
-    sink's, in Spark's words. `shared` are the steps that another region computes too. `leaves` are the streams in the
-    order in which the query reads them, hashed: a checkpoint has positions by that order. `columns` are those of what
-    it writes, with their types."""
+    sink's, in Spark's words. `operators` are those that keep state, in the order of the plan. `shared` are the steps
+    that another region computes too. `leaves` are the streams in the order in which the query reads them, hashed: a
+    checkpoint has positions by that order. `columns` are those of what it writes, with their types."""
 
     name: str
     steps: tuple[str, ...]
@@ -45,6 +52,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trigger: str
     output_mode: str
     stateful: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
     columns: dict[str, str] = {}

@@ -17,6 +17,7 @@ from rekindle.model.availability import Availability
 from rekindle.model.failures import Cause
 from rekindle.model.partitions import Partitions
 from rekindle.streams.stream_events import (
+    CheckpointReplaced,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -36,10 +37,12 @@ ONE = Partitions.first(1)
 
 class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
-    starts again then, and one that is open is to end first. `gave_up` says why it is not tried again; `is_stuck`: its
+    starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place
+    of its first one. `gave_up` says why it is not tried again; `is_stuck`: its
     query would not stop, so that only another driver can start it."""
 
     number: int = 0
+    generation: int = 0
     is_open: bool = False
     due_ms: int | None = None
     backoff: BackoffState = BackoffState()
@@ -129,6 +132,8 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
     match event:
         case StreamOpened():
             return _opened(state, event)
+        case CheckpointReplaced():
+            return _replaced(state, event)
         case QueryStarted(name, number, at_ms):
             started = {"number": number, "started_ms": at_ms, "due_ms": None, "last_end": None}
             return _with(state, name, is_open=True, is_finished=False, **started)
@@ -174,6 +179,16 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
         opened_ms=event.at_ms,
         ended_ms=0,
     )
+
+
+def _replaced(state: StreamState, event: CheckpointReplaced) -> StreamState:
+    """What was learned about batches of the old checkpoint says nothing about the new one. Numbers of queries go on:
+    they fence whoever still has the old one."""
+    region = state.regions[event.region]
+    assert event.generation == region.generation + 1, "checkpoints follow each other"
+    assert not region.is_open, "a checkpoint is replaced while nothing uses it"
+    began = RegionState(number=region.number, generation=event.generation, restarts=region.restarts)
+    return replace(state, regions={**state.regions, event.region: began})
 
 
 def _ended(state: StreamState, event: QueryEnded) -> StreamState:

@@ -7,11 +7,12 @@ import msgspec
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
 from rekindle.streams.stream_events import QueryEnd
-from rekindle.streams.stream_spec import StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
-    """The first one of each driver: what the code is now. Time and seed count for a new stream only."""
+    """The first one of each driver: what the code is now. Time and seed count for a new stream only.
+    `new_checkpoints` are regions whose checkpoint the user replaces."""
 
     pipeline: str
     run: str
@@ -22,6 +23,7 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     application: str
     owner: str
     strategy: Strategy | None = None
+    new_checkpoints: dict[str, SourceStart] = {}
 
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -23,6 +25,8 @@ def look(spark: SparkSession) -> str:
     return str(ours(spark).StreamQueries.look())
 
 
-def stateful(frame: DataFrame) -> int:
-    """How many operators of its plan keep state between batches."""
-    return int(ours(frame.sparkSession).StreamQueries.stateful(execution(frame)))
+def stateful(frame: DataFrame, read: Sequence[DataFrame]) -> list[str]:
+    """The operators of its plan that keep state between batches, and watermarks, without those of the frames that it
+    reads."""
+    below = [execution(one) for one in read]
+    return str(ours(frame.sparkSession).StreamQueries.stateful(execution(frame), below)).splitlines()

@@ -37,7 +37,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.plan.given import FrameCode
-from rekindle.engine.spark.plan.packed import PlanCode, functions_told, told
+from rekindle.engine.spark.plan.packed import PlanCode, compiled_told, functions_told, told
 from rekindle.engine.spark.plan.sources import pin, settings
 from rekindle.master.rules.opening import IDENTITY
 from rekindle.pipeline.identity.fingerprint import hashed, parts
@@ -154,10 +154,7 @@ def _beside_the_shape(plan: PlanCode, group: KeptStep, name: str) -> dict[str, s
         found["names"] = hashed("\0".join(plan.names))
     if plan.metadata:
         found["attribute:metadata"] = hashed("\0".join(plan.metadata))
-    compiled: dict[str, str] = {}
-    for called, code in plan.compiled:
-        compiled[called] = compiled.get(called, "") + code
-    found |= {f"{name}.jvm:{called}": hashed(code) for called, code in compiled.items()}
+    found |= {f"{name}.{part}": value for part, value in compiled_told(plan).items()}
     if not is_given:
         found |= {f"{name}.{part}": value for part, value in functions_told(plan.commands).items()}
     return found

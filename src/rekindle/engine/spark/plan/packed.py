@@ -90,6 +90,14 @@ def told(frame: DataFrame) -> PlanCode:
     )
 
 
+def compiled_told(plan: PlanCode) -> dict[str, str]:
+    """A part for each name that the plan has for functions of Java and Scala."""
+    compiled: dict[str, str] = {}
+    for called, code in plan.compiled:
+        compiled[called] = compiled.get(called, "") + code
+    return {f"jvm:{called}": hashed(code) for called, code in compiled.items()}
+
+
 def functions_told(commands: tuple[PythonFunction, ...]) -> dict[str, str]:
     """A part for each name that the plan has for Python functions: all of that name in the order of the plan. What
     cannot be judged is a part by itself, which is another one in every process."""

@@ -19,16 +19,20 @@ from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.determinism import judge
 from rekindle.engine.spark.plan.identity import parameter_text, value_settings, versions
-from rekindle.engine.spark.plan.packed import told
-from rekindle.errors import GraphRefused
+from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
+from rekindle.errors import GraphRefused, Refused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
+from rekindle.remedies import StartRemedy, new_run
+from rekindle.streams.stream_spec import SourceStart
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
 STREAM_LEAVES = ("StreamingRelation", "StreamingRelationV2")
-SAME_AGAIN = ("FileSource", "kafka")
+FILE_SOURCE = "FileSource"
+SAME_AGAIN = (FILE_SOURCE, "kafka")
+WATERMARK = "EventTimeWatermark"
 BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
 
 
@@ -57,11 +61,21 @@ class RegionFrames:
     def columns(self) -> dict[str, str]:
         return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
 
+    def operators(self) -> tuple[str, ...]:
+        """Those that keep state, in the order of the plan."""
+        return tuple(one for one in stream_calls.stateful(self.frame, ()) if one != WATERMARK)
+
     def stateful(self) -> tuple[str, ...]:
-        """The steps at or below which state is kept: a change of one of them changes what the state means."""
-        counts = {name: stream_calls.stateful(frame) for name, frame in self.frames.items()}
-        whole = counts[self.sink.name]
-        return tuple(one.name for one in self.steps if whole > sum(counts[name] for name in one.inputs))
+        """The steps at or below which state is kept: a change of one of them changes what the state means. The lowest
+        watermark of a query says when state is final, also one that stands above it."""
+        if not self.operators():
+            return ()
+        found: set[str] = set()
+        for one in reversed(self.steps):
+            own = stream_calls.stateful(self.frames[one.name], [self.frames[name] for name in one.inputs])
+            if one.name in found or own:
+                found |= {one.name, *one.inputs}
+        return tuple(one.name for one in self.steps if one.name in found)
 
     def doubts(self, name: str) -> tuple[str, ...]:
         """Why a step is not proved to be determinate; none if it is, or was declared to be."""
@@ -74,12 +88,18 @@ class RegionFrames:
         return *(one for one in found if one not in STREAM_LEAVES), *by_time
 
     def fingerprints(self, wanted: PrepareRequest) -> dict[str, Fingerprint]:
-        """Each step in named parts: its code, its parameters, and the plan that it made of what it reads."""
+        """Each step in named parts: its code, its parameters, the plan that it made of what it reads, and the functions
+        in that plan as Spark is given them: what a function holds may be known only then."""
         return {one.name: self._fingerprint(one, wanted) for one in self.steps}
 
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
-        frame = self.frames[one.name]
-        found = {"plan": f"#{told(frame).shape}", **parts(one.function)}
+        plan = told(self.frames[one.name])
+        found = {
+            "plan": f"#{plan.shape}",
+            **functions_told(plan.commands),
+            **compiled_told(plan),
+            **parts(one.function),
+        }
         for name, value in one.parameter_values(wanted.parameters).items():
             found[f"parameter:{name}"] = parameter_text(name, value)
         return found
@@ -89,6 +109,29 @@ def _streams_of(analysed: str) -> list[str]:
     """The streams that an analysed plan reads, in their order, as Spark names them: `FileSource[PATH]`, `kafka`."""
     nodes = json.loads(analysed)
     return [str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES]
+
+
+def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
+    """Refuse where a new checkpoint would not begin to read where the user says."""
+    analysed, *_ = plan_calls.determinism_facts(frames.frame)
+    for stream in _streams_of(analysed):
+        if not stream.startswith(FILE_SOURCE):
+            raise Refused(
+                f"a new checkpoint of {frames.sink.name} reads the stream {stream} from where its own options say, "
+                f"which may not be {start.value}",
+                new_run("start a new stream"),
+            )
+        if start is SourceStart.LATEST:
+            raise Refused(
+                f"a new checkpoint of {frames.sink.name} cannot begin at the latest file of {stream}: Spark reads all "
+                "files that lie there",
+                StartRemedy(
+                    to="read all files again, and add their rows to the target",
+                    new_checkpoint=(frames.sink.name,),
+                    start_from=SourceStart.EARLIEST.value,
+                    leaves=("from_",),
+                ),
+            )
 
 
 def settings_of(spark: SparkSession) -> Fingerprint:

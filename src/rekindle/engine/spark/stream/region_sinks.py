@@ -6,6 +6,7 @@ one checkpoint, told by a generation of their own: a new checkpoint counts its b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,10 +17,13 @@ from rekindle.engine.spark.publish import stream_files
 from rekindle.engine.spark.stream.region_frames import RegionFrames
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.stream_entries import has_entry, owner_of, take
+from rekindle.publish.stream_entries import StreamOwner, generation_of, has_entry, owner_of, take
 from rekindle.remedies import TextRemedy, new_run
+from rekindle.results.checkpoint_log import COMMITS, OFFSETS, checkpoint_folder
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery
 
+# The line of an entry of Spark's offset log that has settings, counted from 1.
+CONF_LINE = 2
 SINK = "rekindle.spark.StreamFiles"
 APPEND = "append"
 REAL_TIME = "real time "
@@ -27,14 +31,15 @@ REAL_TIME = "real time "
 AT_ONCE = "as soon as there is input"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSink:
-    """The sink of a region: `root` is where the run has its files, `generation` that of its checkpoint;
-    `takes` if the user gives it the target of another stream."""
+    """The sink of a region: `root` is where the run has its files, `run` its name, and `replaced` how many checkpoints
+    the region had before this one; `takes` if the user gives it the target of another stream."""
 
     sink: Declared
     root: str
-    generation: str
+    run: str
+    replaced: int = 0
     available_now: bool = False
     takes: bool = False
 
@@ -47,8 +52,17 @@ class RegionSink:
         return stream_files.base_of(self.sink)
 
     @property
+    def generation(self) -> str:
+        """By which the entries of this checkpoint are told from those of every other one."""
+        return generation_of(self.run, self.replaced)
+
+    @property
     def checkpoint(self) -> str:
-        return f"{self.root}/checkpoints/{self.name}"
+        return f"{self.root}/{self._below}"
+
+    @property
+    def _below(self) -> str:
+        return checkpoint_folder(self.name, self.replaced)
 
     @property
     def output_mode(self) -> str:
@@ -76,9 +90,9 @@ class RegionSink:
         store = stores(self.base)
         stream_files.refuse_versions(self.sink, store)
         held = owner_of(store)
-        if held is not None and not self.takes and (held.region, held.generation) != (self.name, self.generation):
+        if held is not None and not self._may_take(held) and held[1:] != (self.name, self.generation):
             self.take(stores)
-        names = stores(self.root).list_after(f"checkpoints/{self.name}/commits/")
+        names = stores(self.root).list_after(f"{self._below}/{COMMITS}")
         last = max((int(name) for name in names if name.isdecimal()), default=-1)
         if last >= 0 and not has_entry(store, self.name, self.generation, last):
             raise Refused(
@@ -90,7 +104,21 @@ class RegionSink:
 
     def take(self, stores: Stores) -> int:
         """The number of this stream among the owners of the target. Raises `Refused` if another one has it."""
-        return take(stores(self.base), self.name, self.generation, is_taken_over=self.takes).number
+        store = stores(self.base)
+        held = owner_of(store)
+        is_ours = held is not None and self._may_take(held)
+        return take(store, self.name, self.generation, is_taken_over=is_ours or self.takes).number
+
+    def _may_take(self, held: StreamOwner) -> bool:
+        """On the user's word, or if it is that of an older checkpoint of this region: that this one replaces it is
+        journaled."""
+        older = (generation_of(self.run, number) for number in range(self.replaced))
+        return self.takes or (held.region == self.name and held.generation in older)
+
+    def pinned(self, stores: Stores, last: int) -> dict[str, str]:
+        """The settings that the checkpoint has with its last batch: Spark uses them, whatever the session says."""
+        lines = (stores(self.root).get(f"{self._below}/{OFFSETS}{last}") or b"").decode().splitlines()
+        return {} if len(lines) < CONF_LINE else dict(json.loads(lines[CONF_LINE - 1]).get("conf", {}))
 
     def writer(self, frames: RegionFrames, owner: int) -> DataStreamWriter:
         """The query, not started. `owner` is its number among those of the target."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, settings_of
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, refuse_start, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.errors import GraphRefused
@@ -17,6 +18,8 @@ from rekindle.publish.overlap import OwnedPath, refuse_overlaps
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
 MODE, FAIR = "spark.scheduler.mode", "FAIR"
+SHUFFLE = "spark.sql.shuffle.partitions"
+TASKS_PER_CORE_MAX = 10
 FIFO_NOTE = (
     "spark.scheduler.mode is FIFO: a region with much work holds up the others; start Spark with "
     "--conf spark.scheduler.mode=FAIR"
@@ -29,7 +32,14 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     wanted = request.wanted
     declared = [one for one in wanted.steps if one.role is Role.SINK]
     sinks = {
-        one.name: RegionSink(one, wanted.root, request.generation, request.available_now, one.name in wanted.takes)
+        one.name: RegionSink(
+            sink=one,
+            root=wanted.root,
+            run=request.generation,
+            replaced=request.replaced.get(one.name, 0),
+            available_now=request.available_now,
+            takes=one.name in wanted.takes,
+        )
         for one in declared
     }
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
@@ -37,20 +47,40 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(wanted.stores) for name, sink in sinks.items()}
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
-    regions = []
+    regions: list[RegionSpec] = []
+    notes: list[str] = []
     for sink in sinks.values():
-        frames = build(clone(spark, SETTINGS), wanted, sink.sink)
+        session = clone(spark, SETTINGS)
+        frames = build(session, wanted, sink.sink)
         shared = tuple(one for one in frames.steps if counted[one.name] > 1 and one.role is not Role.SOURCE)
         _refuse_shared(frames, shared)
+        if sink.name in request.starts:
+            refuse_start(frames, request.starts[sink.name])
         regions.append(_region(spark, request, sink, frames, tuple(one.name for one in shared)))
+        if regions[-1].stateful:
+            notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
     is_fair = spark.sparkContext.getConf().get(MODE, "FIFO") == FAIR
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
         batches=batches,
         bases=tuple(one.base for one in sinks.values()),
-        notes=() if is_fair or len(regions) == 1 else (FIFO_NOTE,),
+        notes=(*notes, *(() if is_fair or len(regions) == 1 else (FIFO_NOTE,))),
     )
+
+
+def _state_notes(session: SparkSession, name: str, pinned: Mapping[str, str]) -> Iterator[str]:
+    """Settings that the checkpoint has otherwise, and a number of Spark tasks that is much for these cores."""
+    for setting, value in pinned.items():
+        now = session.conf.get(setting, None)
+        if now is not None and now != value:
+            yield f"{name}: {setting} is {now} here, and its checkpoint has {value}, which Spark goes on to use"
+    tasks, cores = int(pinned.get(SHUFFLE) or session.conf.get(SHUFFLE)), session.sparkContext.defaultParallelism
+    if tasks > TASKS_PER_CORE_MAX * cores:
+        why = (
+            "its checkpoint has that number" if SHUFFLE in pinned else f"start Spark with --conf {SHUFFLE}={2 * cores}"
+        )
+        yield f"{name}: each batch has {tasks} tasks for its state, on {cores} cores ({SHUFFLE}); {why}"
 
 
 def _region(
@@ -65,6 +95,7 @@ def _region(
         trigger=sink.trigger,
         output_mode=sink.output_mode,
         stateful=frames.stateful(),
+        operators=frames.operators(),
         shared=shared,
         leaves=frames.leaves(),
         columns=frames.columns(),
