@@ -12,11 +12,16 @@ import pytest
 from cli.calling import Said, call
 from rekindle.cli.catalog import Named, find_run, runs_of
 from rekindle.cli.resume import choose
-from rekindle.errors import NotFound
+from rekindle.errors import NotFound, StoreFailed
+from rekindle.gc.collect_location import tend_targets
+from rekindle.gc.collect_run import GcRules
+from rekindle.gc.policy import Retention
 from rekindle.gc.targets import note_targets
 from rekindle.publish.stream_entries import BatchEntry, batch_files
 from rekindle.results.checkpoint_log import last_commit, planned
 from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.memory import MemoryStore
+from rekindle.storage.store import StoredObject
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from support.location import make_run
 from support.streams_at import HOUR_MS, TEXT, ScriptedQueries, TargetOfStream, make_checkpoint, make_stream
@@ -283,6 +288,29 @@ def test_without_the_entry_as_proof_a_living_try_would_be_lost(
     assert look("gc", *NOW).code == 0 and not (target[1] / frozen).exists()
     assert files.commit(0, frozen), "it wakes up, and its batch counts"
     assert not any((target[1] / one.directory / one.name).exists() for one in batch_files(target[0])), "rows are lost"
+
+
+class Away(MemoryStore):
+    """A store that lists nothing."""
+
+    def list_after(self, folder: str, after: str = "") -> list[str]:
+        raise StoreFailed(f"{folder} cannot be listed")
+
+    def walk(self, folder: str) -> Iterator[list[StoredObject]]:
+        raise StoreFailed(f"{folder} cannot be listed")
+
+
+def test_a_target_that_cannot_be_reached_stops_no_other(store: LocalDisk, target: tuple[LocalDisk, Path]) -> None:
+    make_failed(store)
+    note_targets(store, "shop", ["s3a://away/target"])
+    files = TargetOfStream(target[0], "priced", FAILED)
+    files.commit(0, files.write(0, 1))
+    rules = GcRules(terms=Retention(0, 0))
+    reports = list(tend_targets(store, "shop", rules, lambda base: Away() if "away" in base else target[0]))
+    assert [(one.target, one.is_failed, one.kept_files) for one in reports] == [
+        (f"file:{target[1]}", False, 2),
+        ("s3a://away/target", True, 0),
+    ]
 
 
 def test_nothing_of_a_batch_goes_whose_own_files_are_gone(

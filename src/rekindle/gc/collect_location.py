@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from rekindle.errors import StoreFailed
 from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.collect_run import GcReport, GcRules, RunCollector
 from rekindle.gc.collect_stream import StreamTargetCollector
@@ -79,10 +80,18 @@ def tend_targets(store: Store, pipeline: str, rules: GcRules, open_target: OpenT
     streams = StreamTargetCollector(rules, diary, now, streams_of(store, pipeline))
     for base in bases:
         target = open_target(base)
-        if owner_of(target) is not None:
+        if _is_of_stream(target):
             yield streams.tend(target, pipeline, base)
         else:
             yield collector.tend(target, GcTarget(pipeline=pipeline, place=place, base=base))
+
+
+def _is_of_stream(target: Store) -> bool:
+    """Of a store that fails nothing is known: whoever tends it says so, and the others are tended."""
+    try:
+        return owner_of(target) is not None
+    except StoreFailed:
+        return False
 
 
 def tidy_location(store: Store, terms: Retention) -> int:

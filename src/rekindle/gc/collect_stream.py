@@ -33,6 +33,7 @@ from rekindle.storage.store import Store, StoredObject
 SUPERSEDED = "another try committed its batch"
 UNLISTED = "its task did not commit, and its batch is committed"
 KEPT_TARGET = "every batch that counts stays"
+DAMAGED = "a batch of it that counts is damaged"
 KEPT_STREAM = "it is a stream: its journal, checkpoints and fences stay"
 NAMES_IN_ENTRY = 1000
 # The kind of a report.
@@ -73,7 +74,7 @@ class StreamTargetCollector:
                     self._look(store, region, generation, found)
             if not self._rules.is_dry:
                 self._remove(store, base, found)
-            return _report(pipeline, base, found)
+            return _report(pipeline, base, found, because=DAMAGED if found.trouble else KEPT_TARGET)
         except (StoreFailed, AppendUnknown, AppendRejected) as error:
             failed = _Findings(trouble=error.message)
             return _report(pipeline, base, failed, because="the store failed", is_failed=True)
@@ -156,24 +157,27 @@ def _is_whole(store: Store, kept: BatchEntry, tries: Tries, folder: str, found: 
 def tell_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]]) -> Iterator[GcReport]:
     """What streams have at their location, by name and number. All of it stays."""
     for run, number in places:
-        files = size = 0
-        for page in store.walk(f"{stream_folder(pipeline, run)}/"):
-            files, size = files + len(page), size + sum(one.bytes for one in page)
+        files, size, trouble = 0, 0, ""
+        try:
+            for page in store.walk(f"{stream_folder(pipeline, run)}/"):
+                files, size = files + len(page), size + sum(one.bytes for one in page)
+        except StoreFailed as error:
+            trouble = error.message
         yield GcReport(
             pipeline=pipeline,
             run=run,
             number=number,
             act=GcAction.LEAVE,
             because=KEPT_STREAM,
+            trouble=trouble,
+            is_failed=bool(trouble),
             kind=STREAM,
             kept_files=files,
             kept_bytes=size,
         )
 
 
-def _report(
-    pipeline: str, base: str, found: _Findings, *, because: str = KEPT_TARGET, is_failed: bool = False
-) -> GcReport:
+def _report(pipeline: str, base: str, found: _Findings, *, because: str, is_failed: bool = False) -> GcReport:
     return GcReport(
         pipeline=pipeline,
         run="",
