@@ -227,7 +227,7 @@ def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
         run(two(4), new_checkpoint=["noted"])
     with pytest.raises(Refused, match=r"cannot begin at the latest file of FileSource"):
         run(two(4), new_checkpoint=["noted"], start_from="latest")
-    with pytest.raises(Refused, match="other has no checkpoint to replace; regions with one: noted, plain"):
+    with pytest.raises(Refused, match="other has no checkpoint to replace; regions with one: plain, noted"):
         run(two(4), new_checkpoint=["other"], start_from="earliest")
     assert place.rows("first") == Counter([0, 1, 2]) and place.rows("plain") == numbers(0), "nothing ran"
     place.feed(1)
