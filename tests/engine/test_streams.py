@@ -271,10 +271,10 @@ def test_a_checkpoint_that_another_driver_replaces_meanwhile_is_not_taken_for_th
 
     place.feed(0)
     with RunningStream(spark, passed(), place, available_now=True) as stream:
-        stream.ended()
+        known = stream.ended().run
     meanwhile.append(replaced)
     with (
-        RunningStream(spark, passed(), place, available_now=True) as stream,
+        RunningStream(spark, passed(), place, available_now=True, run=known) as stream,
         pytest.raises(Refused, match="another driver replaced a checkpoint of this stream meanwhile"),
     ):
         stream.ended()
