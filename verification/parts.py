@@ -1,8 +1,8 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
 The S3 server is built by Go; the Kafka broker, and the jars that let Spark reach S3 and Kafka, come through Maven. Both
-use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is not touched,
-and a part appears under its name only when it is complete.
+use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is
+not touched, and a part appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def main() -> None:
     server, jars = s3_server(), s3_jars()
     size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
     count = len(list(jars.iterdir()))
-    kafka = f"kafka={KAFKA} broker_jars={len(list(kafka_broker().iterdir()))} kafka_jars={len(list(kafka_jars().iterdir()))}"
+    broker, connector = len(list(kafka_broker().iterdir())), len(list(kafka_jars().iterdir()))
+    kafka = f"kafka={KAFKA} broker_jars={broker} kafka_jars={connector}"
     print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
 
 

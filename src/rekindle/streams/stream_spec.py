@@ -33,7 +33,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
     sink's, in Spark's words. `shared` are the steps that another region computes too. `leaves` are the streams in the
     order in which the query reads them, hashed: a checkpoint has positions by that order. `columns` are those of what
-    it writes, with their types."""
+    it writes, with their types. `why` says, where a delivery is not exactly once, or only on somebody's word, why."""
 
     name: str
     steps: tuple[str, ...]
@@ -46,6 +46,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shared: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
     columns: dict[str, str] = {}
+    why: str = ""
     fingerprints: dict[str, Fingerprint] = {}
 
 

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +24,7 @@ from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
+from rekindle.streams.region_changes import TARGET_PART
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
@@ -51,8 +52,7 @@ class RegionFrames:
 
     def leaves(self) -> tuple[str, ...]:
         """The streams in the order in which a checkpoint numbers them."""
-        analysed, *_ = plan_calls.determinism_facts(self.frame)
-        return tuple(map(hashed, _streams_of(analysed)))
+        return tuple(map(hashed, stream_calls.streams_of(self.frame)))
 
     def columns(self) -> dict[str, str]:
         return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
@@ -70,12 +70,16 @@ class RegionFrames:
             return () if one.declared_deterministic else ("deterministic=False",)
         told, text, untold, reads_kept = plan_calls.determinism_facts(self.frames[name])
         found = judge(told, text, untold, reads_kept=reads_kept).because
-        by_time = (f"the stream {one}" for one in _streams_of(told) if not one.startswith(SAME_AGAIN))
+        by_time = (
+            f"the stream {one}" for one in stream_calls.streams_of(self.frames[name]) if not one.startswith(SAME_AGAIN)
+        )
         return *(one for one in found if one not in STREAM_LEAVES), *by_time
 
-    def fingerprints(self, wanted: PrepareRequest) -> dict[str, Fingerprint]:
-        """Each step in named parts: its code, its parameters, and the plan that it made of what it reads."""
-        return {one.name: self._fingerprint(one, wanted) for one in self.steps}
+    def fingerprints(self, wanted: PrepareRequest, code: Callable[..., Any] | None = None) -> dict[str, Fingerprint]:
+        """Each step in named parts: its code, its parameters, and the plan that it made of what it reads; and `code`,
+        the function that its target calls."""
+        found = {one.name: self._fingerprint(one, wanted) for one in self.steps}
+        return found if code is None else {**found, TARGET_PART: parts(code)}
 
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
         frame = self.frames[one.name]
@@ -83,12 +87,6 @@ class RegionFrames:
         for name, value in one.parameter_values(wanted.parameters).items():
             found[f"parameter:{name}"] = parameter_text(name, value)
         return found
-
-
-def _streams_of(analysed: str) -> list[str]:
-    """The streams that an analysed plan reads, in their order, as Spark names them: `FileSource[PATH]`, `kafka`."""
-    nodes = json.loads(analysed)
-    return [str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES]
 
 
 def settings_of(spark: SparkSession) -> Fingerprint:
