@@ -210,7 +210,7 @@ def test_what_a_topic_cannot_take_is_refused_before_anything_starts(
     batch = rk.Pipeline("batch")
     batch.add_source(lambda spark: spark.range(3), name="some")
     batch.add_sink(lambda some: None, target, name="out")
-    with pytest.raises(GraphRefused, match="kafka topic refused at .* takes streams only"):
+    with pytest.raises(GraphRefused, match=r"kafka topic refused at .* takes streams only"):
         batch.run(session, str(place.state), options=rk.RunOptions(quiet=True))
     live = rk.Pipeline("live")
     live.add_source(lambda spark: place.read(spark), name="orders")
