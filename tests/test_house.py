@@ -67,7 +67,9 @@ def test_only_publishing_tells_kinds_of_targets_apart() -> None:
     """So that a new one is a file in both rooms and a row in both lists."""
     rooms = ("publish/", "engine/spark/publish/", "pipeline/identity/recorded_names.py")
     others = [path for path in files() if not path.relative_to(SRC).as_posix().startswith(rooms)]
-    kinds = re.compile(r"rekindle\.publish\.(files|table|directory|replace)\b|publish\.targets import .*[A-SU-Z]\w+")
+    kinds = re.compile(
+        r"rekindle\.publish\.(files|table|directory|replace|kafka|each_batch)\b|publish\.targets import .*[A-SU-Z]\w+"
+    )
     assert [path for path in others if kinds.search(path.read_text())] == []
 
 

@@ -1,8 +1,8 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
-The S3 server is built by Go, the jars that let Spark reach S3 come through Maven; both use whatever registry
-this machine is set up for. Versions are pinned here and nowhere else. A part that is present is not touched,
-and a part appears under its name only when it is complete.
+The S3 server is built by Go; the Kafka broker, and the jars that let Spark reach S3 and Kafka, come through Maven. Both
+use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is
+not touched, and a part appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -18,6 +18,19 @@ from pathlib import Path
 VERSITYGW = "v1.8.0"
 # Hadoop, as the supported versions of PySpark ship it: what its S3 client needs beside it.
 S3_CLIENTS = {"3.5.0": ("2.35.4", "1.3.1"), "3.4.2": ("2.29.52", "1.2.1")}
+KAFKA = "3.9.2"
+# The newest that are published; with PySpark 4.3 they work, which the tests of streams show.
+KAFKA_CLIENT = {
+    "spark-sql-kafka-0-10_2.13": "org.apache.spark:4.2.0",
+    "spark-token-provider-kafka-0-10_2.13": "org.apache.spark:4.1.0-preview1",
+    "kafka-clients": f"org.apache.kafka:{KAFKA}",
+    "commons-pool2": "org.apache.commons:2.13.1",
+}
+BROKER_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>rekindle.parts</groupId><artifactId>broker</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>"""
 
 
 def cache() -> Path:
@@ -56,11 +69,32 @@ def s3_jars() -> Path:
             f"software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:{accelerator}"
         ),
     }
-    folder = cache() / f"s3-jars-hadoop-{version}"
+    return _jars(cache() / f"s3-jars-hadoop-{version}", wanted)
+
+
+def kafka_jars() -> Path:
+    """The folder of jars that a Spark driver and its executors need on their class path to reach Kafka."""
+    split = {name: of.split(":") for name, of in KAFKA_CLIENT.items()}
+    wanted = {f"{name}-{version}.jar": f"{group}:{name}:{version}" for name, (group, version) in split.items()}
+    return _jars(cache() / f"kafka-jars-{KAFKA}", wanted)
+
+
+def kafka_broker() -> Path:
+    """The folder of jars that a Kafka broker is started from."""
+    folder = cache() / f"kafka-broker-{KAFKA}"
+    if not folder.exists():
+        with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
+            (Path(project) / "pom.xml").write_text(BROKER_POM)
+            copy = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
+            _run([*copy, "-f", f"{project}/pom.xml"])
+    return folder
+
+
+def _jars(folder: Path, wanted: dict[str, str]) -> Path:
     if not all((folder / name).exists() for name in wanted):
         shutil.rmtree(folder, ignore_errors=True)
         with _becoming(folder) as fresh:
-            copy = ["mvn", "-q", "-B", "dependency:copy", f"-DoutputDirectory={fresh}"]
+            copy = ["mvn", "-q", "-B", "-U", "dependency:copy", f"-DoutputDirectory={fresh}"]
             for artifact in wanted.values():
                 _run([*copy, f"-Dartifact={artifact}"])
     return folder
@@ -93,7 +127,9 @@ def main() -> None:
     server, jars = s3_server(), s3_jars()
     size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
     count = len(list(jars.iterdir()))
-    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb}")
+    broker, connector = len(list(kafka_broker().iterdir())), len(list(kafka_jars().iterdir()))
+    kafka = f"kafka={KAFKA} broker_jars={broker} kafka_jars={connector}"
+    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         StreamPlan,
         StreamSummary,
         previous,
+        read_kafka,
         read_newest,
     )
     from rekindle.errors import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     )
     from rekindle.onramp import run
     from rekindle.pipeline.constants import run_time, seed
-    from rekindle.publish.targets import directory, each_partition, files, replace, table
+    from rekindle.publish.targets import directory, each_batch, each_partition, files, kafka, replace, table
 
 __all__ = [
     "Fenced",
@@ -50,9 +51,12 @@ __all__ = [
     "StreamSummary",
     "__version__",
     "directory",
+    "each_batch",
     "each_partition",
     "files",
+    "kafka",
     "previous",
+    "read_kafka",
     "read_newest",
     "replace",
     "run",
@@ -73,10 +77,11 @@ _HOMES = {
         "StreamPlan",
         "StreamSummary",
         "previous",
+        "read_kafka",
         "read_newest",
     ),
     "pipeline.constants": ("run_time", "seed"),
-    "publish.targets": ("directory", "each_partition", "files", "replace", "table"),
+    "publish.targets": ("directory", "each_batch", "each_partition", "files", "kafka", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),
 }

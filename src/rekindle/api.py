@@ -349,6 +349,19 @@ def read_newest(
     return spark_adapter().read_newest(spark, path, _stores(spark, storage), wanted)
 
 
+def read_kafka(spark: Any, topic: str, brokers: str, *, options: Mapping[str, str] | None = None) -> Any:
+    """Return the records of `rk.kafka(topic, brokers)` as a DataFrame of a batch, without those that were sent twice.
+
+    The columns are those of Spark's own Kafka reader, with `headers`. Records that no stream of Rekindle sent are all
+    there. A record counts as sent twice only if another query sent one of the same batch with the same key, value and
+    headers: none that is needed is dropped, but a batch whose rows came out otherwise when it was computed again has
+    both (`rekindle plan` says where that can be).
+
+    options    of Spark's Kafka reader, such as `{"startingTimestamp": "1780000000000"}`
+    """
+    return spark_adapter().read_kafka(spark, topic, brokers, options or {})
+
+
 def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | None = None) -> Any:
     """In a step: return the version of `rk.files(path)` that was published before the parameters of this run.
 

@@ -25,7 +25,7 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import Delivery, SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamState
 from streams.specs import region_spec
 
@@ -161,3 +161,15 @@ def test_the_summary_tells_the_last_batch_of_each_region() -> None:
         "  the next start goes on from there",
     ]
     assert summary.was_resumed and summary.failures == 2
+
+
+def test_a_delivery_that_is_not_exactly_once_is_told_with_its_reason() -> None:
+    spec = StreamSpec(regions=(region_spec("sent", delivery=Delivery.AT_LEAST_ONCE, why="Kafka keeps what it has"),))
+    lines = list(StreamPlan(pipeline="shop", run="r", spec=spec).lines())
+    assert lines[2].startswith("    at least once to files sent; ")
+    assert lines[3] == "    at least once: Kafka keeps what it has"
+    opened = StreamOpened(application="app", owner="me", spec=spec, at_ms=1_000)
+    ended = STREAM.fold(None, (STARTED, opened, QueryStarted("sent", 1, 1_000)))
+    assert ended is not None
+    summary = stream_summary(ended, {}, was_resumed=False)
+    assert "    at least once: Kafka keeps what it has" in list(summary.lines())

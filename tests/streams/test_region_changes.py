@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rekindle.streams.region_changes import ChangeVerdict, change_of
+from rekindle.streams.region_changes import TARGET_PART, ChangeVerdict, change_of
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
 from rekindle.streams.stream_spec import Delivery, RegionSpec
 
@@ -134,3 +134,9 @@ def test_a_batch_that_shows_no_progress_is_stalled_and_waiting_for_input_is_not(
     idle = progressed(first, health(is_in_batch=False), 2_000)
     assert not is_stalled(idle, 99_000, 5_000)
     assert progressed(idle, health(is_in_batch=False, at="later"), 3_000).since_ms == 3_000
+
+
+def test_the_function_of_a_target_stands_above_all_state() -> None:
+    was, now = (replace(WAS, fingerprints={**WAS.fingerprints, TARGET_PART: {"code": code}}) for code in ("1", "2"))
+    found = change_of(was, now)
+    assert (found.verdict, found.told) == (ChangeVerdict.COMPATIBLE, (f"{TARGET_PART}: code",))

@@ -3,6 +3,7 @@ package rekindle.spark;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
@@ -12,10 +13,12 @@ import java.util.concurrent.ConcurrentSkipListMap;
 
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -49,6 +52,9 @@ public final class StreamQueries {
 
   /** What Spark makes an aggregate of. */
   private static final Set<String> AGGREGATES = Set.of("Distinct", "Except", "Intersect");
+
+  /** What tells one Kafka source from another. */
+  private static final List<String> KAFKA = List.of("subscribe", "subscribePattern", "assign", "kafka.bootstrap.servers");
 
   private StreamQueries() {}
 
@@ -104,6 +110,40 @@ public final class StreamQueries {
       children.forEach(left::push);
     }
     return String.join("\n", found);
+  }
+
+  /**
+   * The streams that a plan reads, in the order in which a checkpoint numbers them. Spark names a file source by its path, and every Kafka source alike: its
+   * topics and brokers stand in its options.
+   */
+  public static List<String> streams(QueryExecution execution) throws ReflectiveOperationException {
+    List<String> found = new ArrayList<>();
+    Deque<LogicalPlan> left = new ArrayDeque<>();
+    left.push(execution.analyzed());
+    while (!left.isEmpty()) {
+      LogicalPlan node = left.pop();
+      if (node instanceof StreamingRelationV2 relation) {
+        found.add(relation.sourceName() + told(relation.extraOptions()));
+      } else if (node.getClass().getSimpleName().equals("StreamingRelation")) {
+        found.add((String) node.getClass().getMethod("sourceName").invoke(node));
+      }
+      List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+      Collections.reverse(children);
+      children.forEach(left::push);
+    }
+    return found;
+  }
+
+  private static String told(CaseInsensitiveStringMap options) {
+    List<String> told = new ArrayList<>();
+    for (String name : KAFKA) {
+      if (options.containsKey(name)) {
+        String[] several = options.get(name).split(",");
+        Arrays.sort(several);
+        told.add(name + "=" + String.join(",", several));
+      }
+    }
+    return told.isEmpty() ? "" : told.toString();
   }
 
   private static void progress(StreamingQueryProgress last, ObjectNode told) {

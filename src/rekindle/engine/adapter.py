@@ -176,6 +176,10 @@ class RunAdapter(Protocol):
         """A version that was published to `files(path)`."""
         ...
 
+    def read_kafka(self, session: Any, topic: str, brokers: str, options: Mapping[str, str]) -> Any:
+        """The records of a topic, without those that a stream sent twice."""
+        ...
+
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> Any:
         """The version before the key of the run whose steps are built."""
         ...

@@ -25,7 +25,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import RegionSpec, SourceStart, StreamSpec
+from rekindle.streams.stream_spec import Delivery, RegionSpec, SourceStart, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
@@ -64,6 +64,8 @@ class StreamPlan:
         gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
         yield f"  {region.name}  {' -> '.join(region.steps)}"
         yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
+        if region.why:
+            yield f"    {region.delivery.value}: {region.why}"
         state = (
             f"state at {region.stateful[-1]}, in RocksDB with checkpoint format 2" if region.stateful else "no state"
         )
@@ -98,6 +100,8 @@ class RegionSummary:
     batch: int
     restarts: int
     gave_up: str = ""
+    delivery: Delivery = Delivery.EXACTLY_ONCE
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +118,14 @@ class StreamSummary(RunSummary):
             where = f"batch {region.batch}" if region.batch >= 0 else "no batch yet"
             again = f", {count_text(region.restarts, 'restart')}" if region.restarts else ""
             yield f"  {name}: {where}{again}; {self.results.get(name, '')}"
+            if region.why:
+                yield f"    {region.delivery.value}: {region.why}"
         yield "  the next start goes on from there"
 
 
 def stream_summary(state: StreamState, health: Mapping[str, RegionHealth], *, was_resumed: bool) -> StreamSummary:
     """What a stream came to."""
+    specs = {one.name: one for one in state.spec.regions}
     return StreamSummary(
         pipeline=state.pipeline,
         run=state.run,
@@ -130,9 +137,15 @@ def stream_summary(state: StreamState, health: Mapping[str, RegionHealth], *, wa
         wall_ms=max(0, state.ended_ms - state.opened_ms),
         phase=state.phase,
         regions={
-            name: RegionSummary(batch=_batch(one, health.get(name)), restarts=one.restarts, gave_up=one.gave_up)
+            name: RegionSummary(
+                batch=_batch(one, health.get(name)),
+                restarts=one.restarts,
+                gave_up=one.gave_up,
+                delivery=specs[name].delivery,
+                why=specs[name].why,
+            )
             for name, one in state.regions.items()
-            if name in state.spec.names
+            if name in specs
         },
     )
 

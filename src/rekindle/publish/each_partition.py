@@ -98,10 +98,15 @@ def each_partition(
 
 def asked_of_partition(write: Writer) -> tuple[str, ...]:
     """What `write` wants to be told beside the rows, by name. Refuses what it cannot be given."""
+    return asked_by_name(write, OF_PARTITION)
+
+
+def asked_by_name(write: Writer, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Of these names those that a function asks for beside the rows, which come first."""
     parameters = _parameters(write)
     if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
         raise Refused(f"{name_of(write)} takes no rows", f"write def {name_of(write)}(rows, key): …")
-    return tuple(_asked(write, parameters[1:], OF_PARTITION))
+    return tuple(_asked(write, parameters[1:], known))
 
 
 def asked_of_batch(function: Writer) -> tuple[str, ...]:

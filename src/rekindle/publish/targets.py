@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from rekindle.publish.directory import Directory as Directory
 from rekindle.publish.directory import directory as directory
+from rekindle.publish.each_batch import EachBatch as EachBatch
+from rekindle.publish.each_batch import each_batch as each_batch
 from rekindle.publish.each_partition import EachPartition as EachPartition
 from rekindle.publish.each_partition import each_partition as each_partition
 from rekindle.publish.files import Files as Files
 from rekindle.publish.files import files as files
+from rekindle.publish.kafka import Kafka as Kafka
+from rekindle.publish.kafka import kafka as kafka
 from rekindle.publish.replace import Replace as Replace
 from rekindle.publish.replace import replace as replace
 from rekindle.publish.table import Table as Table
 from rekindle.publish.table import table as table
 
-Target = Table | Directory | Files | Replace | EachPartition
+Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch

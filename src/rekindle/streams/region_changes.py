@@ -15,6 +15,8 @@ from rekindle.streams.stream_spec import RegionSpec
 # The part of a region that is no step: settings and versions.
 SETTINGS_PART = ""
 SETTING = "spark."
+# The function that a target calls, above everything that keeps state.
+TARGET_PART = "the function of its target"
 
 
 class ChangeVerdict(Enum):
@@ -55,7 +57,7 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     if (was.operators or not was.stateful) and was.operators != now.operators:
         told = f"its state was kept by {_listed(was.operators)}, and is by {_listed(now.operators)} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.stateful, (told,))
-    names = dict.fromkeys((*was.steps, *now.steps))
+    names = dict.fromkeys((*was.steps, *now.steps, TARGET_PART))
     steps = [name for name in names if was.fingerprints.get(name) != now.fingerprints.get(name)]
     settings = _settings(was) != _settings(now)
     differs = (*(_told(was, now, name) for name in steps), *((_told(was, now, SETTINGS_PART),) if settings else ()))

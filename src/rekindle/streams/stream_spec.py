@@ -42,7 +42,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
     sink's, in Spark's words. `operators` are those that keep state, in the order of the plan. `shared` are the steps
     that another region computes too. `leaves` are the streams in the order in which the query reads them, hashed: a
-    checkpoint has positions by that order. `columns` are those of what it writes, with their types."""
+    checkpoint has positions by that order. `columns` are those of what it writes, with their types. `why` says, where a
+    delivery is not exactly once, or only on somebody's word, why."""
 
     name: str
     steps: tuple[str, ...]
@@ -56,6 +57,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shared: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
     columns: dict[str, str] = {}
+    why: str = ""
     fingerprints: dict[str, Fingerprint] = {}
 
 

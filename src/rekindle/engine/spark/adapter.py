@@ -9,6 +9,7 @@ from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import plain, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
+from rekindle.engine.spark.publish.stream_kafka import read_kafka
 from rekindle.engine.spark.stream import stream_prepare
 
 
@@ -18,6 +19,7 @@ class SparkAdapter:
     pinned_settings = staticmethod(preparing.pinned_settings)
     prepare = staticmethod(preparing.prepare)
     prepare_stream = staticmethod(stream_prepare.prepare_stream)
+    read_kafka = staticmethod(read_kafka)
     read_newest = staticmethod(read_newest)
     read_previous = staticmethod(read_previous)
     run_stores = staticmethod(run_stores)

@@ -36,6 +36,11 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
         r'SparkContext\.dagScheduler\(\)" is null',
         FailureKind.APPLICATION_DIED,
     ),
+    # A topic that no longer has what the checkpoint of a stream is to read next.
+    (
+        r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
+        FailureKind.INPUT_CHANGED,
+    ),
     (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|cancelled (?:because|as part of)|TaskKilled", FailureKind.CANCELLED),
     (
         r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from rekindle.engine.spark.jvm.access import ours
+from rekindle.engine.spark.jvm.access import ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 
 
@@ -23,6 +23,17 @@ def forget(spark: SparkSession, key: str) -> None:
 def look(spark: SparkSession) -> str:
     """All queries that are watched, as JSON."""
     return str(ours(spark).StreamQueries.look())
+
+
+def streams_of(frame: DataFrame) -> list[str]:
+    """The streams that its plan reads, in the order in which a checkpoint numbers them: `FileSource[PATH]`,
+    `kafka[topics, brokers]`, as Spark names others."""
+    return [str(one) for one in ours(frame.sparkSession).StreamQueries.streams(execution(frame))]
+
+
+def has_source(spark: SparkSession, name: str) -> bool:
+    """Whether Spark knows a source or a sink of this name."""
+    return bool(ours(spark).StreamKafka.isThere(session_of(spark), name))
 
 
 def stateful(frame: DataFrame, read: Sequence[DataFrame]) -> list[str]:

@@ -5,6 +5,7 @@ Why "compare, then act" cannot put yesterday back (fences are ordered by run, ep
 - `table`: the same chain decides, and the table follows it (tables.py says what a shared metastore leaves open).
 - `directory`, `replace`: see directory.py and replaced.py. The first is claimed once for ever; the second is
   decided by a chain too, but its files are seen one by one.
+- `kafka`, `each_batch`: they take streams only (stream_targets.py), and are refused here.
 - `each_partition`: the chain decides who may begin; what the function writes is its own (each_partition.py).
 
 What readers may rely on
@@ -32,7 +33,7 @@ from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
-from rekindle.errors import Refused, StoreDenied, StoreFailed
+from rekindle.errors import GraphRefused, Refused, StoreDenied, StoreFailed
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
@@ -79,8 +80,13 @@ def publish(spark: SparkSession, what: Publication, stores: Stores) -> Published
 
 
 def publisher_of(target: Target) -> TargetPublisher:
-    """Who publishes into a target."""
-    kind = next(kind for kind in type(target).__mro__ if kind in PUBLISHERS)
+    """Who publishes into a target. Refuses one that takes streams only."""
+    kind = next((kind for kind in type(target).__mro__ if kind in PUBLISHERS), None)
+    if kind is None:
+        raise GraphRefused(
+            f"{target.shown} takes streams only, and this pipeline reads none",
+            "read a stream in a source (spark.readStream), or publish to rk.files, rk.table or rk.each_partition",
+        )
     return PUBLISHERS[kind](target)
 
 

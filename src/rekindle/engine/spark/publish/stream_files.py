@@ -5,49 +5,102 @@ A stream adds the files of its batches, and an entry for each batch (publish/str
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import attach
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
-from rekindle.publish.stream_entries import batch_files, owner_of
-from rekindle.publish.target import PointerStore, url
+from rekindle.publish.stream_entries import StreamOwner, batch_files, has_entry, owner_of, take
+from rekindle.publish.target import APPEND, PointerStore, url
+from rekindle.remedies import TextRemedy, new_run
+from rekindle.streams.stream_spec import Delivery
+
+SINK = "rekindle.spark.StreamFiles"
 
 
-def _files(sink: Declared) -> Files:
-    if not isinstance(sink.target, Files):
-        raise GraphRefused(
-            f"{sink.place}: {sink.name} publishes a stream, and {sink.shown_target} takes none", 'use rk.files("…")'
-        )
-    return sink.target
+@dataclass(frozen=True, slots=True)
+class FilesStream:
+    """Adds batches to files: java/StreamFiles puts one entry for each, exactly once."""
+
+    target: Files
+
+    @property
+    def base(self) -> str:
+        return url(self.target.path)
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        return None
+
+    def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
+        """Refuse what these files cannot take, a target that batches or another stream have, and one that has lost what
+        the checkpoint says is there."""
+        self._check_layout(region.sink)
+        if region.output_mode != APPEND:
+            raise GraphRefused(
+                f"{region.sink.place}: {region.sink.name} has output_mode={region.output_mode!r}, and rows in files do "
+                "not change",
+                'leave out output_mode; with an aggregate over event time and withWatermark, "append" gives each group '
+                "when it is final",
+            )
+        store, name = stores(self.base), region.sink.name
+        self._refuse_versions(name, store)
+        held = owner_of(store)
+        if held is not None and not _may_take(region, held) and held[1:] != (name, region.generation):
+            self.take(region, stores)
+        if last >= 0 and not has_entry(store, name, region.generation, last):
+            raise Refused(
+                f"the checkpoint of {name} has committed batch {last}, and {self.target.shown} lacks it: "
+                "rows were removed from it, or it is another one",
+                (TextRemedy("restore the target"), new_run("or start a new stream, which reads from the beginning")),
+            )
+
+    def check_columns(self, region: RegionTarget, columns: Mapping[str, str]) -> None:
+        """Files take every column."""
+
+    def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
+        return RegionDelivery(Delivery.EXACTLY_ONCE)
+
+    def take(self, region: RegionTarget, stores: Stores) -> int:
+        store = stores(self.base)
+        held = owner_of(store)
+        is_taken_over = region.takes if held is None else _may_take(region, held)
+        return take(store, region.sink.name, region.generation, is_taken_over=is_taken_over).number
+
+    def written_by(
+        self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
+    ) -> DataStreamWriter:
+        return writer.format(SINK).options(**region.options, path=self.base, owner=str(owner))
+
+    def _check_layout(self, sink: Declared) -> None:
+        if self.target.is_rewritten or self.target.partition:
+            raise GraphRefused(
+                f"{sink.place}: {sink.name} is a stream, whose files are Parquet without directories of values",
+                f'leave out all but the path: rk.files("{self.target.path}")',
+            )
+
+    def _refuse_versions(self, name: str, store: PointerStore) -> None:
+        """Batches publish into it."""
+        if store.list_after(POINTERS):
+            raise Refused(
+                f"{self.target.shown} has versions of a batch pipeline: a stream would add to none of them",
+                f'give {name} a target of its own: rk.files("{self.target.path}_live")',
+            )
 
 
-def base_of(sink: Declared) -> str:
-    """Where the target lies."""
-    return url(_files(sink).path)
-
-
-def check_layout(sink: Declared) -> None:
-    """Refuse what the files of a stream cannot be."""
-    target = _files(sink)
-    if target.is_rewritten or target.partition:
-        raise GraphRefused(
-            f"{sink.place}: {sink.name} is a stream, whose files are Parquet without directories of values",
-            f'leave out all but the path: rk.files("{target.path}")',
-        )
-
-
-def refuse_versions(sink: Declared, store: PointerStore) -> None:
-    """Refuse a target that batches publish into."""
-    if store.list_after(POINTERS):
-        target = _files(sink)
-        raise Refused(
-            f"{target.shown} has versions of a batch pipeline: a stream would add to none of them",
-            f'give {sink.name} a target of its own: rk.files("{target.path}_live")',
-        )
+def _may_take(region: RegionTarget, held: StreamOwner) -> bool:
+    """On the user's word, or if an older checkpoint of this region has it: that this one replaces it is journaled."""
+    return region.takes or (held.region == region.sink.name and held.generation in region.older)
 
 
 def refuse_streams(target: Files, store: PointerStore) -> None:

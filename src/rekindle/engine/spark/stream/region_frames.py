@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,6 +25,7 @@ from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
 from rekindle.remedies import StartRemedy, new_run
+from rekindle.streams.region_changes import TARGET_PART
 from rekindle.streams.stream_spec import SourceStart
 
 HINT = "correct it and run again; nothing was started"
@@ -55,8 +56,7 @@ class RegionFrames:
 
     def leaves(self) -> tuple[str, ...]:
         """The streams in the order in which a checkpoint numbers them."""
-        analysed, *_ = plan_calls.determinism_facts(self.frame)
-        return tuple(map(hashed, _streams_of(analysed)))
+        return tuple(map(hashed, stream_calls.streams_of(self.frame)))
 
     def columns(self) -> dict[str, str]:
         return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
@@ -84,13 +84,17 @@ class RegionFrames:
             return () if one.declared_deterministic else ("deterministic=False",)
         told, text, untold, reads_kept = plan_calls.determinism_facts(self.frames[name])
         found = judge(told, text, untold, reads_kept=reads_kept).because
-        by_time = (f"the stream {one}" for one in _streams_of(told) if not one.startswith(SAME_AGAIN))
+        by_time = (
+            f"the stream {one}" for one in stream_calls.streams_of(self.frames[name]) if not one.startswith(SAME_AGAIN)
+        )
         return *(one for one in found if one not in STREAM_LEAVES), *by_time
 
-    def fingerprints(self, wanted: PrepareRequest) -> dict[str, Fingerprint]:
+    def fingerprints(self, wanted: PrepareRequest, code: Callable[..., Any] | None = None) -> dict[str, Fingerprint]:
         """Each step in named parts: its code, its parameters, the plan that it made of what it reads, and the functions
-        in that plan as Spark is given them: what a function holds may be known only then."""
-        return {one.name: self._fingerprint(one, wanted) for one in self.steps}
+        in that plan as Spark is given them: what a function holds may be known only then. `code` is the function that
+        its target calls."""
+        found = {one.name: self._fingerprint(one, wanted) for one in self.steps}
+        return found if code is None else {**found, TARGET_PART: parts(code)}
 
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
         plan = told(self.frames[one.name])
@@ -105,16 +109,9 @@ class RegionFrames:
         return found
 
 
-def _streams_of(analysed: str) -> list[str]:
-    """The streams that an analysed plan reads, in their order, as Spark names them: `FileSource[PATH]`, `kafka`."""
-    nodes = json.loads(analysed)
-    return [str(one["sourceName"]) for one in nodes if one["class"].rpartition(".")[2] in STREAM_LEAVES]
-
-
 def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
     """Refuse where a new checkpoint would not begin to read where the user says."""
-    analysed, *_ = plan_calls.determinism_facts(frames.frame)
-    for stream in _streams_of(analysed):
+    for stream in stream_calls.streams_of(frames.frame):
         if not stream.startswith(FILE_SOURCE):
             raise Refused(
                 f"a new checkpoint of {frames.sink.name} reads the stream {stream} from where its own options say, "

@@ -8,7 +8,7 @@ Rules
 - What a query is doing is looked at in one call for all. That look is the truth; nothing waits for a listener.
 - A target is taken by its first query, for its stream alone: two streams on one target would add up.
 - A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
-- Nothing of ours in Python touches a row.
+- Nothing of ours in Python touches a row. A function of the user's that takes batches looks at the fence first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.region_frames import build
 from rekindle.engine.spark.stream.region_sinks import RegionSink
-from rekindle.errors import StoreFailed
+from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
@@ -168,7 +169,7 @@ class SparkStreamEngine:
             if self._is_closed or running.is_abandoned:
                 running.is_over.set()
                 return
-        query = sink.writer(frames, owner).start()
+        query = sink.writer(frames, owner, partial(self._look_at_fence, running)).start()
         stream_calls.watch(self._spark, running.key, query)
         with self._lock:
             running.query = query
@@ -193,6 +194,12 @@ class SparkStreamEngine:
             answers = (store.put_if_absent(f"fence/{region}/{one}", b"").value for _ in range(PUT_TRIES_MAX))
             if all(answer == "unknown" for answer in answers):
                 raise StoreFailed(f"the fence of {region} was not certainly put")
+
+    def _look_at_fence(self, running: RunningQuery) -> None:
+        """As java/StreamFence does, for functions of the user's. Raises `Fenced`."""
+        after = running.number + 1
+        if self._request.wanted.stores(self._root).get(f"fence/{running.region}/{after}") is not None:
+            raise Fenced(f"another driver took this region with epoch {after}, this one has epoch {running.number}")
 
     def _look(self) -> None:
         """At all queries, with one call, not more often than every fifth of a second."""

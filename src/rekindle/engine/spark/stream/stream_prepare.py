@@ -43,9 +43,10 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         for one in declared
     }
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
-    targets = [OwnedPath(one.base, f"the target of {name}", True) for name, one in sinks.items()]
+    bases = {name: one.target.base for name, one in sinks.items()}
+    targets = [OwnedPath(base, f"the target of {name}", True) for name, base in bases.items() if base]
     refuse_overlaps(location, targets, {})
-    batches = {name: sink.check(wanted.stores) for name, sink in sinks.items()}
+    batches = {name: sink.check(spark, wanted.stores) for name, sink in sinks.items()}
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
     regions: list[RegionSpec] = []
     notes: list[str] = []
@@ -64,7 +65,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         engine=SparkStreamEngine(spark, request, sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
         batches=batches,
-        bases=tuple(one.base for one in sinks.values()),
+        bases=tuple(filter(None, bases.values())),
         notes=(*notes, *(() if is_fair or len(regions) == 1 else (FIFO_NOTE,))),
     )
 
@@ -86,12 +87,14 @@ def _state_notes(session: SparkSession, name: str, pinned: Mapping[str, str]) ->
 def _region(
     spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, shared: tuple[str, ...]
 ) -> RegionSpec:
+    given = sink.delivery(frames)
     return RegionSpec(
         name=sink.name,
         steps=tuple(one.name for one in frames.steps),
         sources=frames.streams,
         target=sink.sink.shown_target,
-        delivery=sink.delivery,
+        delivery=given.delivery,
+        why=given.why,
         trigger=sink.trigger,
         output_mode=sink.output_mode,
         stateful=frames.stateful(),
@@ -99,7 +102,7 @@ def _region(
         shared=shared,
         leaves=frames.leaves(),
         columns=frames.columns(),
-        fingerprints={**frames.fingerprints(request.wanted), "": settings_of(spark)},
+        fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
     )
 
 

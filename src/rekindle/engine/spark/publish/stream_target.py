@@ -1,0 +1,77 @@
+"""What a target must be able to do with a stream: one class for each kind that takes one, listed in
+`stream_targets.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from rekindle.engine.adapter import Stores
+from rekindle.pipeline.declared import Declared
+from rekindle.streams.stream_spec import Delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionTarget:
+    """The region that writes into a target: `generation` is that of its checkpoint, `older` are those of the
+    checkpoints that it had before, `takes` if the user gives it the target of another stream."""
+
+    sink: Declared
+    checkpoint: str
+    generation: str
+    output_mode: str
+    takes: bool
+    older: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What tells its batches from all others."""
+        return {"checkpoint": self.checkpoint, "region": self.sink.name, "generation": self.generation}
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDelivery:
+    """How often a row stands in the target after failures; `why` where that is not exactly once by itself."""
+
+    delivery: Delivery
+    why: str = ""
+
+
+class StreamTarget(Protocol):
+    """Takes the batches of one region."""
+
+    @property
+    def base(self) -> str:
+        """Where its files lie; empty if it has none."""
+        ...
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        """The function of the user's that it calls."""
+        ...
+
+    def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
+        """Refuse what it cannot take, before anything starts. `last` is the last batch that the checkpoint has."""
+        ...
+
+    def check_columns(self, region: RegionTarget, columns: Mapping[str, str]) -> None:
+        """Refuse rows that it cannot take, by the types of their columns."""
+        ...
+
+    def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
+        """`doubts` are why it is not proved that a batch that is computed again has the same rows."""
+        ...
+
+    def take(self, region: RegionTarget, stores: Stores) -> int:
+        """The number of this stream among its owners. Raises `Refused` if another one has it."""
+        ...
+
+    def written_by(
+        self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
+    ) -> DataStreamWriter:
+        """The writer with this target. `look` raises if another driver has the region."""
+        ...

@@ -1,0 +1,227 @@
+"""Kafka as the source and the target of a stream, against a real broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import rekindle as rk
+from build_jar import JAR
+from engine.number_streams import NumbersFolder, RunningStream
+from parts import kafka_jars
+from rekindle.engine.spark.jvm import stream_calls
+from rekindle.errors import GraphRefused, Refused, RunFailed
+from support.drivers import kill_driver, start_driver
+from support.kafka import KafkaBroker
+from support.signals import when
+
+pytestmark = pytest.mark.timeout(900)
+NUMBERS = 30
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+# `sent` waits in the middle of a batch while the file `hold` is there; what other tasks sent is in the topic then.
+SCRIPT = """
+    import sys, time
+    from pathlib import Path
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+    import rekindle as rk
+
+    folder, brokers = sys.argv[1:]
+
+    def waits(value):
+        while value == "7" and Path(f"{folder}/hold").exists():
+            time.sleep(0.1)
+        return value
+
+    spark = SparkSession.builder.getOrCreate()
+    pipeline = rk.Pipeline("live")
+
+    @pipeline.source
+    def orders(spark):
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", brokers)
+        return reader.option("subscribe", "in").option("startingOffsets", "earliest").load()
+
+    @pipeline.sink(rk.files(f"{folder}/plain"))
+    def plain(orders):
+        return orders.selectExpr("cast(cast(value as string) as long) as id")
+
+    @pipeline.sink(rk.kafka("out", brokers), deterministic=True)
+    def sent(orders):
+        return orders.select("key", F.udf(waits)(F.col("value").cast("string")).alias("value"))
+
+    while True:
+        try:
+            options = rk.RunOptions(available_now=True, stale_seconds=3, say=print)
+            print("done", pipeline.run(spark, f"{folder}/state", options=options), flush=True)
+            break
+        except rk.StillOwned:
+            time.sleep(0.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """With Spark's Kafka connector, which is the user's."""
+    for jar in sorted(kafka_jars().iterdir()):
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> NumbersFolder:
+    return NumbersFolder(tmp_path)
+
+
+def feed(spark: SparkSession, broker: KafkaBroker, topic: str, first: int, count: int) -> None:
+    made = spark.range(first, first + count).selectExpr("cast(id as string) as key", "cast(id as string) as value")
+    writer = made.write.format("kafka").option("kafka.bootstrap.servers", broker.address)
+    writer.option("topic", topic).save()
+
+
+def raw(spark: SparkSession, broker: KafkaBroker, topic: str) -> DataFrame:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.address)
+    return reader.option("subscribe", topic).option("includeHeaders", "true").load()
+
+
+def values(records: DataFrame) -> Counter[int]:
+    return Counter(int(row.value) for row in records.select("value").collect())
+
+
+def stream(spark: SparkSession, broker: KafkaBroker, topic: str) -> DataFrame:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.address)
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+
+
+def test_a_driver_killed_in_a_batch_doubles_records_and_the_reader_drops_them(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    broker.make_topic("in", 3)
+    broker.make_topic("out", 2)
+    feed(session, broker, "in", 0, NUMBERS)
+    script, hold = place.folder / "live.py", place.folder / "hold"
+    script.write_text(dedent(SCRIPT))
+    hold.touch()
+    settings = {**SETTINGS, "spark.jars": ",".join(map(str, [JAR, *sorted(kafka_jars().iterdir())]))}
+    first = start_driver(script, str(place.folder), broker.address, folder=place.folder, settings=settings)
+    try:
+        when(lambda: not first.is_alive() or raw(session, broker, "out").count() >= 3, sign=first.printed, every_s=0.3)
+        kill_driver(first)
+    finally:
+        first.end()
+    was_sent = values(raw(session, broker, "out"))
+    assert 3 <= was_sent.total() < NUMBERS, "some rows were sent, and the batch did not end"
+    hold.unlink()
+    feed(session, broker, "in", NUMBERS, 5)
+    second = start_driver(script, str(place.folder), broker.address, folder=place.folder, settings=settings)
+    try:
+        assert second.wait() == 0, second.text()[-3000:]
+    finally:
+        second.end()
+    every = Counter(range(NUMBERS + 5))
+    found = raw(session, broker, "out")
+    assert values(found) == every + was_sent, "Kafka keeps what it was sent"
+    assert values(rk.read_kafka(session, "out", broker.address)) == every
+    assert place.rows("plain") == every, "and files are exact"
+    headers = {header.key for row in found.collect() for header in row.headers}
+    names = ("region", "generation", "batch", "query", "partition", "row")
+    assert headers == {f"rekindle.{name}" for name in names}
+    assert "at least once: a driver that dies in a batch has sent some of its rows" in second.text()
+
+
+def test_a_topic_that_lost_what_is_to_be_read_next_is_named(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    broker.make_topic("short")
+    feed(session, broker, "short", 0, 5)
+    pipeline = rk.Pipeline("live")
+    pipeline.add_source(lambda spark: stream(spark, broker, "short"), name="orders")
+    pipeline.add_sink(
+        lambda orders: orders.selectExpr("cast(cast(value as string) as long) as id"),
+        rk.files(f"{place.folder}/plain"),
+        name="plain",
+    )
+    with RunningStream(session, pipeline, place, available_now=True) as running:
+        running.ended()
+    assert place.rows("plain") == Counter(range(5))
+    feed(session, broker, "short", 5, 10)
+    broker.lose_records("short", 8)
+    with (
+        RunningStream(session, pipeline, place, available_now=True) as running,
+        pytest.raises(RunFailed, match=r"plain gave up: .*(?s:.*)short"),
+    ):
+        running.ended()
+    assert sum("plain failed" in line for line in running.lines) == 0, "to try again would not bring them back"
+    assert place.rows("plain") == Counter(range(5))
+
+
+def test_kafka_sources_that_change_places_are_refused(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    for topic, at in (("even", 0), ("odd", 10)):
+        broker.make_topic(topic)
+        feed(session, broker, topic, at, 3)
+
+    def pipeline_of(*, is_swapped: bool) -> rk.Pipeline:
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(lambda spark: stream(spark, broker, "even"), name="even")
+        pipeline.add_source(lambda spark: stream(spark, broker, "odd"), name="odd")
+
+        def both(even: DataFrame, odd: DataFrame) -> DataFrame:
+            united = odd.union(even) if is_swapped else even.union(odd)
+            return united.selectExpr("cast(cast(value as string) as long) as id")
+
+        pipeline.add_sink(both, rk.files(f"{place.folder}/both"))
+        return pipeline
+
+    with RunningStream(session, pipeline_of(is_swapped=False), place, available_now=True) as running:
+        running.ended()
+    with (
+        RunningStream(session, pipeline_of(is_swapped=True), place, available_now=True) as running,
+        pytest.raises(Refused, match="its streams come from other places, or in another order"),
+    ):
+        running.ended()
+    assert place.rows("both") == Counter([0, 1, 2, 10, 11, 12])
+    (told,) = stream_calls.streams_of(stream(session, broker, "even"))
+    assert told == f"kafka[subscribe=even, kafka.bootstrap.servers={broker.address}]"
+
+
+def test_what_a_topic_cannot_take_is_refused_before_anything_starts(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    target = rk.kafka("refused", broker.address)
+    batch = rk.Pipeline("batch")
+    batch.add_source(lambda spark: spark.range(3), name="some")
+    batch.add_sink(lambda some: None, target, name="out")
+    with pytest.raises(GraphRefused, match=r"kafka topic refused at .* takes streams only"):
+        batch.run(session, str(place.state), options=rk.RunOptions(quiet=True))
+    live = rk.Pipeline("live")
+    live.add_source(lambda spark: place.read(spark), name="orders")
+    live.add_sink(lambda orders: None, target, name="out")
+    with pytest.raises(GraphRefused, match=r"takes the columns value and key .*; it does not take id bigint"):
+        live.plan_stream(session, str(place.state))
+    random = rk.Pipeline("live")
+    random.add_source(lambda spark: place.read(spark), name="orders")
+    random.add_sink(lambda orders: orders.selectExpr("uuid() as value"), target, name="out")
+    told = str(random.plan_stream(session, str(place.state)))
+    assert "at least once to kafka topic refused" in told
+    assert "doubles cannot be told, because it may have other rows then: Uuid" in told
+    assert not place.state.exists()
+    assert not stream_calls.has_source(session, "nobody.has.this"), "as where the connector is missing"
