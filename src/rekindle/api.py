@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 from rekindle.config import load_config
-from rekindle.engine.adapter import Stores, VersionRequest
+from rekindle.engine.adapter import PreparedStream, Stores, StreamRequest, VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
 from rekindle.errors import GraphRefused, StreamFound
@@ -205,7 +205,7 @@ class Pipeline:
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> StreamPlan:
         """Return what `run` would do now with a pipeline whose sources are streams. Nothing is written or started."""
-        return streaming.plan(self._wish(spark, location, options, parameters), spark_adapter)
+        return streaming.plan(self._wish(spark, location, options, parameters), _prepare)
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
@@ -321,11 +321,15 @@ def _run(wish: RunRequest, say: Callable[[str], None]) -> RunSummary:
     """A batch, unless a source turns out to be a stream while it is prepared."""
     named = wish.options.run
     if named and not wish.options.new and streaming.is_stream(wish.store, wish.pipeline, named):
-        return streaming.run(wish, spark_adapter, say)
+        return streaming.run(wish, _prepare, say)
     try:
         return running.run(wish, spark_adapter)
     except StreamFound:
-        return streaming.run(wish, spark_adapter, say)
+        return streaming.run(wish, _prepare, say)
+
+
+def _prepare(session: Any, wanted: StreamRequest) -> PreparedStream:
+    return spark_adapter().prepare_stream(session, wanted)
 
 
 def read_newest(

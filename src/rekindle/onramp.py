@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from rekindle.config import load_config
+from rekindle.engine.adapter import GivenWriter, PreparedStream, StreamRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.errors import ConfigRefused, GraphRefused, Refused, visible
 from rekindle.observe.script import KeptResult, ScriptPlan, ScriptSummary
@@ -28,10 +29,11 @@ from rekindle.pipeline.check import BLOCKING, NAME, check, check_pipeline_name, 
 from rekindle.pipeline.declared import SESSION, Argument, Binding, Declared, Role
 from rekindle.pipeline.run_targets import TargetFunction, asked_by, completed, is_target
 from rekindle.publish.targets import Target
-from rekindle.service import keeping
+from rekindle.service import keeping, streaming
 from rekindle.service.options import RunOptions, as_settings_say
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.running import PUBLISHED_TO, RunRequest
+from rekindle.service.stop_signal import StopSignal
 from rekindle.storage.stores import open_store
 
 Tell = Callable[[str], None]
@@ -66,16 +68,23 @@ def run(
     warn_of_secrets(parameters)
     if config.is_file_above:
         tell(f"settings: {config.file}, found above the current folder")
-    return ScriptRun(name, location or config.location, options or as_settings_say(config), tell, parameters)
+    return ScriptRun(name, spark, location or config.location, options or as_settings_say(config), tell, parameters)
 
 
 class ScriptRun:
     """One start of a script. `summary` is what it has kept so far."""
 
     def __init__(
-        self, name: str, location: str, options: RunOptions, tell: Tell, parameters: Mapping[str, Parameter]
+        self,
+        name: str,
+        session: Any,
+        location: str,
+        options: RunOptions,
+        tell: Tell,
+        parameters: Mapping[str, Parameter],
     ) -> None:
         self.name = name
+        self._session = session
         self._location = location
         self._options = options
         self._tell_user = tell
@@ -83,6 +92,7 @@ class ScriptRun:
         self._key = texts_of(parameters)
         self._results: list[KeptResult] = []
         self._places: dict[str, str] = {}
+        self._writers: list[GivenWriter] = []
         self._is_open = False
         self._is_complete = False
 
@@ -133,6 +143,17 @@ class ScriptRun:
         kept, published = completed(check((step, sink), asked), asked, texts_of)
         self._kept(frame, (kept, published), self._key | {PUBLISHED_TO: published.shown_target})
 
+    def stream(self, writer: Any, name: str, *, checkpoint: str = "", table: str = "") -> None:
+        """Supervise a streaming query of the script. Give its writer before it is started: `df.writeStream.format(…)`.
+        All queries start when the `with` block ends, which then takes until they are stopped: by SIGTERM, by
+        `options.is_asked_to_stop`, or with `available_now` when all input was read. One that fails restarts alone, from
+        its checkpoint. `checkpoint` is one that the query has already: it goes on from its position. `table` is what
+        the script gave to `toTable`."""
+        place = _place()
+        self._refuse(name, place)
+        self._places[name] = place
+        self._writers.append(GivenWriter(writer=writer, name=name, place=place, checkpoint=checkpoint, table=table))
+
     def plan(self) -> ScriptPlan:
         """Return what earlier starts with the same name and parameters kept, read from their journals without a Spark
         job. `keep` decides whether it is still valid."""
@@ -155,8 +176,30 @@ class ScriptRun:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._is_open = False
+        if error is None and self._writers:
+            self._supervise(tuple(self._writers))
         self._is_complete = error is None
         self._say(self.summary)
+
+    def _supervise(self, writers: tuple[GivenWriter, ...]) -> None:
+        """Until its queries are stopped, have read all, or gave up."""
+        asked = self._options.is_asked_to_stop
+        is_told = asked is not RunOptions().is_asked_to_stop
+        options = replace(self._options, is_asked_to_stop=asked if is_told else StopSignal())
+
+        def prepare(session: Any, wanted: StreamRequest) -> PreparedStream:
+            return spark_adapter().prepare_writers(session, wanted, writers)
+
+        wish = RunRequest(
+            pipeline=self.name,
+            steps=(),
+            session=self._session,
+            location=self._location,
+            options=options,
+            parameters={},
+            key=self._key,
+        )
+        self._tell(str(streaming.run(streaming.claimed(wish), prepare, self._tell)))
 
     def _kept(self, frame: Any, steps: tuple[Declared, ...], key: Mapping[str, str]) -> Any:
         name = steps[0].name

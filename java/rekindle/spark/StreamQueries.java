@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package rekindle.spark;
 
+import java.lang.reflect.Field;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Deque;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
@@ -56,7 +59,40 @@ public final class StreamQueries {
   /** What tells one Kafka source from another. */
   private static final List<String> KAFKA = List.of("subscribe", "subscribePattern", "assign", "kafka.bootstrap.servers");
 
+  /** The options of a writer that are told: others may hold secrets. */
+  private static final List<String> OPTIONS = List.of("path", "checkpointLocation");
+
   private StreamQueries() {}
+
+  /**
+   * What a writer was told so far: its format, its trigger, and of its options the path and the checkpoint. Spark has no getters for these, and a checkpoint
+   * that is overlooked would be a position that is lost.
+   */
+  public static Map<String, String> writer(DataStreamWriter<?> writer) {
+    Map<String, String> told = new HashMap<>();
+    told.put("format", String.valueOf(field(writer, "source")));
+    told.put("trigger", String.valueOf(field(writer, "trigger")));
+    scala.collection.Map<?, ?> options = (scala.collection.Map<?, ?>) field(writer, "extraOptions");
+    Map<?, ?> given = CollectionConverters.asJava(options);
+    for (Map.Entry<?, ?> one : given.entrySet()) {
+      for (String name : OPTIONS) {
+        if (name.equalsIgnoreCase(String.valueOf(one.getKey()))) {
+          told.put(name, String.valueOf(one.getValue()));
+        }
+      }
+    }
+    return told;
+  }
+
+  private static Object field(DataStreamWriter<?> writer, String name) {
+    try {
+      Field found = writer.getClass().getDeclaredField(name);
+      found.setAccessible(true);
+      return found.get(writer);
+    } catch (ReflectiveOperationException unknown) {
+      throw new IllegalStateException("this Spark does not tell the " + name + " of a writer of streams", unknown);
+    }
+  }
 
   public static void watch(String key, StreamingQuery query) {
     QUERIES.put(key, query);

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 
 from rich.console import Console
 
@@ -33,6 +30,7 @@ from rekindle.observe.progress import kept_text
 from rekindle.observe.summary import RunSummary
 from rekindle.observe.words import is_stale
 from rekindle.remedies import ONCE, CommandRemedy, Remedy, StartKind, StartRemedy
+from rekindle.service.stop_signal import StopSignal
 
 GO_ON = StartRemedy(kind=StartKind.RESUME)
 STREAM_KEPT = "each region of the stream goes on after its last batch, with the next start"
@@ -48,23 +46,6 @@ class StreamLines:
     def __call__(self, line: str) -> None:
         self.is_used = True
         tell(self._to, line)
-
-
-class StopSignal:
-    """SIGTERM as a wish to stop: a stream asks at each poll. Before the first time it ends the process, as ever."""
-
-    def __init__(self) -> None:
-        self._told = ""
-        self._is_set = False
-
-    def __call__(self) -> str:
-        if not self._is_set and threading.current_thread() is threading.main_thread():
-            self._is_set = True
-            signal.signal(signal.SIGTERM, self._take)
-        return self._told
-
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        self._told = "SIGTERM"
 
 
 class SparkDied(RunFailed):

@@ -157,6 +157,18 @@ class VersionRequest:
 NEWEST = VersionRequest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenWriter:
+    """A streaming query of a script, not started: the engine's writer, its name, and the line of the script.
+    `checkpoint` is where its checkpoint lies, or empty; `table` is the table that it is started into, or empty."""
+
+    writer: Any
+    name: str
+    place: str
+    checkpoint: str = ""
+    table: str = ""
+
+
 class RunAdapter(Protocol):
     """The part of an adapter that runs need."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol, cast
 
-from rekindle.engine.adapter import PrepareRequest, RunAdapter
+from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, RunAdapter, StreamRequest
 from rekindle.engine.port import Engine
 from rekindle.engine.reproduced import Reproducer
 from rekindle.engine.verified import Verifier
@@ -63,6 +63,10 @@ class FrameAdapter(Protocol):
 
     def refuse_hidden_order(self, frame: Any, name: str, place: str, *, is_keyed: bool) -> None:
         """Raises `GraphRefused` where the order of a frame cannot be kept."""
+        ...
+
+    def prepare_writers(self, session: Any, wanted: StreamRequest, writers: Sequence[GivenWriter]) -> PreparedStream:
+        """The queries of a script as regions. Starts nothing."""
         ...
 
     def opened(self, engine: Engine, step: str, segments: Sequence[Segment], session: Any) -> Any:

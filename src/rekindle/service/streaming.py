@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
@@ -18,7 +19,7 @@ from rekindle.errors import Refused, RunFailed
 from rekindle.failover.backoff import Exponential
 from rekindle.gc.targets import note_targets
 from rekindle.journal.history import folder_of, read
-from rekindle.journal.keys import STREAMS, claim_anew, enlist, find_claim, identify, next_order, stream_folder
+from rekindle.journal.keys import STREAMS, claim, claim_anew, enlist, find_claim, identify, next_order, stream_folder
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
@@ -26,7 +27,7 @@ from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
 from rekindle.runtime.snapshots import StateKeeper
-from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, wanted_of
+from rekindle.service.running import RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
@@ -37,6 +38,9 @@ from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
 HEALTH_SECONDS = 30.0
+
+# What the engine makes of a stream, given a session.
+PrepareStream = Callable[[Any, StreamRequest], PreparedStream]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,7 @@ class HealthReport:
             self._say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
-def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> StreamSummary:
+def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) -> StreamSummary:
     """Until it is stopped, has read all its input, or every region gave up."""
     pulse = HealthReport(say)
     asked = wish.options.is_asked_to_stop
@@ -81,7 +85,7 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
         pulse.tell()
         return asked()
 
-    ready = make_ready(replace(wish, options=replace(wish.options, is_asked_to_stop=is_asked_to_stop)), make)
+    ready = make_ready(replace(wish, options=replace(wish.options, is_asked_to_stop=is_asked_to_stop)), prepare)
     store, options, engine = wish.store, wish.options, ready.prepared.engine
     pulse.engine = engine
     for line in str(_plan(wish, ready)).splitlines():
@@ -142,9 +146,18 @@ def run(wish: RunRequest, make: MakeAdapter, say: Callable[[str], None]) -> Stre
     return stream_summary(state, engine.health(), was_resumed=ready.known is not None)
 
 
-def plan(wish: RunRequest, make: MakeAdapter) -> StreamPlan:
+def claimed(wish: RunRequest) -> RunRequest:
+    """The same for the stream of its key, which is claimed here where it is new."""
+    options = wish.options
+    if options.run or options.new:
+        return wish
+    name = claim(wish.store, wish.pipeline, wish.key, fresh_name()).run
+    return replace(wish, options=replace(options, run=name))
+
+
+def plan(wish: RunRequest, prepare: PrepareStream) -> StreamPlan:
     """What `run` would do now."""
-    ready = make_ready(wish, make)
+    ready = make_ready(wish, prepare)
     try:
         return _plan(wish, ready)
     finally:
@@ -173,7 +186,7 @@ def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
     return JournalRead(state, history.position, keeper)
 
 
-def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
+def make_ready(wish: RunRequest, prepare: PrepareStream) -> PreparedRegions:
     """The stream of this key, found or new, with what the engine makes of it. Nothing is written or started."""
     store, options = wish.store, wish.options
     held = None if options.run or options.new else find_claim(store, wish.pipeline, wish.key)
@@ -194,7 +207,7 @@ def make_ready(wish: RunRequest, make: MakeAdapter) -> PreparedRegions:
         is_asked_to_stop=options.is_asked_to_stop,
     )
     session = wish.session() if callable(wish.session) else wish.session
-    prepared = make().prepare_stream(session, request)
+    prepared = prepare(session, request)
     _refuse_starts(starts, known, prepared)
     return PreparedRegions(
         run=name,

@@ -10,7 +10,7 @@ from rekindle.engine.spark.inspect import plain, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
 from rekindle.engine.spark.publish.stream_kafka import read_kafka
-from rekindle.engine.spark.stream import stream_prepare
+from rekindle.engine.spark.stream import given_queries, stream_prepare
 
 
 class SparkAdapter:
@@ -40,6 +40,7 @@ class SparkAdapter:
     given = staticmethod(script.given)
     refuse_hidden_order = staticmethod(script.refuse_hidden_order)
     opened = staticmethod(script.opened)
+    prepare_writers = staticmethod(given_queries.prepare_writers)
 
 
 ADAPTER: EngineAdapter = SparkAdapter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from rekindle.engine.spark.jvm.access import ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
@@ -29,6 +29,12 @@ def streams_of(frame: DataFrame) -> list[str]:
     """The streams that its plan reads, in the order in which a checkpoint numbers them: `FileSource[PATH]`,
     `kafka[topics, brokers]`, as Spark names others."""
     return [str(one) for one in ours(frame.sparkSession).StreamQueries.streams(execution(frame))]
+
+
+def writer_told(writer: DataStreamWriter) -> dict[str, str]:
+    """What a writer was told so far: `format`, `trigger`, `path` and `checkpointLocation`, those that it was."""
+    told = ours(writer._spark).StreamQueries.writer(writer._jwrite)
+    return {str(name): str(told[name]) for name in told}
 
 
 def has_source(spark: SparkSession, name: str) -> bool:

@@ -7,16 +7,17 @@ one checkpoint, told by a generation of their own: a new checkpoint counts its b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.adapter import Stores
+from rekindle.engine.adapter import PrepareRequest, Stores
 from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
-from rekindle.engine.spark.stream.region_frames import RegionFrames
+from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.stream_entries import generation_of
 from rekindle.results.checkpoint_log import COMMITS, OFFSETS, checkpoint_folder
@@ -105,9 +106,17 @@ class RegionSink:
         lines = (stores(self.root).get(f"{self._below}/{OFFSETS}{last}") or b"").decode().splitlines()
         return {} if len(lines) < CONF_LINE else dict(json.loads(lines[CONF_LINE - 1]).get("conf", {}))
 
-    def writer(self, frames: RegionFrames, owner: int, look: Callable[[], None]) -> DataStreamWriter:
-        """The query, not started. `owner` is its number among those of the target; `look` raises if another driver has
-        the region."""
+    def ready(
+        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+    ) -> Callable[[], StreamingQuery]:
+        """Its functions are called in a session of the query's own, after the target is this stream's."""
+        session = clone(spark, settings)
+        owner = self.take(wanted.stores)
+        writer = self._writer(build(session, wanted, self.sink), owner, look)
+        return lambda: writer.start()
+
+    def _writer(self, frames: RegionFrames, owner: int, look: Callable[[], None]) -> DataStreamWriter:
+        """`owner` is its number among those of the target."""
         writer = frames.frame.writeStream.queryName(self.name).outputMode(self.output_mode)
         match self.trigger:
             case word if word == AVAILABLE_NOW:

@@ -20,18 +20,16 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from rekindle.engine.adapter import StreamRequest
+from rekindle.engine.adapter import PrepareRequest, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
-from rekindle.engine.spark.session import clone
-from rekindle.engine.spark.stream.region_frames import build
-from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
@@ -57,6 +55,21 @@ SETTINGS = {
 _LOOK = msgspec.json.Decoder(list[RegionHealth])
 
 
+class RegionStarter(Protocol):
+    """Starts the query of one region."""
+
+    @property
+    def trigger(self) -> str:
+        """In words."""
+        ...
+
+    def ready(
+        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+    ) -> Callable[[], StreamingQuery]:
+        """All that comes before the start, and then the start. `look` raises if another driver has the region."""
+        ...
+
+
 class RunningQuery:
     """One query of this driver. `is_ours_to_end` once somebody stops it: what it then looks like is no news. It is
     reported once; one that `is_abandoned` was reported before it had started, and is stopped as soon as it has."""
@@ -78,8 +91,8 @@ class RunningQuery:
 class SparkStreamEngine:
     """The port of a stream's master."""
 
-    def __init__(self, spark: SparkSession, request: StreamRequest, sinks: Mapping[str, RegionSink]) -> None:
-        self._spark, self._request, self._sinks = spark, request, sinks
+    def __init__(self, spark: SparkSession, request: StreamRequest, starters: Mapping[str, RegionStarter]) -> None:
+        self._spark, self._request, self._starters = spark, request, starters
         self._root = request.wanted.root
         self._reports: queue.SimpleQueue[StreamStimulus] = queue.SimpleQueue()
         self._queries: dict[str, RunningQuery] = {}
@@ -160,16 +173,15 @@ class SparkStreamEngine:
 
     def _start(self, running: RunningQuery) -> None:
         self._fence(running.region, running.number)
-        session = clone(self._spark, self._settings(running))
-        sink = self._sinks[running.region]
-        owner = sink.take(self._request.wanted.stores)
-        frames = build(session, self._request.wanted, sink.sink)
+        query_of = self._starters[running.region].ready(
+            self._spark, self._request.wanted, self._settings(running), partial(self._look_at_fence, running)
+        )
         self._spark.sparkContext.setLocalProperty(POOL, running.region)
         with self._lock:
             if self._is_closed or running.is_abandoned:
                 running.is_over.set()
                 return
-        query = sink.writer(frames, owner, partial(self._look_at_fence, running)).start()
+        query = query_of()
         stream_calls.watch(self._spark, running.key, query)
         with self._lock:
             running.query = query
@@ -241,7 +253,7 @@ class SparkStreamEngine:
         self._forget(one)
         if health.error:
             self._report(one, QueryEnd.FAILED, cause_of(health.error))
-        elif self._sinks[one.region].trigger == AVAILABLE_NOW:
+        elif self._starters[one.region].trigger == AVAILABLE_NOW:
             self._report(one, QueryEnd.FINISHED)
         else:
             self._report(one, QueryEnd.FAILED, Cause(FailureKind.CANCELLED, "somebody else stopped its query"))

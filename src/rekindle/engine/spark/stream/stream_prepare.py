@@ -12,18 +12,14 @@ from rekindle.engine.spark.session import attach, clone
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, refuse_start, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
+from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.errors import GraphRefused
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
-MODE, FAIR = "spark.scheduler.mode", "FAIR"
 SHUFFLE = "spark.sql.shuffle.partitions"
 TASKS_PER_CORE_MAX = 10
-FIFO_NOTE = (
-    "spark.scheduler.mode is FIFO: a region with much work holds up the others; start Spark with "
-    "--conf spark.scheduler.mode=FAIR"
-)
 
 
 def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStream:
@@ -60,13 +56,12 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         regions.append(_region(spark, request, sink, frames, tuple(one.name for one in shared)))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
-    is_fair = spark.sparkContext.getConf().get(MODE, "FIFO") == FAIR
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
         batches=batches,
         bases=tuple(filter(None, bases.values())),
-        notes=(*notes, *(() if is_fair or len(regions) == 1 else (FIFO_NOTE,))),
+        notes=(*notes, *fifo_notes(spark, len(regions))),
     )
 
 

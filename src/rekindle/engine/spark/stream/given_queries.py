@@ -1,0 +1,179 @@
+"""Queries of a script that is there already, started and supervised as regions are.
+
+- The writer stays the script's: its sink, its output mode, its trigger. Rekindle adds its name, its fence, and a
+  checkpoint where it has none. One that it has is adopted as it is: the query goes on from its position.
+- A writer belongs to the session that made its frame. What a region needs is set there for the moment of a start, one
+  start after the other; Spark copies it then.
+- How often a row arrives is what Spark's sink promises, and nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, StreamRequest
+from rekindle.engine.spark.jvm import plan_calls, stream_calls
+from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
+from rekindle.engine.spark.session import attach
+from rekindle.engine.spark.stream.region_frames import settings_of
+from rekindle.engine.spark.stream.stream_engine import SparkStreamEngine
+from rekindle.engine.spark.stream.stream_notes import fifo_notes
+from rekindle.errors import GraphRefused
+from rekindle.results.checkpoint_log import checkpoint_folder
+from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
+
+CHECKPOINT = "checkpointLocation"
+AS_GIVEN = "as the script says"
+WHY = (
+    "its sink is the script's own: Spark computes a batch again that was not committed, and a driver that wakes up may"
+)
+STATE_NOTE = "its checkpoint was there before: state in it is fenced only in RocksDB with checkpoint format 2"
+_START = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenQuery:
+    """One query. `checkpoint` is where it has its positions, `is_adopted` if that was the script's before."""
+
+    given: GivenWriter
+    format: str
+    path: str
+    checkpoint: str
+    is_adopted: bool
+    available_now: bool
+
+    @property
+    def frame(self) -> DataFrame:
+        return _frame(self.given.writer)
+
+    @property
+    def _target(self) -> str:
+        return f"table {self.given.table}" if self.given.table else " ".join(filter(None, (self.format, self.path)))
+
+    @property
+    def trigger(self) -> str:
+        return AVAILABLE_NOW if self.available_now else AS_GIVEN
+
+    def ready(
+        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+    ) -> Callable[[], StreamingQuery]:
+        def start() -> StreamingQuery:
+            writer: DataStreamWriter = self.given.writer.queryName(self.given.name).option(CHECKPOINT, self.checkpoint)
+            if self.available_now:
+                writer = writer.trigger(availableNow=True)
+            with _START, _set(self.frame.sparkSession, settings):
+                return writer.toTable(self.given.table) if self.given.table else writer.start()
+
+        return start
+
+    def spec(self, spark: SparkSession) -> RegionSpec:
+        frame, plan, name = self.frame, told(self.frame), self.given.name
+        operators = tuple(stream_calls.stateful(frame, ()))
+        streams = tuple(stream_calls.streams_of(frame))
+        return RegionSpec(
+            name=name,
+            steps=(name,),
+            sources=streams,
+            target=self._target,
+            delivery=Delivery.AT_LEAST_ONCE,
+            why=WHY,
+            trigger=self.trigger,
+            output_mode=AS_GIVEN,
+            stateful=(name,) if operators else (),
+            operators=operators,
+            leaves=streams,
+            columns={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+            fingerprints={
+                name: {"plan": f"#{plan.shape}", **functions_told(plan.commands), **compiled_told(plan)},
+                "": settings_of(spark),
+            },
+        )
+
+
+def prepare_writers(spark: SparkSession, request: StreamRequest, writers: Sequence[GivenWriter]) -> PreparedStream:
+    """Everything that can be refused is refused here."""
+    attach(spark)
+    queries = {one.name: _query(one, request) for one in writers}
+    _refuse_shared_checkpoints(queries)
+    regions = tuple(one.spec(spark) for one in queries.values())
+    adopted = [f"{one.name}: {STATE_NOTE}" for one in regions if one.stateful and queries[one.name].is_adopted]
+    return PreparedStream(
+        engine=SparkStreamEngine(spark, request, queries),
+        spec=StreamSpec(regions=regions),
+        batches={name: _last(one, request) for name, one in queries.items()},
+        notes=(*adopted, *fifo_notes(spark, len(regions))),
+    )
+
+
+def _query(one: GivenWriter, request: StreamRequest) -> GivenQuery:
+    if not isinstance(one.writer, DataStreamWriter) or not plan_calls.is_classic(_frame(one.writer)):
+        raise GraphRefused(
+            f"{one.place}: {one.name} is a {type(one.writer).__name__}, and only the writer of a streaming DataFrame "
+            "of a classic Spark session can be supervised",
+            'give the writer before it is started: run.stream(df.writeStream.format("delta"), "orders")',
+        )
+    there = stream_calls.writer_told(one.writer)
+    held = there.get(CHECKPOINT, "")
+    if held and one.checkpoint and held != one.checkpoint:
+        raise GraphRefused(
+            f"{one.place}: {one.name} has two checkpoints: {held} in its writer, and checkpoint={one.checkpoint!r}",
+            "leave out one of them",
+        )
+    adopted = one.checkpoint or held
+    replaced = request.replaced.get(one.name, 0)
+    if replaced:
+        raise GraphRefused(
+            f"{one.place}: {one.name} is a query of a script: its checkpoint is the script's to replace",
+            "give it another checkpoint=",
+        )
+    return GivenQuery(
+        given=one,
+        format=there.get("format", ""),
+        path=there.get("path", ""),
+        checkpoint=adopted or f"{request.wanted.root}/{checkpoint_folder(one.name)}",
+        is_adopted=bool(adopted),
+        available_now=request.available_now or there.get("trigger", "").startswith("AvailableNow"),
+    )
+
+
+def _refuse_shared_checkpoints(queries: Mapping[str, GivenQuery]) -> None:
+    seen: dict[str, str] = {}
+    for name, one in queries.items():
+        other = seen.setdefault(one.checkpoint.rstrip("/"), name)
+        if other != name:
+            raise GraphRefused(
+                f"{one.given.place}: {name} has the checkpoint of {other}: {one.checkpoint}",
+                "a query needs a checkpoint of its own",
+            )
+
+
+def _last(query: GivenQuery, request: StreamRequest) -> int:
+    """The last batch that the checkpoint has committed, -1 for none."""
+    names = request.wanted.stores(query.checkpoint).list_after("commits/")
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def _frame(writer: DataStreamWriter) -> DataFrame:
+    return writer._df
+
+
+@contextmanager
+def _set(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """For the moment of a start: what the script set is there again afterwards."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, was)
