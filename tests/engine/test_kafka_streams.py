@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from build_jar import JAR
 from engine.number_streams import NumbersFolder, RunningStream
 from parts import kafka_jars
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.errors import GraphRefused, Refused, RunFailed
+from rekindle.errors import GraphRefused, Refused
 from support.drivers import kill_driver, start_driver
 from support.kafka import KafkaBroker
 from support.signals import when
@@ -110,7 +111,7 @@ def stream(spark: SparkSession, broker: KafkaBroker, topic: str) -> DataFrame:
     return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
 
 
-def test_a_driver_killed_in_a_batch_doubles_records_and_the_reader_drops_them(
+def test_a_driver_killed_in_a_batch_doubles_records_the_reader_drops_them_and_lost_ones_are_named(
     session: SparkSession, broker: KafkaBroker, place: NumbersFolder
 ) -> None:
     broker.make_topic("in", 3)
@@ -144,32 +145,19 @@ def test_a_driver_killed_in_a_batch_doubles_records_and_the_reader_drops_them(
     names = ("region", "generation", "batch", "query", "partition", "row")
     assert headers == {f"rekindle.{name}" for name in names}
     assert "at least once: a driver that dies in a batch has sent some of its rows" in second.text()
-
-
-def test_a_topic_that_lost_what_is_to_be_read_next_is_named(
-    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
-) -> None:
-    broker.make_topic("short")
-    feed(session, broker, "short", 0, 5)
-    pipeline = rk.Pipeline("live")
-    pipeline.add_source(lambda spark: stream(spark, broker, "short"), name="orders")
-    pipeline.add_sink(
-        lambda orders: orders.selectExpr("cast(cast(value as string) as long) as id"),
-        rk.files(f"{place.folder}/plain"),
-        name="plain",
-    )
-    with RunningStream(session, pipeline, place, available_now=True) as running:
-        running.ended()
-    assert place.rows("plain") == Counter(range(5))
-    feed(session, broker, "short", 5, 10)
-    broker.lose_records("short", 8)
-    with (
-        RunningStream(session, pipeline, place, available_now=True) as running,
-        pytest.raises(RunFailed, match=r"plain gave up: .*(?s:.*)short"),
-    ):
-        running.ended()
-    assert sum("plain failed" in line for line in running.lines) == 0, "to try again would not bring them back"
-    assert place.rows("plain") == Counter(range(5))
+    feed(session, broker, "in", NUMBERS + 5, 30)
+    highest = raw(session, broker, "in").groupBy("partition").agg({"offset": "max"}).collect()
+    for partition, offset in highest:
+        broker.lose_records("in", offset, partition)
+    third = start_driver(script, str(place.folder), broker.address, folder=place.folder, settings=settings)
+    try:
+        assert third.wait() != 0
+    finally:
+        third.end()
+    said = r"plain gave up: .*; the topic no longer has what is to be read next: .*\bin-\d"
+    assert re.search(said, third.text()), third.text()[-3000:]
+    assert "plain restarts" not in third.text(), "to try again would not bring them back"
+    assert place.rows("plain") == every
 
 
 def test_kafka_sources_that_change_places_are_refused(
@@ -211,7 +199,7 @@ def test_what_a_topic_cannot_take_is_refused_before_anything_starts(
     batch.add_source(lambda spark: spark.range(3), name="some")
     batch.add_sink(lambda some: None, target, name="out")
     with pytest.raises(GraphRefused, match=r"kafka topic refused at .* takes streams only"):
-        batch.run(session, str(place.state), options=rk.RunOptions(quiet=True))
+        batch.run(session, str(place.folder / "batches"), options=rk.RunOptions(quiet=True))
     live = rk.Pipeline("live")
     live.add_source(lambda spark: place.read(spark), name="orders")
     live.add_sink(lambda orders: None, target, name="out")

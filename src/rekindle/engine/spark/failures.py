@@ -36,11 +36,6 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
         r'SparkContext\.dagScheduler\(\)" is null',
         FailureKind.APPLICATION_DIED,
     ),
-    # A topic that no longer has what the checkpoint of a stream is to read next.
-    (
-        r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka",
-        FailureKind.INPUT_CHANGED,
-    ),
     (r"SPARK_JOB_CANCELLED|Job \d+ cancelled|cancelled (?:because|as part of)|TaskKilled", FailureKind.CANCELLED),
     (
         r"\b(?:AnalysisException|ParseException)\b|PYTHON_VERSION_MISMATCH|Task not serializable|"
@@ -111,6 +106,8 @@ OF_INPUT = {
     FailureKind.RESULT_MISSING: FailureKind.INPUT_MISSING,
     FailureKind.RESULT_CORRUPT: FailureKind.INPUT_CORRUPT,
 }
+# A topic that no longer has what the checkpoint of a stream is to read next: which, and where, stands at the end.
+KAFKA_LOST = re.compile(r"\[KAFKA_DATA_LOSS.*?\bReason:\s*([^\n]+)", re.DOTALL)
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 # Of a worker on another host, whose Python may lie elsewhere.
@@ -145,6 +142,9 @@ def cause_of(error: str) -> Cause:
         told = f"{text}, at {raised.place}" if raised.place else text
         return Cause(_kind(PYTHON, raised.line), told, at=raised.place)
     lines = _lines(error)
+    if lost := KAFKA_LOST.search("\n".join(lines)):
+        text = f"the topic no longer has what is to be read next: {lost[1]}"
+        return Cause(FailureKind.INPUT_CHANGED, text[:TEXT_CHARACTERS_MAX])
     kind = _kind(JVM, "\n".join(lines))
     if kind is FailureKind.EXCEPTION:
         return Cause(kind, _root(lines))
