@@ -18,7 +18,7 @@ from rekindle.engine.spark.session import attach, clone
 from rekindle.engine.spark.stream.batch_replay import leaves_of, recorded, replayed, rows_of
 from rekindle.engine.spark.stream.poison_finder import PoisonFinder
 from rekindle.errors import Refused
-from rekindle.service.streaming import STREAMS
+from rekindle.journal.keys import STREAMS
 from rekindle.storage.local_disk import LocalDisk
 
 pytestmark = pytest.mark.timeout(900)
