@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
@@ -80,10 +80,13 @@ def batch_of(folder: Path) -> LocalDisk:
     return LocalDisk(folder / "state")
 
 
-def fails(one: int) -> int:
-    if one in (7, 8):
-        raise ValueError(f"{one} is bad")
-    return one
+def checked(*bad: int) -> Column:
+    def fails(one: int) -> int:
+        if one in bad:
+            raise ValueError(f"{one} is bad")
+        return one
+
+    return F.udf(fails, "long")("id").alias("id")
 
 
 def finder(frame: DataFrame, folder: Path) -> PoisonFinder:
@@ -102,7 +105,7 @@ def test_a_row_of_parquet_is_named_by_its_number(quiet: SparkSession, tmp_path: 
         ids = list(range(number * 6, number * 6 + 6))
         pq.write_table(pa.table({"id": ids}), tmp_path / "in" / f"a b {number}.parquet")
     frame = quiet.readStream.schema("id long").parquet(str(tmp_path / "in"))
-    region = frame.select(F.udf(fails, "long")("id").alias("id")).dropDuplicates(["id"]).where("id > 0")
+    region = frame.select(checked(7, 8)).dropDuplicates(["id"]).where("id > 0")
     found = finder(region, tmp_path).find(5)
     assert not found.why, found.why
     assert [(one.record.number, one.cause.text.partition(",")[0]) for one in found.records] == [
@@ -118,11 +121,19 @@ def test_a_line_of_json_is_named_by_its_content(quiet: SparkSession, tmp_path: P
     (tmp_path / "in").mkdir()
     for number in range(2):
         ids = [*range(number * 6, number * 6 + 6), *([7, 7] if number == 1 else [])]
-        text = "".join(json.dumps({"id": one}) + "\n" for one in ids if one != 8)
+        text = "".join(json.dumps({"id": one}) + "\n" for one in ids)
         (tmp_path / "in" / f"{number}.json").write_text(text)
     frame = quiet.readStream.schema("id long, note string").json(str(tmp_path / "in"))
-    found = finder(frame.select(F.udf(fails, "long")("id").alias("id")), tmp_path).find(5)
+    found = finder(frame.select(checked(7)), tmp_path).find(5)
     (one,) = found.records
     assert (one.record.copies, one.record.place.rpartition("/")[2]) == (3, "1.json")
     assert json.loads(found.contents[0]) == {"id": 7, "note": None}
     assert found.tried <= 2 + 3 + 2, "files, log2 of the records of one, and two"
+
+
+def test_where_every_record_fails_none_is_named(quiet: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.json").write_text('{"id":1}\n{"id":2}\n')
+    frame = quiet.readStream.schema("id long").json(str(tmp_path / "in"))
+    found = finder(frame.select(checked(1, 2)), tmp_path).find(5)
+    assert not found.records and "every record of the batch fails" in found.why

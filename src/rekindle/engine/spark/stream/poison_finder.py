@@ -4,6 +4,7 @@
   `streams/poison_search`.
 - Records of Kafka and rows of Parquet have numbers. Of other files the file is found first, then the record by a hash
   of its content; rows that are equal fail alike, and are named together.
+- If every record of a batch fails, it is the code that is wrong: none is named, so that nobody leaves them all out.
 - What is no failure of the data (an executor lost, a job cancelled) ends the search: nothing is named by it.
 """
 
@@ -73,6 +74,7 @@ class PoisonFinder:
         self._session, self._frame, self._inputs = frame.sparkSession, frame, inputs
         self._without, self._limited = list(without), limited
         self._jobs = 0
+        self._rows: dict[int, int] = {}
         self._cause = Cause(FailureKind.POISON)
 
     def find(self, most: int) -> PoisonFound:
@@ -90,9 +92,10 @@ class PoisonFinder:
                 self._without.append(record)
                 if copies(tuple(found)) > most or not self._fails(self._inputs):
                     break
+            if 1 < sum(self._rows.get(one, unit.size) for one, unit in enumerate(units)) <= copies(tuple(found)):
+                raise SearchEnded(f"every record of the batch fails: {self._cause.text}")
         except SearchEnded as ended:
-            why = f"{', '.join(str(one.record) for one in found)} fails, and then {ended}" if found else str(ended)
-            return PoisonFound(why=why, jobs=self._jobs, tried=tried)
+            return PoisonFound(why=str(ended), jobs=self._jobs, tried=tried)
         return PoisonFound(tuple(found), tuple(contents), "", self._jobs, tried)
 
     def _units(self) -> Iterator[BatchUnit]:
@@ -126,12 +129,13 @@ class PoisonFinder:
             )
         if unit.given.leaf.has_row_numbers:
             return SourceRecord(source=unit.source, place=unit.place, number=at.low)
-        return self._by_content(unit)
+        return self._by_content(at.unit, unit)
 
-    def _by_content(self, unit: BatchUnit) -> SourceRecord:
+    def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
         leaf, (file,) = unit.given.leaf, unit.given.files
         seen = F.expr(digest(leaf)).alias("d"), F.expr(FILE).alias("f")
         rows = self._looked(source_rows(self._session, unit.given, self._rest(unit.source)).select(*seen), file)
+        self._rows.setdefault(number, len(rows))
         counts = Counter(row.d for row in rows)
         order = sorted(counts)
         search = PoisonSearch(0, len(order))
