@@ -41,7 +41,16 @@ from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import RowsCompared, Trial
 from rekindle.publish.targets import Target
-from rekindle.service import graphing, looking, rehearsing, reproducing, running, streaming, verifying
+from rekindle.service import (
+    graphing,
+    looking,
+    region_reproducing,
+    rehearsing,
+    reproducing,
+    running,
+    streaming,
+    verifying,
+)
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
 from rekindle.service.run_report import RunReport, to_stderr
@@ -91,6 +100,7 @@ class StepOptions(TypedDict, total=False):
     trigger         of a sink of a stream, when a batch begins: an interval such as `10 seconds`, or `available now`
                     to end when all input was read; default: as soon as there is input
     output_mode     of a sink of a stream, as Spark names it: `append`, `update` or `complete`; default: `append`
+    quarantine      of a sink of a stream, how many records it may go on without if they fail every time; default: none
     """
 
     name: str
@@ -106,6 +116,7 @@ class StepOptions(TypedDict, total=False):
     digest: Digest
     trigger: str
     output_mode: OutputMode
+    quarantine: int
 
 
 class Pipeline:
@@ -211,8 +222,13 @@ class Pipeline:
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> ReproducedVertex:
         """Return the inputs and the recomputed rows of one partition, such as `"enriched[173]"`, as DataFrames of this
-        session. Nothing is written. The run is that of these parameters, or `options.run`."""
-        return reproducing.reproduce(self._wish(spark, location, options, parameters), spark_adapter, vertex)
+        session. Nothing is written. The run is that of these parameters, or `options.run`. Of a stream it is a batch of
+        a region, such as `"priced[2]"`."""
+        wish = self._wish(spark, location, options, parameters)
+        stream = region_reproducing.stream_of(wish)
+        if stream:
+            return region_reproducing.reproduce_region(wish, spark_adapter, stream, vertex)
+        return reproducing.reproduce(wish, spark_adapter, vertex)
 
     def verify(
         self,
@@ -312,6 +328,7 @@ class Pipeline:
             digest=_policy(place, options["digest"]) if "digest" in options else None,
             trigger=options.get("trigger", ""),
             output_mode=options.get("output_mode", ""),
+            quarantine=_quarantine(place, options.get("quarantine", 0)),
         )
         check_name(one, self._declared)
         self._declared.append(one)
@@ -403,6 +420,12 @@ def _one_of(place: str, option: str, text: str, words: Iterable[Enum]) -> str:
     if text not in known:
         raise GraphRefused(f"{place}: {option}={text!r} is not known", f"one of {', '.join(map(repr, known))}")
     return text
+
+
+def _quarantine(place: str, given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise GraphRefused(f"{place}: quarantine={given!r} is no number of records", hint="such as quarantine=10")
+    return given
 
 
 def _policy(place: str, text: str) -> DigestPolicy:

@@ -11,11 +11,14 @@ from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.stream_told import StreamPlan, health_lines, news, stream_summary
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
+    PoisonSuspected,
     QueryEnd,
     QueryEnded,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -173,3 +176,28 @@ def test_a_delivery_that_is_not_exactly_once_is_told_with_its_reason() -> None:
     assert ended is not None
     summary = stream_summary(ended, {}, was_resumed=False)
     assert "    at least once: Kafka keeps what it has" in list(summary.lines())
+
+
+LEFT = QuarantinedRecord(SourceRecord(source=0, place="in/a.parquet", number=7), SEVEN)
+SUSPECTED = PoisonSuspected(region="once", batch=5, cause=SEVEN, at_ms=2_000)
+QUARANTINED = RecordsQuarantined(region="once", batch=5, records=(LEFT,), at_ms=3_000, jobs=9)
+
+
+def test_a_search_and_what_a_region_goes_on_without_are_told() -> None:
+    assert told(FAILED, SUSPECTED) == [
+        "once failed: ValueError: seven",
+        "once seeks the records of batch 5 that fail",
+    ]
+    assert told(FAILED, SUSPECTED, QUARANTINED)[2:] == [
+        "once goes on without row 7 of in/a.parquet: ValueError: seven",
+        "once: found with 9 Spark jobs, kept in quarantine/once",
+    ]
+    seeking, without = state(FAILED, SUSPECTED), state(FAILED, SUSPECTED, QUARANTINED)
+    assert "once: seeks the records of batch 5 that fail" in list(health_lines(seeking, {}, 3_000))
+    assert "once: restarts in 0 s; without 1 record" in list(health_lines(without, {}, 3_000))
+    lines = list(stream_summary(without, {}, was_resumed=False).lines())
+    assert "    without row 7 of in/a.parquet: ValueError: seven" in lines
+    spec = StreamSpec(regions=(region_spec("once", quarantine=2), region_spec("new", quarantine=1)))
+    plan = str(StreamPlan(pipeline="shop", run="r", spec=spec, known=without))
+    assert "may go on without 2 records; goes on without row 7 of in/a.parquet" in plan
+    assert "may go on without 1 record; none is in quarantine" in plan

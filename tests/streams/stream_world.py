@@ -6,6 +6,7 @@ clock. The world knows what really runs, and says what no schedule may ever show
 - A restart waits for its time; with `full` nothing starts before all have ended.
 - What is stored, from its last base on, folds to the state.
 - A checkpoint is replaced when the user says so, for the regions that they name and no other, once.
+- A record in quarantine reaches no query again, and nothing starts in a region while its poison is sought.
 - One failure writes at most three records, and time that passes in health writes none.
 """
 
@@ -22,11 +23,13 @@ from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Machine, Stop, WakeAt
-from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
+from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
+from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
     QueryEnd,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -36,7 +39,14 @@ from rekindle.streams.stream_events import (
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamBase, StreamRecord, StreamState
-from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+from rekindle.streams.stream_stimuli import (
+    OpenStream,
+    PoisonReport,
+    QueryReport,
+    StopStream,
+    StreamStimulus,
+    StreamTick,
+)
 from streams.specs import region_spec
 
 StreamMachine = Machine[StreamState, StreamRecord, StreamStimulus, StreamCommand]
@@ -49,8 +59,11 @@ class Violated(AssertionError):
     """The world saw what may not be."""
 
 
-def spec_of(names: list[str], code: int) -> StreamSpec:
-    return StreamSpec(regions=tuple(region_spec(name, fingerprints={name: {"code": str(code)}}) for name in names))
+def spec_of(names: list[str], code: int, quarantine: int) -> StreamSpec:
+    code_of = {name: {name: {"code": str(code)}} for name in names}
+    return StreamSpec(
+        regions=tuple(region_spec(name, fingerprints=code_of[name], quarantine=quarantine) for name in names)
+    )
 
 
 @dataclass(slots=True)
@@ -60,7 +73,8 @@ class SimulatedDriver:
     sent: set[Any] = field(default_factory=set)
     running: dict[str, int] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
-    reports: list[QueryReport] = field(default_factory=list)
+    reports: list[QueryReport | PoisonReport] = field(default_factory=list)
+    searching: set[str] = field(default_factory=set)
     due_ms: set[int] = field(default_factory=set)
     is_over: bool = False
 
@@ -80,6 +94,8 @@ class StreamSimulation:
             is_ended_by_one=self.chance.random() < 0.2,
             poison_tries_max=self.chance.choice([2, 3, 99]),
         )
+        self.quarantine = self.chance.choice([0, 2])
+        self.left_out: dict[str, list[QuarantinedRecord]] = {}
         self.journal: list[tuple[StreamRecord, ...]] = []
         self.stored: list[tuple[StreamRecord, ...]] = []
         self.state: StreamState | None = None
@@ -117,7 +133,10 @@ class StreamSimulation:
             elif len(self.journal) != before:
                 raise Violated("a record was written although nothing happened")
         elif act < 0.75 and self.driver.reports:
-            self._take(self.driver.reports.pop(self.chance.randrange(len(self.driver.reports))))
+            report = self.driver.reports.pop(self.chance.randrange(len(self.driver.reports)))
+            if isinstance(report, PoisonReport):
+                self.driver.searching.discard(report.region)
+            self._take(report)
         elif not is_calm:
             self._fault(self.chance.random())
 
@@ -172,7 +191,7 @@ class StreamSimulation:
             OpenStream(
                 pipeline="live",
                 run="r",
-                spec=spec_of(self.names, self.code),
+                spec=spec_of(self.names, self.code, self.quarantine),
                 limits=self.limits,
                 run_time_ms=1,
                 seed=2,
@@ -212,6 +231,8 @@ class StreamSimulation:
                     if number <= self.numbers[name]:
                         raise Violated(f"query {number} of {name} a second time")
                     self.numbers[name] = number
+                    if name in self.driver.searching:
+                        raise Violated(f"{name} starts while its poison is sought")
                     if self.due_ms.pop(name, 0) > self.now_ms:
                         raise Violated(f"{name} starts before its time")
                 case RegionsRestart(region=name, regions=regions, due_ms=due_ms):
@@ -222,6 +243,11 @@ class StreamSimulation:
                         raise Violated("full leaves a region running")
                     if self.strategy is not Strategy.FULL and len(regions) != 1:
                         raise Violated("more than the region restarts")
+                case RecordsQuarantined(region=name, records=records):
+                    self.counted.pop(name, None)
+                    self.left_out.setdefault(name, []).extend(records)
+                    if len(self.left_out[name]) > self.quarantine:
+                        raise Violated(f"{name} goes on without more records than it may")
                 case RegionGivenUp(region=name):
                     self.due_ms.pop(name, None)
                 case CheckpointReplaced(region=name):
@@ -262,10 +288,17 @@ class StreamSimulation:
 
     def _obey(self, command: StreamCommand) -> None:
         match command:
-            case StartQuery(name, number):
+            case StartQuery(name, number, without):
                 if name in self.driver.running:
                     raise Violated(f"two queries of {name} in one process")
+                if list(without) != self.left_out.get(name, []):
+                    raise Violated(f"{name} reads a record that is in quarantine")
                 self.driver.running[name] = number
+            case FindPoison(region=name, number=number):
+                if name in self.driver.running:
+                    raise Violated(f"poison of {name} is sought while it runs")
+                self.driver.searching.add(name)
+                self.driver.reports.append(self._search(name, number))
             case StopQuery(name, number):
                 if self.driver.running.get(name) == number:
                     is_stuck = name in self.driver.stuck
@@ -280,6 +313,15 @@ class StreamSimulation:
                 self.driver.is_over = True
                 if set(self.driver.running) - self.driver.stuck:
                     raise Violated("the stream is over, and a query runs")
+
+    def _search(self, name: str, number: int) -> PoisonReport:
+        """Names one that is new, two of them, one that is left out already, or none."""
+        new = [
+            QuarantinedRecord(SourceRecord(source=0, place="f", number=self.chance.randrange(10**9)), Cause(KINDS[0]))
+            for _ in range(2)
+        ]
+        records = self.chance.choice([new[:1], new, self.left_out.get(name, [])[:1], []])
+        return PoisonReport(region=name, number=number, records=tuple(records), why="" if records else "none fails")
 
     def _judge(self) -> None:
         """When nothing has happened for long."""

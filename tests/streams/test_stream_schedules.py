@@ -11,12 +11,14 @@ from msgspec.structs import replace as changed
 
 from rekindle.failover.backoff import BackoffState
 from rekindle.model.machine import Key, Stop, WakeAt
-from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
+    PoisonSuspected,
     QueryEnd,
     QueryEnded,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -25,7 +27,7 @@ from rekindle.streams.stream_events import (
 )
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
-from rekindle.streams.stream_stimuli import QueryReport, StreamStimulus, StreamTick
+from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, StreamStimulus, StreamTick
 from streams.stream_world import StreamMachine, StreamSimulation
 
 SEEDS, PLANTED_SEEDS = 400, 1_500
@@ -124,6 +126,21 @@ def all_of_them(state: StreamState | None, stimulus: StreamStimulus, events: Eve
         yield changed(one, regions=state.spec.names) if is_restart else one  # type: ignore[union-attr]
 
 
+def starts_while_sought(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamRecord]:
+    for one in events:
+        yield one
+        if isinstance(one, PoisonSuspected) and state is not None:
+            yield QueryStarted(one.region, state.regions[one.region].number + 1, 0)
+
+
+def leaves_out_all(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamRecord]:
+    for one in events:
+        if isinstance(one, RegionGivenUp) and isinstance(stimulus, PoisonReport) and stimulus.records:
+            yield RecordsQuarantined(region=one.region, batch=0, records=stimulus.records, at_ms=one.at_ms)
+        else:
+            yield one
+
+
 def written_for_nothing(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Events:
     is_idle = isinstance(stimulus, StreamTick) and not events and state is not None and not state.phase.is_over
     if not is_idle or state is None:
@@ -213,6 +230,13 @@ PLANTED: dict[str, StreamMachine] = {
         ]
     ),
     "a new checkpoint keeps the batch of the old one": keeping_batches(),
+    "records in quarantine are read again": commanding(
+        lambda state, found: [changed(one, without=()) if isinstance(one, StartQuery) else one for one in found]
+    ),
+    "records in quarantine are forgotten": deciding(without(RecordsQuarantined)),
+    "a region starts while its poison is sought": deciding(starts_while_sought),
+    "more records are left out than allowed": deciding(leaves_out_all),
+    "nobody seeks": commanding(lambda state, found: [one for one in found if not isinstance(one, FindPoison)]),
     "a record while nothing happens": deciding(written_for_nothing),
     "a base without the times that are waited for": replace(
         STREAM, base=lambda state: StreamBase(changed(state, regions=without_due(state)))

@@ -148,6 +148,17 @@ public final class StreamQueries {
     return String.join("\n", found);
   }
 
+  /** Whether rows of a plan depend on those of earlier batches. */
+  static boolean hasState(LogicalPlan node) {
+    if (!node.isStreaming()) {
+      return false;
+    }
+    boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+    boolean isMark = node.getClass().getSimpleName().equals("EventTimeWatermark");
+    boolean isStateful = isJoin || (!isMark && STATEFUL.contains(node.getClass().getSimpleName()));
+    return isStateful || CollectionConverters.asJava(node.children()).stream().anyMatch(StreamQueries::hasState);
+  }
+
   /**
    * The streams that a plan reads, in the order in which a checkpoint numbers them. Spark names a file source by its path, and every Kafka source alike: its
    * topics and brokers stand in its options.

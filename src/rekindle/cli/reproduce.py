@@ -29,15 +29,18 @@ MORE = 50
 @with_settings
 @with_spark
 @click.option("--run", metavar="RUN", help="The run; default: the newest of the pipeline.")
+@click.option("--batch", metavar="K", type=click.IntRange(0), help="Of a stream: the batch; default: the last one.")
 @click.option("--rows", metavar="N", type=click.IntRange(0), default=ROWS, help=f"Rows to show; default: {ROWS}.")
 @pipeline_argument
 @click.argument("vertex", metavar="STEP[PARTITION]")
 def command(
+    *,
     pipeline: str,
     vertex: str,
     settings: Settings,
     choices: Choices,
     run: str | None,
+    batch: int | None,
     rows: int,
 ) -> int:
     """Run one partition of a step again on this machine, and show its input and its exception or rows.
@@ -45,7 +48,11 @@ def command(
     Reproduce reads what the run committed, with a local Spark unless --master is given. It writes nothing and does not
     disturb the run: correct the code and repeat it as often as you like. Exit 1 if the step fails. For a failure that
     has no partition, name the step without a number: the Spark tasks that read the files in its message run.
+
+    Of a stream, name a region: the batch that failed is read again as its checkpoint recorded it, in ever smaller
+    parts, until the record that fails is named. Nothing is written to the target.
     """
+    vertex = vertex if batch is None else f"{vertex}[{batch}]"
     with session_here(pipeline, choices) as session:
         loaded = session.load()
         config = settings.located(session.properties())

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, RunAdapter, StreamRequest
 from rekindle.engine.port import Engine
-from rekindle.engine.reproduced import Reproducer
+from rekindle.engine.reproduced import RegionReplayer, Reproducer
 from rekindle.engine.verified import Verifier
 from rekindle.errors import Refused
 from rekindle.master.state.run_state import Segment
@@ -88,7 +88,9 @@ class TrialAdapter(Protocol):
         ...
 
 
-class EngineAdapter(RunAdapter, Reproducer, Verifier, TrialAdapter, SessionAdapter, FrameAdapter, Protocol):
+class EngineAdapter(
+    RunAdapter, Reproducer, RegionReplayer, Verifier, TrialAdapter, SessionAdapter, FrameAdapter, Protocol
+):
     """One engine, for all who use it."""
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rekindle.engine.adapter import PrepareRequest
+from rekindle.engine.adapter import PrepareRequest, StreamRequest
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.state.commands import Input
 from rekindle.model.failures import Cause
+from rekindle.streams.source_records import SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,23 @@ class ReproductionSetup:
 
     spec: RunSpec
     open: Callable[[ReproductionRequest], ReproducedVertex]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A batch of a streaming region to try, without records that the region goes on without."""
+
+    region: str
+    batch: int
+    without: tuple[SourceRecord, ...] = ()
+
+
+class RegionReplayer(Protocol):
+    """The part of an adapter that `reproduce` needs for a stream."""
+
+    def replay_region(self, session: Any, request: StreamRequest, asked: BatchRequest) -> ReproducedVertex:
+        """The batch as its checkpoint recorded it, over the code as it is now. No target is looked at."""
+        ...
 
 
 class Reproducer(Protocol):

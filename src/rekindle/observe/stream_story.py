@@ -73,6 +73,14 @@ def _sentence(event: ev.StreamEvent, name: str) -> str:
             if region != name:
                 return ""
             return f"gave up: {who} ({why}); last failure: {one_line(cause.root.text) or cause.root.kind.value}"
+        case ev.PoisonSuspected(region=region, batch=batch, cause=cause):
+            if region != name:
+                return ""
+            failure = one_line(cause.root.text) or cause.root.kind.value
+            return f"{failure}; the records of batch {batch} that fail are sought"
+        case ev.RecordsQuarantined(region=region, records=records, jobs=jobs):
+            named = "; ".join(str(one.record) for one in records)
+            return f"goes on without {named}, found with {count_text(jobs, 'Spark job')}" if region == name else ""
         case ev.StopRequested(why):
             return f"the stream was to stop: {why}"
         case ev.StreamEnded(phase):

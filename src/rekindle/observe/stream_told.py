@@ -12,11 +12,14 @@ from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import Say, in_python
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
+    PoisonSuspected,
     QueryEnd,
     QueryEnded,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -71,8 +74,14 @@ class StreamPlan:
         )
         shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
         yield f"    {state}{shared}"
+        if region.quarantine:
+            yield f"    may go on without {count_text(region.quarantine, 'record')}; {self._left_out(region.name)}"
         if gave_up:
             yield f"    had given up ({gave_up}); is tried again"
+
+    def _left_out(self, name: str) -> str:
+        held = self.known.regions[name].quarantined if self.known and name in self.known.regions else ()
+        return f"goes on without {'; '.join(str(one.record) for one in held)}" if held else "none is in quarantine"
 
     def to_json(self) -> bytes:
         """Regions as they will run, and what changed in them."""
@@ -95,13 +104,15 @@ class StreamPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSummary:
-    """One region: the last batch that it committed in this process, and how often it was restarted."""
+    """One region: the last batch that it committed in this process, how often it was restarted, and the records that it
+    goes on without."""
 
     batch: int
     restarts: int
     gave_up: str = ""
     delivery: Delivery = Delivery.EXACTLY_ONCE
     why: str = ""
+    quarantined: tuple[QuarantinedRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +131,8 @@ class StreamSummary(RunSummary):
             yield f"  {name}: {where}{again}; {self.results.get(name, '')}"
             if region.why:
                 yield f"    {region.delivery.value}: {region.why}"
+            for one in region.quarantined:
+                yield f"    without {one.record}: {one.cause.text}"
         yield "  the next start goes on from there"
 
 
@@ -143,6 +156,7 @@ def stream_summary(state: StreamState, health: Mapping[str, RegionHealth], *, wa
                 gave_up=one.gave_up,
                 delivery=specs[name].delivery,
                 why=specs[name].why,
+                quarantined=one.quarantined,
             )
             for name, one in state.regions.items()
             if name in specs
@@ -167,6 +181,13 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                     yield f"{', '.join(others)} {'goes' if len(others) == 1 else 'go'} on without it"
             case CheckpointReplaced(region=name, start=start):
                 yield f"{name} has a new checkpoint, and reads its sources from {start.value} on"
+            case PoisonSuspected(region=name, batch=batch, cause=cause):
+                yield f"{name} failed: {cause.root.text or cause.root.kind.value}"
+                yield f"{name} seeks the records of batch {batch} that fail"
+            case RecordsQuarantined(region=name, records=records, jobs=jobs):
+                for one in records:
+                    yield f"{name} goes on without {one.record}: {one.cause.text}"
+                yield f"{name}: found with {count_text(jobs, 'Spark job')}, kept in quarantine/{name}"
             case QueryStarted(name, number):
                 yield f"{name} started" + (f" (query {number})" if number > 1 else "")
             case QueryEnded(region=name, end=QueryEnd.FINISHED):
@@ -194,8 +215,12 @@ def health_lines(state: StreamState, health: Mapping[str, RegionHealth], now_ms:
     for name in state.spec.names:
         region, seen = state.regions[name], health.get(name)
         again = f"; {count_text(region.restarts, 'restart')}" if region.restarts else ""
+        if region.quarantined:
+            again += f"; without {count_text(copies(region.quarantined), 'record')}"
         if region.gave_up:
             yield f"{name}: gave up ({region.gave_up})"
+        elif region.sought is not None:
+            yield f"{name}: seeks the records of batch {region.sought} that fail"
         elif region.is_open and seen is not None:
             rows = f"{seen.rows_per_second:,.0f} rows/s, {seen.took_ms} ms a batch"
             kept = f", state {seen.state_rows:,} rows, {bytes_text(seen.state_bytes)}" if seen.state_rows else ""

@@ -13,6 +13,7 @@ from rekindle.streams.stream_spec import RegionSpec
 from rekindle.streams.stream_state import RegionState, StreamState
 
 BACKOFF = "backoff"
+SEEKS = "seeks poison"
 GAVE_UP = "gave up"
 STUCK = "stuck"
 NOT_IN_CODE = "not in the code"
@@ -178,6 +179,8 @@ def _state(state: StreamState, name: str, *, is_alone: bool) -> str:
         return phase_of(state, is_alone=is_alone)
     if region.due_ms is not None:
         return BACKOFF
+    if region.sought is not None:
+        return phase_of(state, is_alone=True) if is_alone else SEEKS
     if region.last_end is not None:
         return region.last_end.value
     return "not started"

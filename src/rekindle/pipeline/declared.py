@@ -52,7 +52,7 @@ class Declared:
     `digest`, where the run's own counts, `replicas`, `is_reusable` (by runs of other parameters) and `is_pessimistic`
     (see `Step`); `place` is the line of their file, as `file.py:12`. Until the parameters of a run are known, `target`
     may name them in braces, or `choose_target` makes it (run_targets.py). `trigger` and `output_mode` are those of a
-    sink whose rows are a stream, empty where nothing was said."""
+    sink whose rows are a stream, empty where nothing was said; `quarantine` is how many records it may leave out."""
 
     name: str
     role: Role
@@ -73,6 +73,7 @@ class Declared:
     replicas: int | None = None
     trigger: str = ""
     output_mode: str = ""
+    quarantine: int = 0
 
     @property
     def inputs(self) -> tuple[str, ...]:

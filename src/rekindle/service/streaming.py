@@ -195,19 +195,8 @@ def make_ready(wish: RunRequest, prepare: PrepareStream) -> PreparedRegions:
     known = seen.state
     starts = options.starts
     constants = RunConstants(known.run_time_ms, known.seed, {}) if known else RunConstants.fresh()
-    wanted = wanted_of(wish, name, next_order(store, wish.pipeline), constants)
-    wanted = replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{name}"))
-    request = StreamRequest(
-        wanted=wanted,
-        generation=name,
-        stall_ms=_stall_ms(wish),
-        replaced={one: number + (one in starts) for one, number in _generations(known).items()},
-        starts=starts,
-        available_now=options.available_now,
-        is_asked_to_stop=options.is_asked_to_stop,
-    )
     session = wish.session() if callable(wish.session) else wish.session
-    prepared = prepare(session, request)
+    prepared = prepare(session, request_of(wish, name, known, constants))
     _refuse_starts(starts, known, prepared)
     return PreparedRegions(
         run=name,
@@ -234,6 +223,21 @@ def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None,
             f"{', '.join(missing)} has no checkpoint to replace; regions with one: {', '.join(there) or 'none'}",
             StartRemedy(to="start without it", drops=missing, leaves=("from_",)),
         )
+
+
+def request_of(wish: RunRequest, run: str, known: StreamState | None, constants: RunConstants) -> StreamRequest:
+    """What an engine is asked for, for a stream of this name."""
+    starts = wish.options.starts
+    wanted = wanted_of(wish, run, next_order(wish.store, wish.pipeline), constants)
+    return StreamRequest(
+        wanted=replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{run}")),
+        generation=run,
+        stall_ms=_stall_ms(wish),
+        replaced={one: number + (one in starts) for one, number in _generations(known).items()},
+        starts=starts,
+        available_now=wish.options.available_now,
+        is_asked_to_stop=wish.options.is_asked_to_stop,
+    )
 
 
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:

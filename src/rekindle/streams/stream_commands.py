@@ -8,15 +8,18 @@ from typing import Any
 import msgspec
 
 from rekindle.model.machine import Key, Stop, WakeAt
+from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.stream_events import StreamPhase
-from rekindle.streams.stream_state import StreamState
+from rekindle.streams.stream_state import RegionState, StreamState
 
 
 class StartQuery(msgspec.Struct, frozen=True):
-    """Start the query of a region from its checkpoint. `number` fences every one before it."""
+    """Start the query of a region from its checkpoint. `number` fences every one before it. Records `without` which it
+    goes on are kept from it."""
 
     region: str
     number: int
+    without: tuple[QuarantinedRecord, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -34,7 +37,22 @@ class StopQuery(msgspec.Struct, frozen=True):
         return "stop query", (self.region, self.number)
 
 
-StreamCommand = StartQuery | StopQuery | WakeAt | Stop
+class FindPoison(msgspec.Struct, frozen=True, kw_only=True):
+    """Find the records that make this batch fail, at most so many. `number` is that of the query that failed last;
+    nothing runs in the region meanwhile. Records `without` which it goes on are not tried."""
+
+    region: str
+    number: int
+    batch: int
+    most: int
+    without: tuple[QuarantinedRecord, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return "find poison", (self.region, self.number)
+
+
+StreamCommand = StartQuery | StopQuery | FindPoison | WakeAt | Stop
 
 
 def commands(
@@ -44,9 +62,11 @@ def commands(
     found: list[StreamCommand] = []
     for name, region in state.regions.items():
         if region.is_open:
-            found.append(StartQuery(name, region.number))
+            found.append(StartQuery(name, region.number, region.quarantined))
             if state.phase is StreamPhase.STOPPING or region.due_ms is not None:
                 found.append(StopQuery(name, region.number))
+        elif region.sought is not None:
+            found.append(_search(state, name, region, region.sought))
     if state.phase is StreamPhase.RUNNING:
         waiting = [one.due_ms for one in state.regions.values() if one.due_ms is not None and not one.is_open]
         if waiting and not state.is_held_back:
@@ -54,3 +74,8 @@ def commands(
     if state.phase.is_over:
         found.append(Stop())
     return [command for command in found if command.key not in sent]
+
+
+def _search(state: StreamState, name: str, region: RegionState, batch: int) -> FindPoison:
+    left = max(0, state.spec.region(name).quarantine - copies(region.quarantined))
+    return FindPoison(region=name, number=region.number, batch=batch, most=left, without=region.quarantined)

@@ -4,6 +4,8 @@ Rules
 - A report of a query that is not the open one of its region changes nothing: it came late, or from another driver.
 - A failed region starts again after its own backoff; the failover strategy says which others do, too.
 - A batch that fails again and again in the same way is poison: its region gives up, whatever its backoff allows.
+- If its sink has a `quarantine`, the records that fail are sought first, and nothing of the region runs meanwhile. It
+  goes on without them if they were named, are new, and are not more than allowed; otherwise it gives up.
 - A region that gave up takes no other one with it, unless the stream was told to end then.
 - A stuck query is the last one of its region in this driver: two queries of one region never run in one process.
 - Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
@@ -21,11 +23,14 @@ from typing import assert_never
 from rekindle.failover.backoff import GiveUp, Restart, on_failure
 from rekindle.failover.restart import restart_set
 from rekindle.model.failures import Cause
+from rekindle.streams.source_records import copies
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
+    PoisonSuspected,
     QueryEnd,
     QueryEnded,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -36,9 +41,18 @@ from rekindle.streams.stream_events import (
     StreamStarted,
 )
 from rekindle.streams.stream_state import ONE, StreamState, fold
-from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+from rekindle.streams.stream_stimuli import (
+    OpenStream,
+    PoisonReport,
+    QueryReport,
+    StopStream,
+    StreamStimulus,
+    StreamTick,
+)
 
 STUCK = "its query does not stop"
+POISON = "poison"
+TOLD_MAX = 3
 Events = tuple[StreamEvent, ...]
 
 
@@ -58,6 +72,8 @@ def decide(
     match stimulus:
         case QueryReport():
             found = _report(state, stimulus, now_ms, jitter)
+        case PoisonReport():
+            found = _found(state, stimulus, now_ms)
         case StopStream(why):
             found = (StopRequested(why, now_ms),) if state.phase is StreamPhase.RUNNING else ()
         case StreamTick():
@@ -141,7 +157,9 @@ def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int,
     alike = region.alike + 1 if is_same else 1
     if cause.root.kind.blames_partition and alike >= state.limits.poison_tries_max:
         batch = max(region.batch, report.batch) + 1
-        poison = GiveUp("poison", f"batch {batch} failed {alike} times in the same way")
+        if state.spec.region(name).quarantine > 0:
+            return (PoisonSuspected(region=name, batch=batch, cause=cause, at_ms=now_ms),)
+        poison = GiveUp(POISON, f"batch {batch} failed {alike} times in the same way")
         return _given_up(state, name, poison, cause, now_ms)
     policy = state.limits.backoff.policy()
     backoff, verdict = on_failure(policy, region.backoff, cause, now_ms, jitter)
@@ -162,6 +180,30 @@ def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int,
             return (restarts,)
         case _:  # pragma: no cover
             assert_never(verdict)
+
+
+def _found(state: StreamState, report: PoisonReport, now_ms: int) -> Events:
+    region = state.regions.get(report.region)
+    if region is None or region.sought is None or region.number != report.number:
+        return ()
+    known = {one.record.key for one in region.quarantined}
+    most = state.spec.region(report.region).quarantine
+    named = ", ".join(str(one.record) for one in report.records[:TOLD_MAX])
+    count = copies(region.quarantined) + copies(report.records)
+    if not report.records:
+        why = f"no record was quarantined: {report.why}"
+    elif any(one.record.key in known for one in report.records):
+        why = f"{named} was left out already, and it fails again"
+    elif count > most:
+        why = f"{named} would be {count} records in quarantine, and {most} are allowed"
+    else:
+        quarantined = RecordsQuarantined(
+            region=report.region, batch=region.sought, records=report.records, at_ms=now_ms, jobs=report.jobs
+        )
+        return (quarantined,)
+    cause = report.records[0].cause if report.records else region.cause
+    assert cause is not None, "poison is sought after a failure"
+    return _given_up(state, report.region, GiveUp(POISON, f"batch {region.sought}: {why}"), cause, now_ms)
 
 
 def _with_it(state: StreamState, name: str) -> tuple[str, ...]:

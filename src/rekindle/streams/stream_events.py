@@ -12,6 +12,7 @@ import msgspec
 from rekindle.failover.backoff import BackoffState
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
+from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
@@ -119,6 +120,27 @@ class RegionGivenUp(_StreamEvent, frozen=True, tag=True, kw_only=True):
     at_ms: int
 
 
+class PoisonSuspected(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """A batch failed again and again in the same way, and the region may go on without some records: those that fail
+    are sought. Nothing of the region runs meanwhile."""
+
+    region: str
+    batch: int
+    cause: Cause
+    at_ms: int
+
+
+class RecordsQuarantined(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """The region goes on without these records, from this batch on. They are kept beside the stream. `jobs` is how many
+    Spark jobs found them."""
+
+    region: str
+    batch: int
+    records: tuple[QuarantinedRecord, ...]
+    at_ms: int
+    jobs: int = 0
+
+
 class StopRequested(_StreamEvent, frozen=True, tag=True):
     """Every query is to end after its batch."""
 
@@ -141,6 +163,8 @@ StreamEvent = (
     | QueryEnded
     | RegionsRestart
     | RegionGivenUp
+    | PoisonSuspected
+    | RecordsQuarantined
     | StopRequested
     | StreamEnded
 )

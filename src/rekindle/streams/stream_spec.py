@@ -43,7 +43,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sink's, in Spark's words. `operators` are those that keep state, in the order of the plan. `shared` are the steps
     that another region computes too. `leaves` are the streams in the order in which the query reads them, hashed: a
     checkpoint has positions by that order. `columns` are those of what it writes, with their types. `why` says, where a
-    delivery is not exactly once, or only on somebody's word, why."""
+    delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
+    without, 0 for none."""
 
     name: str
     steps: tuple[str, ...]
@@ -58,6 +59,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leaves: tuple[str, ...] = ()
     columns: dict[str, str] = {}
     why: str = ""
+    quarantine: int = 0
     fingerprints: dict[str, Fingerprint] = {}
 
 
@@ -75,6 +77,9 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     def is_available_now(self) -> bool:
         """Whether the stream was to end by itself."""
         return bool(self.regions) and all(one.trigger == AVAILABLE_NOW for one in self.regions)
+
+    def region(self, name: str) -> RegionSpec:
+        return next(one for one in self.regions if one.name == name)
 
     def graph(self) -> Graph:
         """The regions as the failover policies see them. What one region computes no other one reads."""

@@ -16,11 +16,14 @@ from rekindle.failover.restart import Strategy
 from rekindle.model.availability import Availability
 from rekindle.model.failures import Cause
 from rekindle.model.partitions import Partitions
+from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
+    PoisonSuspected,
     QueryEnd,
     QueryEnded,
     QueryStarted,
+    RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
@@ -38,7 +41,8 @@ ONE = Partitions.first(1)
 class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
     starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place
-    of its first one. `gave_up` says why it is not tried again; `is_stuck`: its
+    of its first one. `sought` is the batch whose failing records are sought,
+    `quarantined` are those that it goes on without. `gave_up` says why it is not tried again; `is_stuck`: its
     query would not stop, so that only another driver can start it."""
 
     number: int = 0
@@ -57,11 +61,13 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     gave_up: str = ""
     is_finished: bool = False
     is_stuck: bool = False
+    sought: int | None = None
+    quarantined: tuple[QuarantinedRecord, ...] = ()
 
     @property
     def is_over(self) -> bool:
         """Nothing of it runs, and nothing will in this driver."""
-        return not self.is_open and self.due_ms is None
+        return not self.is_open and self.due_ms is None and self.sought is None
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -142,9 +148,16 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
         case RegionsRestart():
             return _restarting(state, event)
         case RegionGivenUp(region=name, who=who, why=why, cause=cause, at_ms=at_ms):
-            return _with(state, name, due_ms=None, gave_up=f"{who}: {why}", cause=cause, failed_ms=at_ms)
+            gave_up = {"gave_up": f"{who}: {why}", "cause": cause, "failed_ms": at_ms}
+            return _with(state, name, due_ms=None, sought=None, **gave_up)
+        case PoisonSuspected(region=name, batch=batch, cause=cause, at_ms=at_ms):
+            return _with(state, name, sought=batch, cause=cause, failed_ms=at_ms)
+        case RecordsQuarantined(region=name, records=records, at_ms=at_ms):
+            kept = (*state.regions[name].quarantined, *records)
+            anew = {"due_ms": at_ms, "backoff": BackoffState(), "signature": "", "alike": 0}
+            return _with(state, name, sought=None, quarantined=kept, **anew)
         case StopRequested(why, _):
-            regions = {name: replace(one, due_ms=None) for name, one in state.regions.items()}
+            regions = {name: replace(one, due_ms=None, sought=None) for name, one in state.regions.items()}
             return replace(state, phase=StreamPhase.STOPPING, stop_why=why, regions=regions)
         case StreamEnded(phase, at_ms):
             return replace(state, phase=phase, ended_ms=at_ms)
@@ -160,7 +173,7 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
     regions = {}
     for name, one in state.regions.items():
         due_ms = one.due_ms if name in event.spec.names else None
-        regions[name] = replace(one, is_open=False, is_stuck=False, is_finished=False, due_ms=due_ms)
+        regions[name] = replace(one, is_open=False, is_stuck=False, is_finished=False, due_ms=due_ms, sought=None)
         if name in event.again:
             regions[name] = replace(regions[name], gave_up="", backoff=BackoffState(), due_ms=None, alike=0)
     for name in event.spec.names:
@@ -230,6 +243,8 @@ def check_invariants(state: StreamState) -> None:
             wrong.append(f"{name} has a query, and the code has no such region")
         if one.is_open and one.number < 1:
             wrong.append(f"the query of {name} has no number")
+        if one.sought is not None and (one.is_open or one.gave_up or one.due_ms is not None):
+            wrong.append(f"poison of {name} is sought, and it is tried again or gave up")
         if one.gave_up and (one.is_open or one.due_ms is not None):
             wrong.append(f"{name} gave up and is tried again")
         if one.is_stuck and (one.is_open or one.due_ms is not None):

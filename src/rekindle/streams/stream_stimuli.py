@@ -6,6 +6,7 @@ import msgspec
 
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
+from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_events import QueryEnd
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
@@ -38,6 +39,17 @@ class QueryReport(msgspec.Struct, frozen=True, kw_only=True):
     signature: str = ""
 
 
+class PoisonReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The search for the records that fail, after this query of a region had failed, is over. They were kept already.
+    `why` says why none could be named."""
+
+    region: str
+    number: int
+    records: tuple[QuarantinedRecord, ...] = ()
+    why: str = ""
+    jobs: int = 0
+
+
 class StopStream(msgspec.Struct, frozen=True):
     """Somebody wants the stream to end after the batches that run."""
 
@@ -48,4 +60,4 @@ class StreamTick(msgspec.Struct, frozen=True):
     """Time passed."""
 
 
-StreamStimulus = OpenStream | QueryReport | StopStream | StreamTick
+StreamStimulus = OpenStream | QueryReport | PoisonReport | StopStream | StreamTick

@@ -6,7 +6,7 @@ from rekindle.engine.engine_adapter import EngineAdapter
 from rekindle.engine.spark import prepare as preparing
 from rekindle.engine.spark import script
 from rekindle.engine.spark import start as sessions
-from rekindle.engine.spark.inspect import plain, reproduce, verify
+from rekindle.engine.spark.inspect import plain, region_replay, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
 from rekindle.engine.spark.publish.stream_kafka import read_kafka
@@ -25,6 +25,7 @@ class SparkAdapter:
     run_stores = staticmethod(run_stores)
 
     workbench = staticmethod(reproduce.workbench)
+    replay_region = staticmethod(region_replay.replay_region)
     look = staticmethod(verify.look)
     bench = staticmethod(verify.bench)
     try_steps = staticmethod(trials.try_steps)

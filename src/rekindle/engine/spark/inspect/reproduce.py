@@ -97,7 +97,12 @@ class Vertices:
             shown |= leaves
             said += told
         return ReproducedVertex(
-            vertex=str(asked), rows=rows, inputs=shown, said=tuple(said), attempt=partial(_attempt, rows), show=_table
+            vertex=str(asked),
+            rows=rows,
+            inputs=shown,
+            said=tuple(said),
+            attempt=partial(attempted, rows),
+            show=table_of,
         )
 
     def _refuse_gone(self, asked: ReproductionRequest) -> None:
@@ -195,13 +200,13 @@ def _pruned(apart: SparkSession, rdd: Any, schema: Any, chosen: list[int]) -> Da
     return plan_calls.frame_of_rdd(apart, pruned, schema)
 
 
-def _attempt(rows: DataFrame, rows_max: int) -> ReproductionResult:
+def attempted(rows: DataFrame, rows_max: int) -> ReproductionResult:
     """All rows are computed, also where few are shown: the one that breaks the step may be the last."""
     try:
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             count = kept.count()
-            return ReproductionResult(_table(kept, rows_max), count)
+            return ReproductionResult(table_of(kept, rows_max), count)
         finally:
             kept.unpersist()
     except Exception as error:
@@ -209,5 +214,5 @@ def _attempt(rows: DataFrame, rows_max: int) -> ReproductionResult:
         return ReproductionResult(failure=cause_of(text).text, frames=users_lines(text), trace=text)
 
 
-def _table(frame: DataFrame, rows_max: int) -> str:
+def table_of(frame: DataFrame, rows_max: int) -> str:
     return plan_calls.shown(frame, rows_max, CELL_CHARACTERS_MAX)

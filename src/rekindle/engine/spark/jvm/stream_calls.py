@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.spark.jvm.access import ours, session_of
+from rekindle.engine.spark.jvm.access import frame_of, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 
 
@@ -47,3 +47,21 @@ def stateful(frame: DataFrame, read: Sequence[DataFrame]) -> list[str]:
     reads."""
     below = [execution(one) for one in read]
     return str(ours(frame.sparkSession).StreamQueries.stateful(execution(frame), below)).splitlines()
+
+
+def leaves(frame: DataFrame) -> str:
+    """The streams that it reads, in the order of a checkpoint, as JSON."""
+    return str(ours(frame.sparkSession).StreamReplay.leaves(execution(frame)))
+
+
+def filtered(session: SparkSession, frame: DataFrame, conditions: Sequence[str]) -> DataFrame:
+    """The frame with a condition in front of each of its streams, in their order; an empty one leaves it alone."""
+    made = ours(session).StreamReplay.filtered(session_of(session), execution(frame), list(conditions))
+    return frame_of(session, made)
+
+
+def over(session: SparkSession, frame: DataFrame, rows: Sequence[DataFrame]) -> list[DataFrame]:
+    """The frame over these rows in place of its streams; where it keeps state, its parts below that."""
+    given = [one._jdf for one in rows]
+    made = ours(session).StreamReplay.over(session_of(session), execution(frame), given)
+    return [frame_of(session, one) for one in made]

@@ -26,6 +26,7 @@ from rekindle.engine.spark.stream.stream_engine import SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.errors import GraphRefused
 from rekindle.results.checkpoint_log import checkpoint_folder
+from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
 
 CHECKPOINT = "checkpointLocation"
@@ -61,8 +62,15 @@ class GivenQuery:
         return AVAILABLE_NOW if self.available_now else AS_GIVEN
 
     def ready(
-        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+        self,
+        spark: SparkSession,
+        wanted: PrepareRequest,
+        settings: Mapping[str, str],
+        look: Callable[[], None],
+        without: Sequence[QuarantinedRecord],
     ) -> Callable[[], StreamingQuery]:
+        """No record of it is ever left out: that is asked for at a sink of a pipeline."""
+
         def start() -> StreamingQuery:
             writer: DataStreamWriter = self.given.writer.queryName(self.given.name).option(CHECKPOINT, self.checkpoint)
             if self.available_now:

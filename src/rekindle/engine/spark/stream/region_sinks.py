@@ -7,7 +7,7 @@ one checkpoint, told by a generation of their own: a new checkpoint counts its b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -17,10 +17,12 @@ from rekindle.engine.adapter import PrepareRequest, Stores
 from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.quarantine import left_out
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.stream_entries import generation_of
 from rekindle.results.checkpoint_log import COMMITS, OFFSETS, checkpoint_folder
+from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 
 # The line of an entry of Spark's offset log that has settings, counted from 1.
@@ -107,12 +109,17 @@ class RegionSink:
         return {} if len(lines) < CONF_LINE else dict(json.loads(lines[CONF_LINE - 1]).get("conf", {}))
 
     def ready(
-        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+        self,
+        spark: SparkSession,
+        wanted: PrepareRequest,
+        settings: Mapping[str, str],
+        look: Callable[[], None],
+        without: Sequence[QuarantinedRecord],
     ) -> Callable[[], StreamingQuery]:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
         session = clone(spark, settings)
         owner = self.take(wanted.stores)
-        writer = self._writer(build(session, wanted, self.sink), owner, look)
+        writer = self._writer(left_out(session, build(session, wanted, self.sink), without), owner, look)
         return lambda: writer.start()
 
     def _writer(self, frames: RegionFrames, owner: int, look: Callable[[], None]) -> DataStreamWriter:

@@ -8,6 +8,8 @@ Rules
 - What a query is doing is looked at in one call for all. That look is the truth; nothing waits for a listener.
 - A target is taken by its first query, for its stream alone: two streams on one target would add up.
 - A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
+- Poison is sought in a thread of its own, with jobs that are cancelled when the stream ends, or when one takes longer
+  than a batch may.
 - Nothing of ours in Python touches a row. A function of the user's that takes batches looks at the fence first.
 """
 
@@ -18,26 +20,29 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from rekindle.engine.adapter import PrepareRequest, StreamRequest
-from rekindle.engine.spark.failures import cause_of, cause_of_ours, signature, text_of
+from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
+from rekindle.engine.spark.stream.quarantine import searched
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
-from rekindle.streams.stream_commands import StartQuery, StopQuery, StreamCommand
+from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import QueryEnd
 from rekindle.streams.stream_spec import AVAILABLE_NOW
-from rekindle.streams.stream_stimuli import QueryReport, StopStream, StreamStimulus
+from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, StopStream, StreamStimulus
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STOP_SECONDS = 20
@@ -64,9 +69,15 @@ class RegionStarter(Protocol):
         ...
 
     def ready(
-        self, spark: SparkSession, wanted: PrepareRequest, settings: Mapping[str, str], look: Callable[[], None]
+        self,
+        spark: SparkSession,
+        wanted: PrepareRequest,
+        settings: Mapping[str, str],
+        look: Callable[[], None],
+        without: Sequence[QuarantinedRecord],
     ) -> Callable[[], StreamingQuery]:
-        """All that comes before the start, and then the start. `look` raises if another driver has the region."""
+        """All that comes before the start, and then the start. `look` raises if another driver has the region;
+        `without` are records that it does not get."""
         ...
 
 
@@ -102,6 +113,7 @@ class SparkStreamEngine:
         self._looked = 0.0
         self._is_closed = False
         self._has_asked = False
+        self._searches: set[str] = set()
 
     @property
     def application(self) -> str:
@@ -113,7 +125,9 @@ class SparkStreamEngine:
                 running = RunningQuery(command, self._name)
                 with self._lock:
                     self._queries[command.region] = running
-                self._in_thread(self._start, running)
+                self._in_thread(self._start, running, command.without)
+            case FindPoison():
+                threading.Thread(target=self._search, args=(command,), daemon=True).start()
             case StopQuery(region, number):
                 held = self._queries.get(region)
                 if held is not None and held.number == number and not held.is_ours_to_end:
@@ -145,6 +159,10 @@ class SparkStreamEngine:
                 return
             self._is_closed = True
             left = [one for one in self._queries.values() if not one.is_over.is_set()]
+            searches = tuple(self._searches)
+        for group in searches:
+            with contextlib.suppress(CallFailed, ConnectionError):
+                self._spark.sparkContext.cancelJobGroup(group)
         for one in left:
             if not one.is_ours_to_end:
                 one.is_ours_to_end = True
@@ -171,10 +189,46 @@ class SparkStreamEngine:
 
         threading.Thread(target=entered, name=f"rekindle {running.key}", daemon=True).start()
 
-    def _start(self, running: RunningQuery) -> None:
+    def _search(self, command: FindPoison) -> None:
+        """The records that fail, or why none is named: whatever happens is told."""
+        group = f"poison {command.region}#{command.number} {self._name}"
+        report = PoisonReport(region=command.region, number=command.number)
+        with self._lock:
+            self._searches.add(group)
+        try:
+            driver_calls.enter_thread(self._spark, self._loader)
+            self._spark.sparkContext.setJobGroup(group, f"records of {command.region} that fail", True)
+            self._spark.sparkContext.setLocalProperty(POOL, command.region)
+            sink = next(one for one in self._request.wanted.steps if one.name == command.region)
+            found = searched(self._spark, self._request, sink, command, lambda: self._limited(group))
+            report = replace(report, records=found.records, why=found.why, jobs=found.jobs)
+        except BaseException as error:
+            report = replace(report, why=first_line(error))
+        with self._lock:
+            self._searches.discard(group)
+            is_news = not self._is_closed
+        if is_news:
+            self._reports.put(report)
+
+    @contextlib.contextmanager
+    def _limited(self, group: str) -> Iterator[None]:
+        """A job that takes longer than a batch may is cancelled."""
+        seconds = self._request.stall_ms / 1000
+        timer = threading.Timer(seconds, self._spark.sparkContext.cancelJobGroup, (group,)) if seconds else None
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _start(self, running: RunningQuery, without: Sequence[QuarantinedRecord]) -> None:
         self._fence(running.region, running.number)
+        look = partial(self._look_at_fence, running)
         query_of = self._starters[running.region].ready(
-            self._spark, self._request.wanted, self._settings(running), partial(self._look_at_fence, running)
+            self._spark, self._request.wanted, self._settings(running), look, without
         )
         self._spark.sparkContext.setLocalProperty(POOL, running.region)
         with self._lock:

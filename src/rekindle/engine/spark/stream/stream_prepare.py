@@ -97,6 +97,7 @@ def _region(
         shared=shared,
         leaves=frames.leaves(),
         columns=frames.columns(),
+        quarantine=sink.sink.quarantine,
         fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
     )
 

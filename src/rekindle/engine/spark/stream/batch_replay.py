@@ -1,0 +1,196 @@
+"""One batch of a region again, as a batch: the region's own plan over what its checkpoint recorded for that batch.
+
+- Spark writes what a batch reads before it runs it: `offsets/K` has a position for each stream, and of files
+  `sources/N` says which ones lie between two positions. The oldest entries go after a while; then it is refused.
+- The streams of the plan are replaced by these rows, with the same column ids (java/StreamReplay). Where the region
+  keeps state, the plan is replayed up to the lowest operators that do: that is where code sees single records.
+- Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from rekindle.engine.spark.jvm import stream_calls
+from rekindle.engine.spark.jvm.plan_calls import quoted
+from rekindle.errors import Refused
+from rekindle.publish.target import PointerStore
+from rekindle.remedies import new_run
+
+FILES, KAFKA, PARQUET = "FileSource", "kafka", "parquet"
+COMPACT = ".compact"
+NOTHING = "-"
+# Offsets follow the version and the settings of the batch.
+OFFSETS_HEAD = 2
+READ_ONCE = {"__globPaths__": "false"}
+
+
+class StreamLeaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream as the plan of a query reads it. `schema` is Spark's, as JSON, of all columns but the hidden one that
+    has facts about files; `whole` has that one too, where the plan reads it."""
+
+    name: str
+    format: str
+    options: dict[str, str]
+    columns: tuple[str, ...]
+    schema: str
+    whole: str
+
+    @property
+    def is_files(self) -> bool:
+        return self.name.startswith(FILES)
+
+    @property
+    def has_row_numbers(self) -> bool:
+        return self.is_files and PARQUET in self.format.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """The records of one partition of a topic in a batch: offsets from `low` up to `high`, without it."""
+
+    topic: str
+    partition: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedInput:
+    """What one batch reads of one stream: files, or ranges of offsets."""
+
+    leaf: StreamLeaf
+    files: tuple[str, ...] = ()
+    ranges: tuple[TopicRange, ...] = ()
+
+
+def leaves_of(frame: DataFrame) -> tuple[StreamLeaf, ...]:
+    """The streams of a region, in the order in which its checkpoint has them."""
+    return tuple(msgspec.json.decode(stream_calls.leaves(frame), type=list[StreamLeaf]))
+
+
+def recorded(
+    store: PointerStore, checkpoint: str, leaves: Sequence[StreamLeaf], batch: int
+) -> tuple[RecordedInput, ...]:
+    """What a batch reads, by a checkpoint below this store. Raises `Refused` if that is no longer known."""
+    ends = _offsets(store, checkpoint, batch, len(leaves))
+    starts = _offsets(store, checkpoint, batch - 1, len(leaves)) if batch > 0 else (NOTHING,) * len(leaves)
+    return tuple(
+        _input(store, f"{checkpoint}/sources/{number}", leaf, starts[number], ends[number])
+        for number, leaf in enumerate(leaves)
+    )
+
+
+def _offsets(store: PointerStore, checkpoint: str, batch: int, count: int) -> tuple[str, ...]:
+    body = store.get(f"{checkpoint}/offsets/{batch}")
+    if body is None:
+        held = sorted(int(name) for name in store.list_after(f"{checkpoint}/offsets/") if name.isdecimal())
+        has = f"it has batches {held[0]} to {held[-1]}" if held else "it has none"
+        raise Refused(f"the checkpoint does not say what batch {batch} reads: {has}", "name a later batch: --batch")
+    lines = body.decode().splitlines()[OFFSETS_HEAD:]
+    if len(lines) != count:
+        raise Refused(
+            f"batch {batch} reads {len(lines)} streams, and the code reads {count}", "restore the code that it ran with"
+        )
+    return tuple(lines)
+
+
+def _input(store: PointerStore, log: str, leaf: StreamLeaf, start: str, end: str) -> RecordedInput:
+    if leaf.is_files:
+        low, high = _log_offset(start), _log_offset(end)
+        files = {path: None for number, path in _logged(store, log, low, high) if low < number <= high}
+        return RecordedInput(leaf, files=tuple(files))
+    if leaf.name == KAFKA:
+        if start == NOTHING and end != NOTHING:
+            body = (store.get(f"{log}/0") or b"").decode()
+            start = body[body.index("{") :] if "{" in body else start
+        return RecordedInput(leaf, ranges=tuple(_ranges(start, end)))
+    raise Refused(
+        f"a batch of the stream {leaf.name} cannot be read again: Spark recorded a position, and no rows",
+        new_run("correct the code by what the failure says"),
+    )
+
+
+def _log_offset(text: str) -> int:
+    return -1 if text == NOTHING else int(json.loads(text)["logOffset"])
+
+
+def _logged(store: PointerStore, log: str, low: int, high: int) -> Iterator[tuple[int, str]]:
+    """The files that a source has listed between two positions: every tenth object of its log has all before it."""
+    wanted = set(range(low + 1, high + 1))
+    names = store.list_after(f"{log}/")
+    compacted = [int(name.removesuffix(COMPACT)) for name in names if name.endswith(COMPACT)]
+    for number in sorted(wanted):
+        name = str(number) if str(number) in names else ""
+        if not name:
+            after = min((one for one in compacted if one >= number), default=-1)
+            if after < 0:
+                raise Refused(f"{log} lacks position {number}", "name a later batch: --batch")
+            name = f"{after}{COMPACT}"
+        body = (store.get(f"{log}/{name}") or b"").decode()
+        for line in body.splitlines()[1:]:
+            entry = json.loads(line)
+            if int(entry["batchId"]) == number:
+                yield number, unquote(str(entry["path"]))
+
+
+def _ranges(start: str, end: str) -> Iterator[TopicRange]:
+    lows = {} if start == NOTHING else json.loads(start)
+    for topic, ends in ({} if end == NOTHING else json.loads(end)).items():
+        for partition, high in ends.items():
+            low = lows.get(topic, {}).get(partition, 0)
+            if low < high:
+                yield TopicRange(topic, int(partition), int(low), int(high))
+
+
+def source_rows(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
+    """The recorded rows of one stream for which a condition holds, as its reader gives them. Nothing is read yet."""
+    rows = _file_rows(session, given) if given.leaf.is_files else _topic_rows(session, given)
+    return rows.where(condition) if condition else rows
+
+
+def rows_of(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
+    """The same with the columns of the stream in their order, also where the batch reads nothing of it."""
+    if not given.files and not given.ranges:
+        return session.createDataFrame([], StructType.fromJson(json.loads(given.leaf.whole)))
+    return source_rows(session, given, condition).select(*map(quoted, given.leaf.columns))
+
+
+def _file_rows(session: SparkSession, given: RecordedInput) -> DataFrame:
+    options = {name: value for name, value in given.leaf.options.items() if name.lower() != "path"}
+    path = next((value for name, value in given.leaf.options.items() if name.lower() == "path"), "")
+    base = {} if not path or any(one in path for one in "*?[{") else {"basePath": path}
+    schema = StructType.fromJson(json.loads(given.leaf.schema))
+    reader = session.read.format(given.leaf.format).schema(schema).options(**options, **base, **READ_ONCE)
+    return reader.load(list(given.files))
+
+
+def _topic_rows(session: SparkSession, given: RecordedInput) -> DataFrame:
+    return session.read.format(KAFKA).options(**_kafka_options(given.leaf, given.ranges)).load()
+
+
+def _kafka_options(leaf: StreamLeaf, ranges: Sequence[TopicRange]) -> dict[str, str]:
+    """The reader of just these offsets: partitions are named, so that no other one is read."""
+    chosen = ("subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets", "startingtimestamp")
+    options = {name: value for name, value in leaf.options.items() if name.lower() not in chosen}
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for one in ranges:
+        assigned.setdefault(one.topic, []).append(one.partition)
+        starts.setdefault(one.topic, {})[str(one.partition)] = one.low
+        ends.setdefault(one.topic, {})[str(one.partition)] = one.high
+    told = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
+    return {**options, **{name: json.dumps(value) for name, value in told.items()}}
+
+
+def replayed(session: SparkSession, frame: DataFrame, rows: Sequence[DataFrame]) -> list[DataFrame]:
+    """The frame of a region over these rows in place of its streams; several where it keeps state."""
+    return stream_calls.over(session, frame, rows)

@@ -1,0 +1,222 @@
+"""The records of a batch that make its region fail, found by trying parts of the batch.
+
+- A try is the region's plan over some of the recorded rows, into nowhere. Which rows come next is decided by
+  `streams/poison_search`.
+- Records of Kafka and rows of Parquet have numbers. Of other files the file is found first, then the record by a hash
+  of its content; rows that are equal fail alike, and are named together.
+- If every record of a batch fails, it is the code that is wrong: none is named, so that nobody leaves them all out.
+- What is no failure of the data (an executor lost, a job cancelled) ends the search: nothing is named by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from rekindle.engine.spark.failures import cause_of, text_of
+from rekindle.engine.spark.stream.batch_replay import RecordedInput, TopicRange, replayed, rows_of, source_rows
+from rekindle.engine.spark.stream.record_conditions import FILE, ROW, content, digest, is_none_of, is_record, text
+from rekindle.model.failures import Cause, FailureKind
+from rekindle.streams.poison_search import PoisonSearch, RecordRange, UnitRange, unit_ranges
+from rekindle.streams.source_records import QuarantinedRecord, SourceRecord, copies
+
+ALONE = "no record fails alone: what fails depends on several rows, is computed above state, or comes and goes"
+
+
+# Around each Spark job.
+Limited = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+class SearchEnded(Exception):
+    """A record cannot be named, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUnit:
+    """A file or a partition of a topic in a batch, with its number of records; a file whose rows have no numbers counts
+    as one. `place` is the file as Spark tells it in rows."""
+
+    source: int
+    given: RecordedInput
+    size: int
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonFound:
+    """The records that fail, each with its content as JSON; or `why` none is named. `jobs` is how many Spark jobs that
+    took, `tried` how many of them until the first one was named."""
+
+    records: tuple[QuarantinedRecord, ...] = ()
+    contents: tuple[str, ...] = ()
+    why: str = ""
+    jobs: int = 0
+    tried: int = 0
+
+
+class PoisonFinder:
+    """The search in one batch of one region. `without` are the records that the region goes on without already."""
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        inputs: Sequence[RecordedInput],
+        without: Sequence[SourceRecord] = (),
+        limited: Limited = contextlib.nullcontext,
+    ) -> None:
+        self._session, self._frame, self._inputs = frame.sparkSession, frame, inputs
+        self._without, self._limited = list(without), limited
+        self._jobs = 0
+        self._rows: dict[int, int] = {}
+        self._cause = Cause(FailureKind.POISON)
+
+    def find(self, most: int) -> PoisonFound:
+        """Up to `most` records, and one more where there are more."""
+        found: list[QuarantinedRecord] = []
+        contents: list[str] = []
+        tried = 0
+        try:
+            units = list(self._units())
+            while True:
+                record = self._named(units)
+                tried = tried or self._jobs
+                found.append(QuarantinedRecord(record, self._cause))
+                contents.append(self._content(record))
+                self._without.append(record)
+                if copies(tuple(found)) > most or not self._fails(self._inputs):
+                    break
+            if 1 < sum(self._rows.get(one, unit.size) for one, unit in enumerate(units)) <= copies(tuple(found)):
+                raise SearchEnded(f"every record of the batch fails: {self._cause.text}")
+        except SearchEnded as ended:
+            return PoisonFound(why=str(ended), jobs=self._jobs, tried=tried)
+        return PoisonFound(tuple(found), tuple(contents), "", self._jobs, tried)
+
+    def _units(self) -> Iterator[BatchUnit]:
+        """All that the batch reads, in one order."""
+        for source, given in enumerate(self._inputs):
+            leaf = given.leaf
+            if leaf.has_row_numbers and given.files:
+                counted = self._looked(source_rows(self._session, given).groupBy(F.expr(FILE).alias("f")).count())
+                paths = {_plain(one): one for one in given.files}
+                for place, size in counted:
+                    file = paths[_plain(unquote(place))]
+                    yield BatchUnit(source, RecordedInput(leaf, files=(file,)), size, place)
+            for one in () if leaf.has_row_numbers else given.files:
+                yield BatchUnit(source, RecordedInput(leaf, files=(one,)), 1)
+            for part in given.ranges:
+                yield BatchUnit(source, RecordedInput(leaf, ranges=(part,)), part.high - part.low)
+
+    def _named(self, units: Sequence[BatchUnit]) -> SourceRecord:
+        sizes = [one.size for one in units]
+        search = PoisonSearch(0, sum(sizes))
+        while (asked := search.asked) is not None:
+            search = search.answered(self._tried(units, list(unit_ranges(sizes, asked))))
+        if search.named is None:
+            raise SearchEnded(ALONE)
+        (at,) = unit_ranges(sizes, RecordRange(search.named, search.named + 1))
+        unit = units[at.unit]
+        if unit.given.ranges:
+            (part,) = unit.given.ranges
+            return SourceRecord(
+                source=unit.source, place=part.topic, partition=part.partition, number=part.low + at.low
+            )
+        if unit.given.leaf.has_row_numbers:
+            return SourceRecord(source=unit.source, place=unit.place, number=at.low)
+        return self._by_content(at.unit, unit)
+
+    def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
+        leaf, (file,) = unit.given.leaf, unit.given.files
+        seen = F.expr(digest(leaf)).alias("d"), F.expr(FILE).alias("f")
+        rows = self._looked(source_rows(self._session, unit.given, self._rest(unit.source)).select(*seen), file)
+        self._rows.setdefault(number, len(rows))
+        counts = Counter(row.d for row in rows)
+        order = sorted(counts)
+        search = PoisonSearch(0, len(order))
+        while (asked := search.asked) is not None:
+            condition = f"{digest(leaf)} BETWEEN '{order[asked.low]}' AND '{order[asked.high - 1]}'"
+            search = search.answered(self._fails(self._only(unit), {unit.source: condition}))
+        if search.named is None:
+            raise SearchEnded(f"{file} fails, and {ALONE}")
+        named = order[search.named]
+        return SourceRecord(source=unit.source, place=rows[0].f, digest=named, copies=counts[named])
+
+    def _tried(self, units: Sequence[BatchUnit], ranges: Sequence[UnitRange]) -> bool:
+        """Whether these ranges fail."""
+        files: dict[int, list[str]] = {}
+        topics: dict[int, list[TopicRange]] = {}
+        within: dict[int, str] = {}
+        for one in ranges:
+            unit = units[one.unit]
+            files.setdefault(unit.source, []).extend(unit.given.files)
+            for part in unit.given.ranges:
+                narrow = replace(part, low=part.low + one.low, high=part.low + one.high)
+                topics.setdefault(unit.source, []).append(narrow)
+            if unit.place and (one.low, one.high) != (0, unit.size):
+                outside = f"{FILE} = {text(unit.place)} AND ({ROW} < {one.low} OR {ROW} >= {one.high})"
+                within[unit.source] = _both(within.get(unit.source, ""), f"NOT ({outside})")
+        given = [
+            RecordedInput(one.leaf, tuple(files.get(source, ())), tuple(topics.get(source, ())))
+            for source, one in enumerate(self._inputs)
+        ]
+        return self._fails(given, within)
+
+    def _fails(self, given: Sequence[RecordedInput], within: dict[int, str] | None = None) -> bool:
+        """Whether the region fails over these rows. The cause is kept."""
+        narrowed = within or {}
+        rows = [
+            rows_of(self._session, one, _both(self._rest(source), narrowed.get(source, "")))
+            for source, one in enumerate(given)
+        ]
+        for part in replayed(self._session, self._frame, rows):
+            self._jobs += 1
+            try:
+                with self._limited():
+                    part.write.format("noop").mode("overwrite").save()
+            except Exception as error:
+                self._cause = cause_of(text_of(error))
+                if not self._cause.kind.blames_partition:
+                    raise SearchEnded(f"a try ended by something else: {self._cause.text}") from error
+                return True
+        return False
+
+    def _content(self, record: SourceRecord) -> str:
+        given = self._inputs[record.source]
+        rows = source_rows(self._session, given, is_record(given.leaf, record))
+        found = self._looked(rows.select(F.expr(content(given.leaf)).alias("c")))
+        return str(found[0].c)
+
+    def _looked(self, rows: DataFrame, file: str = "") -> list[Row]:
+        """Rows of the source, without code of the user's."""
+        self._jobs += 1
+        try:
+            with self._limited():
+                found: list[Row] = rows.collect()
+        except Exception as error:
+            cause = cause_of(text_of(error))
+            raise SearchEnded(f"its input {file or 'files'} cannot be read: {cause.text}") from error
+        return found
+
+    def _only(self, unit: BatchUnit) -> list[RecordedInput]:
+        """This file, and nothing of the other streams."""
+        return [
+            unit.given if source == unit.source else RecordedInput(one.leaf) for source, one in enumerate(self._inputs)
+        ]
+
+    def _rest(self, source: int) -> str:
+        leaf = self._inputs[source].leaf
+        return is_none_of(leaf, [one for one in self._without if one.source == source])
+
+
+def _both(one: str, other: str) -> str:
+    return f"{one} AND {other}" if one and other else one or other
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"^file:/+", "file:/", path)

@@ -1,0 +1,48 @@
+"""A record of a streaming source by its coordinates, and records that a region goes on without."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rekindle.model.failures import Cause
+
+DIGEST_SHOWN = 12
+
+
+class SourceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record. `source` is the number of its stream among those of the region. In a topic of Kafka `place` is the
+    topic, `partition` and `number` are its partition and offset. In a file `place` is the file and `number` the row,
+    where the format numbers rows; elsewhere `digest` tells the record by its content, of which there may be `copies` in
+    that file: they fail alike."""
+
+    source: int
+    place: str
+    number: int = -1
+    partition: int = -1
+    digest: str = ""
+    copies: int = 1
+
+    @property
+    def key(self) -> tuple[int, str, int, int, str]:
+        """Equal for one record, however often it is named."""
+        return self.source, self.place, self.partition, self.number, self.digest
+
+    def __str__(self) -> str:
+        if self.partition >= 0:
+            return f"offset {self.number} in partition {self.partition} of topic {self.place}"
+        if not self.digest:
+            return f"row {self.number} of {self.place}"
+        equal = f" ({self.copies} equal ones)" if self.copies > 1 else ""
+        return f"record {self.digest[:DIGEST_SHOWN]} of {self.place}{equal}"
+
+
+class QuarantinedRecord(msgspec.Struct, frozen=True):
+    """A record, and how it fails; the cause has the user's line."""
+
+    record: SourceRecord
+    cause: Cause
+
+
+def copies(records: tuple[QuarantinedRecord, ...]) -> int:
+    """How many records these are, equal ones counted."""
+    return sum(one.record.copies for one in records)
