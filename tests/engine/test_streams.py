@@ -332,7 +332,7 @@ def test_steps_at_or_below_state_are_found_wherever_it_stands(spark: SparkSessio
         spark,
         place,
         keyed=lambda orders: orders.select("id"),
-        both=lambda keyed: keyed.intersect(keyed.sparkSession.range(9)),
+        both=lambda keyed: keyed.subtract(keyed.sparkSession.range(9)),
         shown=lambda both: both.where("id > 1"),
     )
     assert common.stateful == ("orders", "keyed", "both") and common.operators == ("Aggregate",)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from rekindle.errors import Refused
-from rekindle.publish.stream_entries import batch_files, generations, has_entry, owner_of, take
+from rekindle.publish.stream_entries import (
+    batch_files,
+    generation_of,
+    generations,
+    has_entry,
+    owner_of,
+    run_of,
+    take,
+)
 from rekindle.storage.memory import MemoryStore
 
 HEAD = "epoch\t1\noffsets\tabc\ndirectory\tdata/gold/g1/0-1-x\n"
@@ -21,6 +29,19 @@ def test_a_target_has_one_stream_at_a_time_and_the_user_may_give_it_to_another()
     assert take(store, "gold", "g2", is_taken_over=True).number == 2
     with pytest.raises(Refused, match="gold of stream g2 has this target"):
         take(store, "gold", "g1", is_taken_over=False)
+
+
+def test_a_new_checkpoint_takes_the_target_of_the_one_that_it_replaced_and_of_no_other() -> None:
+    store = MemoryStore()
+    first, second = generation_of("r.1", 0), generation_of("r.1", 1)
+    assert run_of(first) == run_of(second) == "r.1" and generation_of("r", 1) != first, "a name may end with a number"
+    take(store, "gold", first, is_taken_over=False)
+    assert take(store, "gold", second, is_taken_over=False, older=(first,)).number == 2
+    with pytest.raises(Refused, match=r"gold of stream r\.1@1 has this target"):
+        take(store, "gold", first, is_taken_over=False)
+    take(store, "gold", "other", is_taken_over=True)
+    with pytest.raises(Refused, match="gold of stream other has this target"):
+        take(store, "gold", second, is_taken_over=False, older=(first,))
 
 
 def test_files_count_by_their_entries_in_the_order_of_owners_and_batches() -> None:

@@ -192,25 +192,6 @@ def frame(spark):
     return out(orders(spark))
 """
 )
-# Spark makes an aggregate of this, which does not stand in the plan as the user wrote it.
-COMMON = (
-    HEAD
-    + """
-
-@pipeline.step
-def keyed(orders):
-    return orders.select((F.col("n") % 17).alias("key"))
-
-
-@pipeline.sink(rk.files(OUT))
-def out(keyed):
-    return keyed.intersect(keyed.sparkSession.range(100).toDF("key"))
-
-
-def frame(spark):
-    return out(keyed(orders(spark)))
-"""
-)
 # A step that is handed what it does not read.
 UNREAD = (
     HEAD
@@ -267,7 +248,6 @@ PROGRAMS = {
     "joined": JOINED,
     "united": UNITED,
     "grouped": GROUPED,
-    "common": COMMON,
     "unread": UNREAD,
 }
 TOKYO = {"spark.sql.session.timeZone": "Asia/Tokyo"}
@@ -352,7 +332,6 @@ CHANGES = (
     change("join type", "joined", ('"inner"', '"left_outer"')),
     change("join with sides swapped", "joined", ("left.join(right", "right.join(left")),
     change("function of grouped state", "grouped", ('one["n"].sum()', 'one["m"].sum()')),
-    change("intersection, key below it", "common", ('F.col("n") % 17', 'F.col("n") % 13')),
     change("state beside an input that is not read", "unread", ('dropDuplicates(["key"])', 'dropDuplicates(["m"])')),
     # State that comes and goes.
     change("stateful step added", "plain", ("return cleaned.select", 'return cleaned.dropDuplicates(["n"]).select')),

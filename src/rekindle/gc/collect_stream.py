@@ -70,7 +70,7 @@ class StreamTargetCollector:
         try:
             found = _Findings()
             for region, generation in data_folders(store):
-                if generation in self._runs or run_of(generation) in self._runs:
+                if run_of(generation) in self._runs:
                     self._look(store, region, generation, found)
             if not self._rules.is_dry:
                 self._remove(store, base, found)

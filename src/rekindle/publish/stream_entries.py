@@ -8,7 +8,7 @@ directory of its files, then name and length of each file. What no entry names d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from rekindle.errors import Refused, StoreFailed
@@ -18,6 +18,7 @@ from rekindle.remedies import StartRemedy
 ENTRIES = "entries/"
 DATA = "data/"
 OWNERS = "owners/"
+REPLACED = "@"
 HEAD_LINES = 3
 ROUNDS_MAX = 20
 
@@ -58,13 +59,17 @@ def owners(store: PointerStore) -> list[StreamOwner]:
     return [StreamOwner(number, *body.split("\t", 1)) for number, body in bodies if "\t" in body]
 
 
-def take(store: PointerStore, region: str, generation: str, *, is_taken_over: bool) -> StreamOwner:
-    """Make the target that of this stream, if it is nobody's, or if the user says so. Raises `Refused`."""
+def take(
+    store: PointerStore, region: str, generation: str, *, is_taken_over: bool, older: Collection[str] = ()
+) -> StreamOwner:
+    """Make the target that of this stream, if it is nobody's, if it is that of an `older` generation of this region, or
+    if the user says so. Raises `Refused`."""
     for _ in range(ROUNDS_MAX):
         held = owner_of(store)
         if held is not None and (held.region, held.generation) == (region, generation):
             return held
-        if held is not None and not is_taken_over:
+        is_older = held is not None and held.region == region and held.generation in older
+        if held is not None and not is_taken_over and not is_older:
             raise Refused(
                 f"{held.region} of stream {held.generation} has this target; this stream would add to its rows",
                 StartRemedy(to="add to them all the same", take_target=(region,)),
@@ -76,14 +81,13 @@ def take(store: PointerStore, region: str, generation: str, *, is_taken_over: bo
 
 def generation_of(run: str, replaced: int) -> str:
     """What tells the entries of a checkpoint from those of every other one; `replaced` are those that its region had
-    before."""
-    return f"{run}.{replaced}" if replaced else run
+    before. No name of a run has the character between them: a run may be called `daily.1`."""
+    return f"{run}{REPLACED}{replaced}" if replaced else run
 
 
 def run_of(generation: str) -> str:
     """The stream that a generation is of."""
-    run, _, replaced = generation.rpartition(".")
-    return run if run and replaced.isdecimal() else generation
+    return generation.partition(REPLACED)[0]
 
 
 def has_entry(store: PointerStore, region: str, generation: str, batch: int) -> bool:

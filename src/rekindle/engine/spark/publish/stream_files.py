@@ -73,9 +73,7 @@ class FilesStream:
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         store = stores(self.base)
-        held = owner_of(store)
-        is_taken_over = region.takes if held is None else _may_take(region, held)
-        return take(store, region.sink.name, region.generation, is_taken_over=is_taken_over).number
+        return take(store, region.sink.name, region.generation, is_taken_over=region.takes, older=region.older).number
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
