@@ -107,7 +107,10 @@ OF_INPUT = {
     FailureKind.RESULT_CORRUPT: FailureKind.INPUT_CORRUPT,
 }
 # A topic that no longer has what the checkpoint of a stream is to read next: which, and where, stands at the end.
-KAFKA_LOST = re.compile(r"\[KAFKA_DATA_LOSS.*?\bReason:\s*([^\n]+)", re.DOTALL)
+# The class of the error is not always in front of it.
+KAFKA_LOST = re.compile(
+    r"data may\s+have been lost because they are not available in Kafka.*?\bReason:\s*([^\n]+)", re.DOTALL
+)
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)$')
 # Of a worker on another host, whose Python may lie elsewhere.
