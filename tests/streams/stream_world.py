@@ -6,7 +6,8 @@ clock. The world knows what really runs, and says what no schedule may ever show
 - A restart waits for its time; with `full` nothing starts before all have ended.
 - What is stored, from its last base on, folds to the state.
 - A checkpoint is replaced when the user says so, for the regions that they name and no other, once.
-- A record in quarantine reaches no query again, until its region gets a new checkpoint, which reads all; and nothing starts in a region while its poison is sought.
+- A record in quarantine reaches no query again, until its region gets a new checkpoint, which reads all; and nothing
+  starts in a region while its poison is sought.
 - One failure writes at most three records, and time that passes in health writes none.
 """
 
