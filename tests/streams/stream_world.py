@@ -251,6 +251,7 @@ class StreamSimulation:
                 case RegionGivenUp(region=name):
                     self.due_ms.pop(name, None)
                 case CheckpointReplaced(region=name):
+                    self.left_out.pop(name, None)
                     self.counted.pop(name, None)
                     self.due_ms.pop(name, None)
                 case StreamOpened(again=again, spec=spec):
