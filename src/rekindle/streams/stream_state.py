@@ -195,8 +195,8 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
 
 
 def _replaced(state: StreamState, event: CheckpointReplaced) -> StreamState:
-    """What was learned about batches of the old checkpoint says nothing about the new one. Numbers of queries go on:
-    they fence whoever still has the old one."""
+    """What was learned about batches of the old checkpoint says nothing about the new one, which may read others:
+    records that were left out are tried again. Numbers of queries go on: they fence whoever still has the old one."""
     region = state.regions[event.region]
     assert event.generation == region.generation + 1, "checkpoints follow each other"
     assert not region.is_open, "a checkpoint is replaced while nothing uses it"
