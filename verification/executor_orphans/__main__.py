@@ -100,16 +100,24 @@ def taken_over(first: Told, second: Told, number: int, is_frozen: bool) -> tuple
     return time.monotonic() - begun, left
 
 
-def dead_folders(cluster: LocalCluster) -> Iterator[Path]:
-    """Folders of blocks with our marker whose process is gone."""
-    for marker in cluster.folder.rglob(f"blockmgr-*/{MARKER}"):
+def owners(cluster: LocalCluster) -> Iterator[tuple[Path, Process | None]]:
+    """Folders of blocks with our marker on the workers, each with its process; None if that is gone."""
+    for marker in sorted(cluster.folder.glob(f"worker-*/**/blockmgr-*/{MARKER}")):
         try:
             owner = json.loads(marker.read_bytes())
         except FileNotFoundError:
             continue
         process = Process.of(owner["pid"])
-        if process is None or not process.is_alive():
-            yield marker.parent
+        yield marker.parent, process if process is not None and process.is_alive() else None
+
+
+def dead_folders(cluster: LocalCluster) -> list[Path]:
+    return [folder for folder, process in owners(cluster) if process is None]
+
+
+def holders(cluster: LocalCluster) -> list[Process]:
+    """Executors that have blocks of ours; those of an application that had none are of no interest."""
+    return [process for _, process in owners(cluster) if process is not None]
 
 
 def executor_killed(cluster: LocalCluster, first: Told, number: int) -> tuple[float, int, int]:
@@ -117,8 +125,9 @@ def executor_killed(cluster: LocalCluster, first: Told, number: int) -> tuple[fl
     (first.folder / f"go-{number}").touch()
     first.ask(f"hold-{number}")  # Each executor has blocks of ours then.
     before = {process.pid for process in cluster.executors()}
-    kill(cluster.executors(worker=number // 2 % 2)[0])
-    found = len(list(dead_folders(cluster)))  # The next executor of that host removes them when it starts.
+    found = holders(cluster)
+    kill(found[number // 2 % len(found)])
+    there = len(dead_folders(cluster))  # The next executor of that host removes them when it starts.
     when(lambda: {process.pid for process in cluster.executors()} - before, sign=lambda: time.monotonic() // 20)
     asked = iter(range(10_000))
     when(
@@ -129,9 +138,9 @@ def executor_killed(cluster: LocalCluster, first: Told, number: int) -> tuple[fl
     (first.folder / f"go-{number + 1}").touch()
     first.ask(f"hold-{number + 1}")
     begun = time.monotonic()
-    while (left := len(list(dead_folders(cluster)))) and time.monotonic() - begun < STATED_S:
+    while (left := len(dead_folders(cluster))) and time.monotonic() - begun < STATED_S:
         time.sleep(0.5)
-    return time.monotonic() - begun, found, left
+    return time.monotonic() - begun, there, left
 
 
 def main() -> int:
