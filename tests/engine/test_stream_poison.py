@@ -54,7 +54,7 @@ def test_a_region_goes_on_without_the_record_that_fails(spark: SparkSession, pla
     for name in ("fragile", "once"):
         (left,) = summary.regions[name].quarantined
         assert left.record.place.endswith("/00001.json") and left.cause.text.startswith("ValueError: 7 is bad")
-        (kept,) = place.state.glob(f"live/_streams/*/quarantine/{name}/1-*.jsonl")
+        (kept,) = place.state.glob(f"live/_streams/*/quarantine/{name}/{left.batch}-*.jsonl")
         told = json.loads(kept.read_text())
         assert json.loads(told["record"]) == {"id": POISON} and told["error"] == left.cause.text
     place.feed(3)

@@ -168,7 +168,7 @@ def test_a_master_that_slept_through_the_cut_finds_its_number_taken(store: Store
 def test_without_the_records_that_fence_sleepers_one_of_them_would_go_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prune_module, "_for_sleepers", lambda found: set())
+    monkeypatch.setattr(prune_module, "_for_sleepers", lambda names, found: set())
     asleep = master(store)
     add(asleep, 3)
     add(master(store), 60)
@@ -235,3 +235,32 @@ def test_a_base_that_does_not_hold_the_state_is_not_written(store: Store, monkey
     with pytest.raises(AssertionError, match="whole state"):
         add(loop, 1)
     assert sequences(store) == [1, 2]
+
+
+def test_a_listing_that_misses_a_fresh_record_of_a_cut_journal_is_completed(store: Store) -> None:
+    loop = master(store)
+    add(loop, 200)
+    hidden = folder_of(RUN) + f"{sequences(store)[-2]:020d}"
+
+    class LateListing(MemoryStore):
+        """Has all that the store has, and does not list one of it."""
+
+        def list_after(self, folder: str, after: str = "") -> list[str]:
+            return [name for name in super().list_after(folder, after) if folder + name != hidden]
+
+    late = LateListing()
+    for number in sequences(store):
+        key = folder_of(RUN) + f"{number:020d}"
+        late.put_if_absent(key, store.get(key) or b"")
+    assert fold(None, read(late, RUN, codec_of(ADDER)).events) == 200
+
+
+def test_a_master_behind_two_torn_records_finds_its_number_taken(store: Store) -> None:
+    """Two masters that died while they wrote: nobody may use their numbers, nor the one before them."""
+    asleep = master(store)
+    add(asleep, 3)
+    last = sequences(store)[-1]
+    for number in (last + 1, last + 2):
+        store.put(folder_of(RUN) + f"{number:020d}", b"RK1 99")
+    add(master(store), 60)
+    assert {last, last + 1, last + 2, last + 3} <= set(sequences(store))

@@ -58,7 +58,7 @@ def test_records_are_sought_before_a_region_gives_up() -> None:
     ended, suspected = world.events[-2:]
     assert isinstance(ended, QueryEnded)
     assert suspected == PoisonSuspected(region="a", batch=4, cause=OOPS, at_ms=world.now_ms)
-    assert world.commands() == [FindPoison(region="a", number=3, batch=4, most=2), StartQuery("b", 1)]
+    assert world.commands() == [FindPoison(region="a", number=3, batch=4, most=2, cause=OOPS), StartQuery("b", 1)]
     assert world.commands()[0].key == ("find poison", ("a", 3))
 
 
@@ -77,7 +77,7 @@ def test_what_was_left_out_counts_for_the_next_search_and_with_another_driver() 
     world.open()
     assert world.commands() == [StartQuery("a", 5, (record(7),))]
     assert isinstance(fail(world, "a")[-1], PoisonSuspected)
-    assert world.commands() == [FindPoison(region="a", number=7, batch=4, most=1, without=(record(7),))]
+    assert world.commands() == [FindPoison(region="a", number=7, batch=4, most=1, cause=OOPS, without=(record(7),))]
 
 
 def test_a_region_gives_up_if_no_record_is_named() -> None:

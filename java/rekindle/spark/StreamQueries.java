@@ -60,7 +60,7 @@ public final class StreamQueries {
   private static final List<String> KAFKA = List.of("subscribe", "subscribePattern", "assign", "kafka.bootstrap.servers");
 
   /** The options of a writer that are told: others may hold secrets. */
-  private static final List<String> OPTIONS = List.of("path", "checkpointLocation");
+  private static final List<String> OPTIONS = List.of("path", "checkpointLocation", "queryName");
 
   private StreamQueries() {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rekindle.cli.boundary import ExitCode, write_trace
-from rekindle.cli.catalog import Named, find_run, newest_of, refuse_stream
+from rekindle.cli.catalog import Named, find_run, newest_of
 from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, pipeline_argument, with_settings
 from rekindle.cli.run_options import Choices, with_spark
@@ -71,7 +71,6 @@ def _named(store: Store, pipeline: str, word: str | None) -> Named:
         raise NotFound(f"there is no run of {pipeline} at {store.name}", CommandRemedy("run", "start one"))
     if named.pipeline != pipeline:
         raise NotFound(f"run {named} is not a run of {pipeline}", "name the file of its pipeline")
-    refuse_stream(named)
     return named
 
 

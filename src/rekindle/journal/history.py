@@ -98,12 +98,15 @@ def read(
 
 def _names(store: Store, folder: str, after: int) -> list[str]:
     """The numbers behind a position. A listing made while a master appends may miss one and show a later one, so that
-    a few that seem to be missing are asked for by name."""
+    a few that seem to be missing are asked for by name: all of them, or of a journal that was cut the last ones."""
     names = [name for name in store.list_after(folder, name_of(after)) if NAME.fullmatch(name)]
-    gap = int(names[-1]) - after - len(names) if names else 0
-    if not 0 < gap <= LATE_NAMES_MAX:
+    if not names:
         return names
-    missing = sorted(set(map(name_of, range(after + 1, int(names[-1])))) - set(names))
+    last = int(names[-1])
+    begin = after + 1 if last - after - len(names) <= LATE_NAMES_MAX else max(after + 1, last - LATE_NAMES_MAX)
+    missing = sorted(set(map(name_of, range(begin, last))) - set(names))
+    if not missing:
+        return names
     late = [name for name, data in zip(missing, store.get_many(folder, missing), strict=True) if data is not None]
     return sorted(names + late)
 

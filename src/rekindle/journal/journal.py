@@ -77,6 +77,10 @@ class Journal(Generic[E]):
         """Append one record whose events become true together. Returns when it is acknowledged."""
         return self._begin(events, self.epoch, None)
 
+    def as_read(self, event: E) -> E:
+        """The event as whoever reads it will find it."""
+        return self._codec.decode(*self._codec.encode(event))
+
     def settle(self) -> Record[E] | None:
         """Go on with a pending record until its answer is certain; None where nothing is pending."""
         return None if self._pending is None else self._try(self._pending, is_first=False)

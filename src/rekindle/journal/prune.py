@@ -28,7 +28,7 @@ def prune(store: Store, run: str) -> int:
     if not (isinstance(last, WholeFrame) and last.frame.is_closed):
         return 0
     earlier = [name for name, item in zip(names, found, strict=True) if isinstance(item, WholeFrame)][:-1]
-    stays = _for_sleepers(found) | {*earlier[-1:], names[-1]}
+    stays = _for_sleepers(names, found) | {*earlier[-1:], names[-1]}
     records = [folder + name for name in reversed(names) if name not in stays]
     goes = [*_all(store, run, "snapshot"), *records, *_all(store, run, "heartbeat")]
     for key in goes:
@@ -45,7 +45,7 @@ def cut(store: Store, run: str) -> int:
     bases = [name_of(one.sequence) for one in whole if one.is_base]
     if len(bases) < BASES_KEPT:
         return 0
-    stays = _for_sleepers(found)
+    stays = _for_sleepers(names, found)
     goes = [folder + name for name in names if name < bases[-BASES_KEPT] and name not in stays]
     for key in goes:
         store.delete(key)
@@ -57,10 +57,17 @@ def _records(store: Store, folder: str) -> tuple[list[str], list[Found]]:
     return names, [find(data or b"") for data in store.get_many(folder, names)]
 
 
-def _for_sleepers(found: Sequence[Found]) -> set[str]:
-    """The numbers that a master can try that was taken over."""
-    opened = {item.frame.sequence for item in found if isinstance(item, WholeFrame) and item.frame.opens_epoch}
-    return {name_of(number) for first in opened for number in (first - 1, first)}
+def _for_sleepers(names: Sequence[str], found: Sequence[Found]) -> set[str]:
+    """The numbers that a master can try that was taken over: where the next epoch was opened, the one before, and all
+    that are torn before it."""
+    stays: set[str] = set()
+    for index, item in enumerate(found):
+        if isinstance(item, WholeFrame) and item.frame.opens_epoch:
+            stays |= {names[index], name_of(item.frame.sequence - 1)}
+            while index and not isinstance(found[index - 1], WholeFrame):
+                index -= 1
+                stays |= {names[index], name_of(int(names[index]) - 1)}
+    return stays
 
 
 def _all(store: Store, run: str, folder: str) -> list[str]:

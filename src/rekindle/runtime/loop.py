@@ -181,7 +181,7 @@ class Loop(Generic[StateT, EventT, StimulusT, CommandT]):
 
     def _begin_anew(self, base: EventT) -> None:
         """From this event on. Records that the storage does not delete now go with the next base."""
-        assert self._machine.fold(None, (base,)) == self._state, "a base holds the whole state"
+        assert self._machine.fold(None, (self._journal.as_read(base),)) == self._state, "a base holds the whole state"
         self._append((base,))
         with contextlib.suppress(StoreFailed):
             cut(self._journal.store, self._journal.run)

@@ -123,10 +123,7 @@ class RunOptions:
                 f"a new checkpoint of {', '.join(given)} adds to the rows in its target, so say where it begins to "
                 "read: from the earliest input all rows are added again, from the latest what came meanwhile is left "
                 "out",
-                tuple(
-                    StartRemedy(to=to, new_checkpoint=given, start_from=one.value)
-                    for to, one in (("read all again", SourceStart.EARLIEST), ("or leave it out", SourceStart.LATEST))
-                ),
+                StartRemedy(to="read all again", new_checkpoint=given, start_from=SourceStart.EARLIEST.value),
             ) from None
         return dict.fromkeys(self.new_checkpoint, start)
 

@@ -23,7 +23,7 @@ from rekindle.journal.keys import STREAMS, claim, claim_anew, enlist, find_claim
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
-from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy
+from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
 from rekindle.runtime.snapshots import StateKeeper
@@ -252,12 +252,14 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
     accepted = set(wish.options.accept_change)
     for change in ready.changes:
         told = f"{change.region} {change.verdict.value}: {'; '.join(change.told)}"
-        anew = StartRemedy(
+        anew: Remedy = StartRemedy(
             to="read all input again with a new checkpoint, and add its rows to the target",
             new_checkpoint=(change.region,),
             start_from=SourceStart.EARLIEST.value,
         )
         remedies: tuple[Remedy, ...] = ()
+        if not wish.steps:
+            anew = new_run("begin anew with all queries of the script, each with another checkpoint=")
         match change.verdict:
             case ChangeVerdict.OTHER_COLUMNS:
                 remedies = (TextRemedy("restore what it was"), TextRemedy("or give the sink another target"))

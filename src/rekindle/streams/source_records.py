@@ -37,10 +37,12 @@ class SourceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class QuarantinedRecord(msgspec.Struct, frozen=True):
-    """A record, and how it fails; the cause has the user's line."""
+    """A record, and how it fails; the cause has the user's line. `batch` is the one that reads it, -1 if not known:
+    once that is committed, the record is never read again."""
 
     record: SourceRecord
     cause: Cause
+    batch: int = -1
 
 
 def copies(records: tuple[QuarantinedRecord, ...]) -> int:

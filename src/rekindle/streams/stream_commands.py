@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rekindle.model.failures import Cause
 from rekindle.model.machine import Key, Stop, WakeAt
 from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.stream_events import StreamPhase
@@ -38,13 +39,14 @@ class StopQuery(msgspec.Struct, frozen=True):
 
 
 class FindPoison(msgspec.Struct, frozen=True, kw_only=True):
-    """Find the records that make this batch fail, at most so many. `number` is that of the query that failed last;
-    nothing runs in the region meanwhile. Records `without` which it goes on are not tried."""
+    """Find the records that make this batch fail as it did, by this `cause`, at most so many. `number` is that of the
+    query that failed last; nothing runs in the region meanwhile. Records `without` which it goes on are not tried."""
 
     region: str
     number: int
     batch: int
     most: int
+    cause: Cause
     without: tuple[QuarantinedRecord, ...] = ()
 
     @property
@@ -77,5 +79,12 @@ def commands(
 
 
 def _search(state: StreamState, name: str, region: RegionState, batch: int) -> FindPoison:
-    left = max(0, state.spec.region(name).quarantine - copies(region.quarantined))
-    return FindPoison(region=name, number=region.number, batch=batch, most=left, without=region.quarantined)
+    assert region.cause is not None, "poison is sought after a failure"
+    return FindPoison(
+        region=name,
+        number=region.number,
+        batch=batch,
+        most=max(0, state.spec.region(name).quarantine - copies(region.quarantined)),
+        cause=region.cause,
+        without=region.quarantined,
+    )

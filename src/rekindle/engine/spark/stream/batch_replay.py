@@ -22,7 +22,6 @@ from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.errors import Refused
 from rekindle.publish.target import PointerStore
-from rekindle.remedies import new_run
 
 FILES, KAFKA, PARQUET = "FileSource", "kafka", "parquet"
 COMPACT = ".compact"
@@ -114,7 +113,7 @@ def _input(store: PointerStore, log: str, leaf: StreamLeaf, start: str, end: str
         return RecordedInput(leaf, ranges=tuple(_ranges(start, end)))
     raise Refused(
         f"a batch of the stream {leaf.name} cannot be read again: Spark recorded a position, and no rows",
-        new_run("correct the code by what the failure says"),
+        "correct the code by what the failure says",
     )
 
 
@@ -178,8 +177,8 @@ def _topic_rows(session: SparkSession, given: RecordedInput) -> DataFrame:
 
 def _kafka_options(leaf: StreamLeaf, ranges: Sequence[TopicRange]) -> dict[str, str]:
     """The reader of just these offsets: partitions are named, so that no other one is read."""
-    chosen = ("subscribe", "subscribepattern", "assign", "startingoffsets", "endingoffsets", "startingtimestamp")
-    options = {name: value for name, value in leaf.options.items() if name.lower() not in chosen}
+    chosen = ("subscribe", "assign", "starting", "ending")
+    options = {name: value for name, value in leaf.options.items() if not name.lower().startswith(chosen)}
     assigned: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +18,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, StreamRequest
+from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.session import attach
 from rekindle.engine.spark.stream.region_frames import settings_of
-from rekindle.engine.spark.stream.stream_engine import SparkStreamEngine
+from rekindle.engine.spark.stream.stream_engine import OF_STATE, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
-from rekindle.errors import GraphRefused
+from rekindle.errors import GraphRefused, Refused
+from rekindle.publish.stream_entries import owner_of, take
+from rekindle.publish.target import PointerStore, same_place
+from rekindle.remedies import StartRemedy
 from rekindle.results.checkpoint_log import checkpoint_folder
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
@@ -35,18 +39,29 @@ WHY = (
     "its sink is the script's own: Spark computes a batch again that was not committed, and a driver that wakes up may"
 )
 STATE_NOTE = "its checkpoint was there before: state in it is fenced only in RocksDB with checkpoint format 2"
+DEFAULT_LOCATION = "spark.sql.streaming.checkpointLocation"
+# Below a checkpoint: whose it is. Spark looks only at the names that it knows.
+OWNED = "_rekindle"
+# Triggers of queries that end when they have read what there is, as Spark's classes are called.
+ENDS = ("AvailableNow", "OneTime")
+INITIALIZING = "Initializing"
+START_SECONDS_MAX = 60.0
 _START = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenQuery:
-    """One query. `checkpoint` is where it has its positions, `is_adopted` if that was the script's before."""
+    """One query. `checkpoint` is where it has its positions, `is_adopted` if that was the script's before; then it is
+    that of one stream, which `run` names, unless the user gives it to this one. `ends_itself` by its trigger."""
 
     given: GivenWriter
     format: str
     path: str
     checkpoint: str
     is_adopted: bool
+    ends_itself: bool
+    run: str
+    takes: bool
     available_now: bool
 
     @property
@@ -59,7 +74,24 @@ class GivenQuery:
 
     @property
     def trigger(self) -> str:
-        return AVAILABLE_NOW if self.available_now else AS_GIVEN
+        return AVAILABLE_NOW if self.available_now or self.ends_itself else AS_GIVEN
+
+    def last(self, stores: Stores) -> int:
+        names = stores(self.checkpoint).list_after("commits/")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def check(self, stores: Stores) -> None:
+        """A checkpoint is that of one stream: two that wrote into it would be fenced from each other by nobody."""
+        held = owner_of(self._owned(stores)) if self.is_adopted else None
+        if held is not None and not self.takes and held[1:] != (self.given.name, self.run):
+            raise Refused(
+                f"the checkpoint {self.checkpoint} is that of {held.region} in stream {held.generation}: two drivers "
+                "on it could do a batch twice",
+                StartRemedy(to="if no driver of that one lives, take it", take_target=(self.given.name,)),
+            )
+
+    def _owned(self, stores: Stores) -> PointerStore:
+        return stores(f"{self.checkpoint}/{OWNED}")
 
     def ready(
         self,
@@ -75,9 +107,16 @@ class GivenQuery:
             writer: DataStreamWriter = self.given.writer.queryName(self.given.name).option(CHECKPOINT, self.checkpoint)
             if self.available_now:
                 writer = writer.trigger(availableNow=True)
-            with _START, _set(self.frame.sparkSession, settings):
-                return writer.toTable(self.given.table) if self.given.table else writer.start()
+            with _alone(self.given.name), _set(self.frame.sparkSession, kept):
+                query = writer.toTable(self.given.table) if self.given.table else writer.start()
+                _wait_for_sources(query)
+                return query
 
+        self.check(wanted.stores)
+        if self.is_adopted:
+            take(self._owned(wanted.stores), self.given.name, self.run, is_taken_over=self.takes)
+        # What an adopted checkpoint began with stays: a state store is not exchanged under it.
+        kept = {name: value for name, value in settings.items() if not (self.is_adopted and name in OF_STATE)}
         return start
 
     def spec(self, spark: SparkSession) -> RegionSpec:
@@ -109,12 +148,14 @@ def prepare_writers(spark: SparkSession, request: StreamRequest, writers: Sequen
     attach(spark)
     queries = {one.name: _query(one, request) for one in writers}
     _refuse_shared_checkpoints(queries)
+    for one in queries.values():
+        one.check(request.wanted.stores)
     regions = tuple(one.spec(spark) for one in queries.values())
     adopted = [f"{one.name}: {STATE_NOTE}" for one in regions if one.stateful and queries[one.name].is_adopted]
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, queries),
         spec=StreamSpec(regions=regions),
-        batches={name: _last(one, request) for name, one in queries.items()},
+        batches={name: one.last(request.wanted.stores) for name, one in queries.items()},
         notes=(*adopted, *fifo_notes(spark, len(regions))),
     )
 
@@ -127,7 +168,7 @@ def _query(one: GivenWriter, request: StreamRequest) -> GivenQuery:
             'give the writer before it is started: run.stream(df.writeStream.format("delta"), "orders")',
         )
     there = stream_calls.writer_told(one.writer)
-    held = there.get(CHECKPOINT, "")
+    held = there.get(CHECKPOINT, "") or _by_setting(one, there)
     if held and one.checkpoint and held != one.checkpoint:
         raise GraphRefused(
             f"{one.place}: {one.name} has two checkpoints: {held} in its writer, and checkpoint={one.checkpoint!r}",
@@ -146,14 +187,31 @@ def _query(one: GivenWriter, request: StreamRequest) -> GivenQuery:
         path=there.get("path", ""),
         checkpoint=adopted or f"{request.wanted.root}/{checkpoint_folder(one.name)}",
         is_adopted=bool(adopted),
-        available_now=request.available_now or there.get("trigger", "").startswith("AvailableNow"),
+        ends_itself=there.get("trigger", "").startswith(ENDS),
+        run=request.generation,
+        takes=one.name in request.wanted.takes,
+        available_now=request.available_now,
     )
+
+
+def _by_setting(one: GivenWriter, there: Mapping[str, str]) -> str:
+    """Where Spark has the checkpoint of a query that names none itself."""
+    location = _frame(one.writer).sparkSession.conf.get(DEFAULT_LOCATION, None)
+    if not location or one.checkpoint:
+        return ""
+    if not there.get("queryName"):
+        raise GraphRefused(
+            f"{one.place}: {DEFAULT_LOCATION} is set, and {one.name} has no queryName, so that nobody knows which "
+            "checkpoint below it is its own",
+            'say it: run.stream(writer, "…", checkpoint="…")',
+        )
+    return f"{location.rstrip('/')}/{there['queryName']}"
 
 
 def _refuse_shared_checkpoints(queries: Mapping[str, GivenQuery]) -> None:
     seen: dict[str, str] = {}
     for name, one in queries.items():
-        other = seen.setdefault(one.checkpoint.rstrip("/"), name)
+        other = seen.setdefault(same_place(one.checkpoint), name)
         if other != name:
             raise GraphRefused(
                 f"{one.given.place}: {name} has the checkpoint of {other}: {one.checkpoint}",
@@ -161,14 +219,25 @@ def _refuse_shared_checkpoints(queries: Mapping[str, GivenQuery]) -> None:
             )
 
 
-def _last(query: GivenQuery, request: StreamRequest) -> int:
-    """The last batch that the checkpoint has committed, -1 for none."""
-    names = request.wanted.stores(query.checkpoint).list_after("commits/")
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
-
-
 def _frame(writer: DataStreamWriter) -> DataFrame:
     return writer._df
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    if not _START.acquire(timeout=START_SECONDS_MAX):
+        raise TimeoutError(f"{name} was not started: another query of this script has been starting for too long")
+    try:
+        yield
+    finally:
+        _START.release()
+
+
+def _wait_for_sources(query: StreamingQuery) -> None:
+    """Spark makes the sources of a query after its start has returned, with the settings of that moment."""
+    until = time.monotonic() + START_SECONDS_MAX
+    while query.isActive and query.status["message"].startswith(INITIALIZING) and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 @contextmanager

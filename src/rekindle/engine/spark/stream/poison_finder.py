@@ -5,7 +5,9 @@
 - Records of Kafka and rows of Parquet have numbers. Of other files the file is found first, then the record by a hash
   of its content; rows that are equal fail alike, and are named together.
 - If every record of a batch fails, it is the code that is wrong: none is named, so that nobody leaves them all out.
-- What is no failure of the data (an executor lost, a job cancelled) ends the search: nothing is named by it.
+- What is no failure of the data (an executor lost, a job cancelled) ends the search, and so does a failure that is not
+  the one of the batch: a try may compute what the query leaves out. Nothing is named by either.
+- A record that failed alone is tried alone once more: what comes and goes names nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from rekindle.streams.source_records import QuarantinedRecord, SourceRecord, cop
 
 ALONE = "no record fails alone: what fails depends on several rows, is computed above state, or comes and goes"
 
+
+# Of a file whose records have no numbers, so many are looked at: the driver sorts them.
+ROWS_MAX = 250_000
 
 # Around each Spark job.
 Limited = Callable[[], contextlib.AbstractContextManager[None]]
@@ -62,7 +67,8 @@ class PoisonFound:
 
 
 class PoisonFinder:
-    """The search in one batch of one region. `without` are the records that the region goes on without already."""
+    """The search in one batch of one region. `without` are the records that the region goes on without already,
+    `expected` is how the batch failed, None if any failure counts."""
 
     def __init__(
         self,
@@ -70,9 +76,10 @@ class PoisonFinder:
         inputs: Sequence[RecordedInput],
         without: Sequence[SourceRecord] = (),
         limited: Limited = contextlib.nullcontext,
+        expected: Cause | None = None,
     ) -> None:
         self._session, self._frame, self._inputs = frame.sparkSession, frame, inputs
-        self._without, self._limited = list(without), limited
+        self._without, self._limited, self._expected = list(without), limited, expected
         self._jobs = 0
         self._rows: dict[int, int] = {}
         self._cause = Cause(FailureKind.POISON)
@@ -122,6 +129,8 @@ class PoisonFinder:
             raise SearchEnded(ALONE)
         (at,) = unit_ranges(sizes, RecordRange(search.named, search.named + 1))
         unit = units[at.unit]
+        if (unit.given.ranges or unit.place) and not self._tried(units, [at]):
+            raise SearchEnded(ALONE)
         if unit.given.ranges:
             (part,) = unit.given.ranges
             return SourceRecord(
@@ -133,8 +142,11 @@ class PoisonFinder:
 
     def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
         leaf, (file,) = unit.given.leaf, unit.given.files
+        read = source_rows(self._session, unit.given, self._rest(unit.source))
         seen = F.expr(digest(leaf)).alias("d"), F.expr(FILE).alias("f")
-        rows = self._looked(source_rows(self._session, unit.given, self._rest(unit.source)).select(*seen), file)
+        rows = self._looked(read.select(*seen).limit(ROWS_MAX + 1), file)
+        if len(rows) > ROWS_MAX:
+            raise SearchEnded(f"{file} has more than {ROWS_MAX:,} records, which have no numbers")
         self._rows.setdefault(number, len(rows))
         counts = Counter(row.d for row in rows)
         order = sorted(counts)
@@ -145,6 +157,8 @@ class PoisonFinder:
         if search.named is None:
             raise SearchEnded(f"{file} fails, and {ALONE}")
         named = order[search.named]
+        if not self._fails(self._only(unit), {unit.source: f"{digest(leaf)} = '{named}'"}):
+            raise SearchEnded(f"{file} fails, and {ALONE}")
         return SourceRecord(source=unit.source, place=rows[0].f, digest=named, copies=counts[named])
 
     def _tried(self, units: Sequence[BatchUnit], ranges: Sequence[UnitRange]) -> bool:
@@ -183,6 +197,8 @@ class PoisonFinder:
                 self._cause = cause_of(text_of(error))
                 if not self._cause.kind.blames_partition:
                     raise SearchEnded(f"a try ended by something else: {self._cause.text}") from error
+                if self._expected is not None and not is_alike(self._expected, self._cause):
+                    raise SearchEnded(f"a part of the batch fails in another way: {self._cause.text}") from error
                 return True
         return False
 
@@ -212,6 +228,15 @@ class PoisonFinder:
     def _rest(self, source: int) -> str:
         leaf = self._inputs[source].leaf
         return is_none_of(leaf, [one for one in self._without if one.source == source])
+
+
+def is_alike(expected: Cause, found: Cause) -> bool:
+    """Whether a failure of a part may be that of the whole: the same exception at the same line of the user's code.
+    What has no such line is told by Spark in other words where it is no stream."""
+    one, other = expected.root, found.root
+    if one.kind is not other.kind or one.at != other.at:
+        return False
+    return not one.at or one.text.partition(":")[0] == other.text.partition(":")[0]
 
 
 def _both(one: str, other: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace as changed
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import StreamRequest
@@ -63,8 +64,9 @@ def searched(
     """The records of a batch that fail. They are kept if they are not more than allowed. Each job is `limited`."""
     frames, inputs = opened(spark, request, sink, command.batch)
     without = [one.record for one in command.without]
-    finder = PoisonFinder(frames.frame, inputs, without, limited)
+    finder = PoisonFinder(frames.frame, inputs, without, limited, command.cause)
     found = finder.find(command.most)
+    found = replace(found, records=tuple(changed(one, batch=command.batch) for one in found.records))
     if copies(found.records) <= command.most:
         store = request.wanted.stores(request.wanted.root)
         for one, content in zip(found.records, found.contents, strict=True):

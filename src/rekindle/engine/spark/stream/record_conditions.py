@@ -15,6 +15,13 @@ from rekindle.errors import Refused
 from rekindle.streams.source_records import SourceRecord
 
 HIDDEN = "_metadata"
+# Nothing that differs may look equal: times to the microsecond, and nulls.
+AS_JSON = (
+    ("timeZone", "UTC"),
+    ("ignoreNullFields", "false"),
+    ("timestampFormat", "yyyy-MM-dd HH:mm:ss.SSSSSSXXX"),
+    ("timestampNTZFormat", "yyyy-MM-dd HH:mm:ss.SSSSSS"),
+)
 FILE, ROW = f"{HIDDEN}.file_path", f"{HIDDEN}.row_index"
 
 
@@ -29,7 +36,7 @@ def content(leaf: StreamLeaf) -> str:
     if HIDDEN in names:
         raise Refused(f"the stream {leaf.name} has a column {HIDDEN}: its files cannot be told", "rename that column")
     columns = ", ".join(map(quoted, names))
-    return f"to_json(struct({columns}), map('timeZone', 'UTC', 'ignoreNullFields', 'false'))"
+    return f"to_json(struct({columns}), map({', '.join(repr(one) for pair in AS_JSON for one in pair)}))"
 
 
 def digest(leaf: StreamLeaf) -> str:

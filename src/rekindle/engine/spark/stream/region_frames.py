@@ -116,7 +116,7 @@ def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
             raise Refused(
                 f"a new checkpoint of {frames.sink.name} reads the stream {stream} from where its own options say, "
                 f"which may not be {start.value}",
-                new_run("start a new stream"),
+                new_run("start a new stream, with the options that you mean"),
             )
         if start is SourceStart.LATEST:
             raise Refused(

@@ -89,10 +89,13 @@ class RegionSink:
     def check(self, spark: SparkSession, stores: Stores) -> int:
         """Refuse what the target cannot take. The answer is the last batch that the checkpoint has committed, -1 for
         none."""
-        names = stores(self.root).list_after(f"{self._below}/{COMMITS}")
-        last = max((int(name) for name in names if name.isdecimal()), default=-1)
+        last = self.last(stores)
         self.target.check(spark, self.region, stores, last)
         return last
+
+    def last(self, stores: Stores) -> int:
+        names = stores(self.root).list_after(f"{self._below}/{COMMITS}")
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def delivery(self, frames: RegionFrames) -> RegionDelivery:
         """How often its rows stand in the target. Refuses rows that it cannot take."""

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from rekindle.engine.adapter import PrepareRequest, StreamRequest
+from rekindle.engine.adapter import PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
@@ -46,16 +46,20 @@ from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, StopStrea
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STOP_SECONDS = 20
+STOP_GRACE_SECONDS = 5.0
 BATCH_END_SECONDS_MAX = 30.0
 LOOK_SECONDS = 0.2
 PUT_TRIES_MAX = 5
 POOL = "spark.scheduler.pool"
-SETTINGS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "rekindle.spark.FencedCheckpoints",
-    "spark.sql.streaming.stopTimeout": f"{STOP_SECONDS}s",
+OF_STATE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKS,
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.minBatchesToRetain": "20",
+}
+SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "rekindle.spark.FencedCheckpoints",
+    "spark.sql.streaming.stopTimeout": f"{STOP_SECONDS}s",
+    **OF_STATE,
 }
 _LOOK = msgspec.json.Decoder(list[RegionHealth])
 
@@ -66,6 +70,10 @@ class RegionStarter(Protocol):
     @property
     def trigger(self) -> str:
         """In words."""
+        ...
+
+    def last(self, stores: Stores) -> int:
+        """The last batch that its checkpoint has committed, -1 for none."""
         ...
 
     def ready(
@@ -226,10 +234,12 @@ class SparkStreamEngine:
 
     def _start(self, running: RunningQuery, without: Sequence[QuarantinedRecord]) -> None:
         self._fence(running.region, running.number)
+        starter, wanted = self._starters[running.region], self._request.wanted
+        # A query that fails in its first batch tells no progress: what it goes on after stands in its checkpoint.
+        running.batch = starter.last(wanted.stores)
+        left = [one for one in without if one.batch < 0 or one.batch > running.batch]
         look = partial(self._look_at_fence, running)
-        query_of = self._starters[running.region].ready(
-            self._spark, self._request.wanted, self._settings(running), look, without
-        )
+        query_of = starter.ready(self._spark, wanted, self._settings(running), look, left)
         self._spark.sparkContext.setLocalProperty(POOL, running.region)
         with self._lock:
             if self._is_closed or running.is_abandoned:
@@ -282,7 +292,7 @@ class SparkStreamEngine:
             health = found.get(one.key)
             if health is None or one.is_ours_to_end:
                 continue
-            one.batch = health.batch
+            one.batch = max(one.batch, health.batch)
             one.health, one.progress = health, progressed(one.progress, health, round(now * 1000))
             if not health.is_active:
                 self._ended(one, health)
@@ -347,11 +357,9 @@ class SparkStreamEngine:
         query = running.query
         is_stopped = True
         if query is not None:
-            try:
-                query.stop()
+            is_stopped = _is_stopped(query)
+            if is_stopped:
                 running.batch = max(running.batch, _batch(query))
-            except Exception:
-                is_stopped = False
         if is_stopped:
             self._forget(running)
         running.is_over.set()
@@ -376,6 +384,24 @@ class SparkStreamEngine:
                 signature="" if cause is None else signature(cause),
             )
             self._reports.put(report)
+
+
+def _is_stopped(query: StreamingQuery) -> bool:
+    """Whether it stopped in time. How long Spark waits is up to the session, which may be a script's own."""
+    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def stop() -> None:
+        try:
+            query.stop()
+            answers.put(True)
+        except Exception:
+            answers.put(False)
+
+    threading.Thread(target=stop, daemon=True).start()
+    try:
+        return answers.get(timeout=STOP_SECONDS + STOP_GRACE_SECONDS)
+    except queue.Empty:
+        return False
 
 
 def _batch(query: StreamingQuery) -> int:
