@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from py4j.finalizer import ThreadSafeFinalizerCollection
+from py4j.finalizer import ThreadSafeFinalizer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -80,7 +80,7 @@ def measured(spark: SparkSession, folder: str) -> dict[str, float]:
         "heap_mb": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
         "jvm_threads": jvm.java.lang.management.ManagementFactory.getThreadMXBean().getThreadCount(),
         "python_threads": threading.active_count(),
-        "py4j_objects": len(ThreadSafeFinalizerCollection.finalizers),
+        "py4j_objects": len(ThreadSafeFinalizer.finalizers),
         "temporary_files": sum(1 for one in Path(folder, "tmp").rglob("*") if one.is_file()),
         "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "journal_records": len(journal),
