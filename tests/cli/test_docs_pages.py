@@ -40,7 +40,7 @@ def test_the_page_about_streams_heals_as_it_says(
 ) -> None:
     walk = Walk(tmp_path, capsys, monkeypatch)
     walk.follow("how-to/streams.md")
-    assert walk.codes == [4, 0, 0, 2, 0]
+    assert walk.codes == [4, 0, 0, 1, 2, 0]
     priced = rk.read_newest(spark, str(tmp_path / "priced"))
     assert sorted(row.id for row in priced.collect()) == list(range(400))
     assert priced.where("id = 250").first().cents == 1250
