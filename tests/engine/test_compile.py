@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from rekindle.engine.spark import prepare
-from rekindle.engine.spark.plan import kept_frames
+from rekindle.engine.spark.plan import describe, kept_frames
 from rekindle.engine.spark.plan.building import StepBuilder
 from rekindle.engine.spark.plan.compile import Compiled, compile_pipeline, partitions_for
 from rekindle.engine.spark.plan.layout import Layout, hold
@@ -391,3 +392,34 @@ def test_the_number_of_partitions_is_pinned_with_the_run(
         clone(spark, {"spark.sql.shuffle.partitions": "7"}), steps, StepBuilder({}, KNOWN), first.settings
     )
     assert again.groups["counted"].partitions == partitions
+
+
+def test_jobs_of_other_threads_are_no_jobs_of_a_step(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job has its number before Spark tells of it: other queries of a stream run while one is built."""
+    is_over = threading.Event()
+
+    def busy() -> None:
+        while not is_over.is_set():
+            spark.range(1).count()
+
+    threads = [threading.Thread(target=busy, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+
+    def built(times: int) -> None:
+        for _ in range(times):
+            pipeline = rk.Pipeline("beside")
+            pipeline.add_source(lambda spark: spark.range(4), name="orders")
+            pipeline.add_step(lambda orders: orders.where("id > 1"), name="kept", result="blocking")
+            pipeline.add_sink(lambda kept: kept, rk.files("/nowhere/at/all"), name="sink")
+            compiled(spark, pipeline)
+
+    try:
+        built(30)
+        monkeypatch.setattr(describe, "UNKNOWN_SECONDS_MAX", -1.0)
+        with pytest.raises(StepStartsJob):
+            built(400)
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()

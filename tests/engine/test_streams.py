@@ -544,3 +544,25 @@ def test_the_plan_of_a_stream_starts_nothing(spark: SparkSession, place: Numbers
     assert told.startswith("new stream of live: 3 regions, each fails and restarts alone")
     assert "exactly once to files" in told and "starts at the beginning of its sources" in told
     assert FAST.backoff.kind == "fixed"
+
+
+def test_a_filter_above_the_state_is_judged_as_a_change_of_it(spark: SparkSession, place: NumbersFolder) -> None:
+    """Spark moves a filter by a key below the aggregate: groups that are in the state come out all the same. A column
+    that is added above the state changes nothing below."""
+
+    def counting(shown: Callable[[DataFrame], DataFrame]) -> rk.Pipeline:
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(lambda spark: place.read(spark), name="orders")
+        pipeline.add_step(lambda orders: orders.dropDuplicates(["id"]), name="once")
+        pipeline.add_sink(shown, rk.files(f"{place.folder}/shown"), inputs={"once": "once"}, name="shown")
+        return pipeline
+
+    def verdict(shown: Callable[[DataFrame], DataFrame]) -> ChangeVerdict:
+        (change,) = counting(shown).plan_stream(spark, str(place.state)).changes
+        return change.verdict
+
+    place.feed(0)
+    with RunningStream(spark, counting(lambda once: once.select("id")), place, available_now=True) as stream:
+        stream.ended()
+    assert verdict(lambda once: once.select("id").where("id <> 1")) is ChangeVerdict.MIXES_STATE
+    assert verdict(lambda once: once.select("id", F.lit(1).alias("one"))) is ChangeVerdict.COMPATIBLE

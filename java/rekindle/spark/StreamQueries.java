@@ -53,6 +53,8 @@ public final class StreamQueries {
           "GlobalLimit",
           "LocalLimit");
 
+  private static final Set<String> PROJECTIONS = Set.of("Project", "SubqueryAlias");
+
   /** What Spark makes an aggregate of. */
   private static final Set<String> AGGREGATES = Set.of("Distinct", "Except", "Intersect");
 
@@ -146,6 +148,27 @@ public final class StreamQueries {
       children.forEach(left::push);
     }
     return String.join("\n", found);
+  }
+
+  /**
+   * Whether a plan has an operator beside projections, without those of the plans that it reads. Spark's optimizer moves conditions below an operator with
+   * state where it can, a filter by a key below its aggregate: groups that are in the state already then come out although the condition is against them.
+   */
+  public static boolean mayReachBelow(QueryExecution execution, List<QueryExecution> read) {
+    List<LogicalPlan> below = read.stream().map(QueryExecution::analyzed).toList();
+    Deque<LogicalPlan> left = new ArrayDeque<>();
+    left.push(execution.analyzed());
+    while (!left.isEmpty()) {
+      LogicalPlan node = left.pop();
+      if (!node.isStreaming() || below.contains(node)) {
+        continue;
+      }
+      if (!PROJECTIONS.contains(node.getClass().getSimpleName())) {
+        return true;
+      }
+      CollectionConverters.asJava(node.children()).forEach(left::push);
+    }
+    return false;
   }
 
   /** Whether rows of a plan depend on those of earlier batches. */

@@ -49,6 +49,13 @@ def stateful(frame: DataFrame, read: Sequence[DataFrame]) -> list[str]:
     return str(ours(frame.sparkSession).StreamQueries.stateful(execution(frame), below)).splitlines()
 
 
+def may_reach_below(frame: DataFrame, read: Sequence[DataFrame]) -> bool:
+    """Whether its plan, without those of the frames that it reads, has more than projections: a condition may be moved
+    below state by Spark's optimizer."""
+    below = [execution(one) for one in read]
+    return bool(ours(frame.sparkSession).StreamQueries.mayReachBelow(execution(frame), below))
+
+
 def leaves(frame: DataFrame) -> str:
     """The streams that it reads, in the order of a checkpoint, as JSON."""
     return str(ours(frame.sparkSession).StreamReplay.leaves(execution(frame)))

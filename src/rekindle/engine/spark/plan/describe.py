@@ -14,6 +14,7 @@ would not see the setting, as they do in a plain program.
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ from rekindle.remedies import StartRemedy, TextRemedy
 
 JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 EVENTS_MS_MAX = 5000
+UNKNOWN_SECONDS_MAX = 10.0
 
 
 def describe(
@@ -148,8 +150,8 @@ def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
 
 
 def _has_started_jobs(context: SparkContext, tag: str, before: int) -> bool:
-    """Jobs of other threads are known to Spark's status store under other tags. One of ours is known by its tag, or not
-    known at all, because it was cancelled before it began."""
+    """Jobs of other threads are known to Spark's status store under other tags, sooner or later: one has its number
+    before it is told of. One of ours is known by its tag, or never known, because it was cancelled before it began."""
     after = driver_calls.jobs_so_far(context)
     if after == before:
         return False
@@ -157,5 +159,9 @@ def _has_started_jobs(context: SparkContext, tag: str, before: int) -> bool:
         driver_calls.wait_for_events(context, EVENTS_MS_MAX)
     except CallFailed:
         return driver_calls.has_jobs_of(context, tag)
-    is_unknown = any(not driver_calls.is_known_job(context, job) for job in range(before, after))
-    return is_unknown or driver_calls.has_jobs_of(context, tag)
+    unknown, until = list(range(before, after)), time.monotonic() + UNKNOWN_SECONDS_MAX
+    while unknown := [job for job in unknown if not driver_calls.is_known_job(context, job)]:
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.05)
+    return driver_calls.has_jobs_of(context, tag)

@@ -67,13 +67,14 @@ class RegionFrames:
 
     def stateful(self) -> tuple[str, ...]:
         """The steps at or below which state is kept: a change of one of them changes what the state means. The lowest
-        watermark of a query says when state is final, also one that stands above it."""
+        watermark of a query says when state is final, also one that stands above it; and a step above it counts too if
+        it has more than projections: Spark moves a filter by a key below the aggregate."""
         if not self.operators():
             return ()
         found: set[str] = set()
         for one in reversed(self.steps):
-            own = stream_calls.stateful(self.frames[one.name], [self.frames[name] for name in one.inputs])
-            if one.name in found or own:
+            frame, read = self.frames[one.name], [self.frames[name] for name in one.inputs]
+            if one.name in found or stream_calls.stateful(frame, read) or stream_calls.may_reach_below(frame, read):
                 found |= {one.name, *one.inputs}
         return tuple(one.name for one in self.steps if one.name in found)
 
