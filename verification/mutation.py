@@ -57,7 +57,7 @@ def copy(room: str, to: Path) -> None:
     for part in ("src/rekindle", "tests", "verification"):
         shutil.copytree(ROOT / part, to / part, ignore=shutil.ignore_patterns("__pycache__", "*.jar"))
     for other in (to / "tests").iterdir():
-        if other.is_dir() and other.name not in (room, "doubles"):
+        if other.is_dir() and other.name not in (room, "doubles", "master"):
             shutil.rmtree(other)
     (to / "setup.cfg").write_text(SETUP.format(room=room))
     (to / "pytest.ini").write_text(PYTEST)

@@ -18,7 +18,7 @@ from rekindle.pipeline.identity.recorded_names import recorded_name
 
 # As release 0.1.0 recorded them. Nothing is taken away here, and no name becomes another one.
 AS_RECORDED = {
-    "rekindle.api": "Pipeline previous read_newest",
+    "rekindle.api": "Pipeline previous read_kafka read_newest",
     "rekindle.engine.constants": "run_time seed",
     "rekindle.engine.pickled": "Made",
     "rekindle.engine.spark.packed": "Packed",
@@ -29,7 +29,9 @@ AS_RECORDED = {
     "rekindle.failover.waste": "Terms",
     "rekindle.master.config": "BackoffSpec MasterConfig",
     "rekindle.onramp": "run",
+    "rekindle.publish.each_batch": "each_batch",
     "rekindle.publish.each_partition": "EachPartition each_partition",
+    "rekindle.publish.kafka": "kafka",
     "rekindle.remedies": "CommandRemedy StartKind StartRemedy TextRemedy",
     "rekindle.runtime.janitor.remover": "Limits",
     "rekindle.runtime.janitor.tend": "Rules",

@@ -542,7 +542,7 @@ def test_the_plan_of_a_stream_starts_nothing(spark: SparkSession, place: Numbers
     assert stateful == {"plain": (), "fragile": (), "once": ("orders", "once")} and not place.state.exists()
     told = str(plan)
     assert told.startswith("new stream of live: 3 regions, each fails and restarts alone")
-    assert "exactly once to files" in told and "starts at the beginning of its sources" in told
+    assert "exactly once to files" in told and "has no batch yet, and starts where its sources begin" in told
     assert FAST.backoff.kind == "fixed"
 
 

@@ -13,12 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rekindle.engine.spark.publish import sinks
+from rekindle.engine.spark.publish.stream_targets import STREAMS
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish import pointers
 from rekindle.publish.pointers import POINTERS, NewestPointer, Part, Pointer, advance, compose, decode, encode, newest
 from rekindle.publish.target import PointerStore, PublishTarget, same_place, url
-from rekindle.publish.targets import Target, directory, files, replace, table
+from rekindle.publish.targets import EachBatch, Kafka, Target, directory, files, replace, table
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
 from rekindle.storage.object_store import ObjectStorage
@@ -66,7 +67,9 @@ def test_a_target_says_of_itself_what_others_must_know() -> None:
 
 
 def test_every_kind_of_target_has_a_publisher() -> None:
-    assert set(sinks.PUBLISHERS) == set(get_args(Target))
+    """For batches, for streams, or for both."""
+    assert set(sinks.PUBLISHERS) | set(STREAMS) == set(get_args(Target))
+    assert set(STREAMS) - set(sinks.PUBLISHERS) == {Kafka, EachBatch}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class StreamPlan:
 
     def _region(self, region: RegionSpec) -> Iterator[str]:
         batch = self.batches.get(region.name, -1)
-        where = f"goes on after batch {batch}" if batch >= 0 else "starts at the beginning of its sources"
+        where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet, and starts where its sources begin"
         if region.name in self.starts:
             where = (
                 f"new checkpoint: reads from {self.starts[region.name].value} on, and adds to the rows that are there"

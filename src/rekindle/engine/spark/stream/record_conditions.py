@@ -19,7 +19,7 @@ HIDDEN = "_metadata"
 AS_JSON = (
     ("timeZone", "UTC"),
     ("ignoreNullFields", "false"),
-    ("timestampFormat", "yyyy-MM-dd HH:mm:ss.SSSSSSXXX"),
+    ("timestampFormat", "yyyy-MM-dd HH:mm:ss.SSSSSSxxx"),
     ("timestampNTZFormat", "yyyy-MM-dd HH:mm:ss.SSSSSS"),
 )
 FILE, ROW = f"{HIDDEN}.file_path", f"{HIDDEN}.row_index"
