@@ -64,6 +64,7 @@ class BenchSide:
             plan,
             folder=self._folder / "driver",
             settings=SETTINGS,
+            env={"PYSPARK_PYTHON": sys.executable},
         )
 
     def _commit(self, number: int) -> bool:

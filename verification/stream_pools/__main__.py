@@ -45,6 +45,7 @@ class PoolsPlace:
             str(folder),
             folder=folder / "driver",
             settings={**SETTINGS, "spark.scheduler.mode": mode},
+            env={"PYSPARK_PYTHON": sys.executable},
         )
 
     def feed(self, name: str) -> int:
