@@ -333,9 +333,16 @@ def test_steps_at_or_below_state_are_found_wherever_it_stands(spark: SparkSessio
         place,
         keyed=lambda orders: orders.select("id"),
         both=lambda keyed: keyed.subtract(keyed.sparkSession.range(9)),
-        shown=lambda both: both.where("id > 1"),
+        named=lambda both: both.selectExpr("id + 1 as next"),
     )
     assert common.stateful == ("orders", "keyed", "both") and common.operators == ("Aggregate",)
+    above = stateful_steps(
+        spark,
+        place,
+        once=lambda orders: orders.dropDuplicates(["id"]),
+        shown=lambda once: once.where("id > 1"),
+    )
+    assert above.stateful == ("orders", "once", "shown"), "Spark may move a filter below the state it stands above"
     late = stateful_steps(
         spark,
         place,

@@ -43,7 +43,6 @@ public final class StreamQueries {
           "Deduplicate",
           "DeduplicateWithinWatermark",
           "Distinct",
-          "EventTimeWatermark",
           "Except",
           "Intersect",
           "FlatMapGroupsWithState",
@@ -53,6 +52,7 @@ public final class StreamQueries {
           "GlobalLimit",
           "LocalLimit");
 
+  private static final String WATERMARK = "EventTimeWatermark";
   private static final Set<String> PROJECTIONS = Set.of("Project", "SubqueryAlias");
 
   /** What Spark makes an aggregate of. */
@@ -129,23 +129,12 @@ public final class StreamQueries {
    * a query counts for every operator of it, wherever it stands.
    */
   public static String stateful(QueryExecution execution, List<QueryExecution> read) {
-    List<LogicalPlan> below = read.stream().map(QueryExecution::analyzed).toList();
     List<String> found = new ArrayList<>();
-    Deque<LogicalPlan> left = new ArrayDeque<>();
-    left.push(execution.analyzed());
-    while (!left.isEmpty()) {
-      LogicalPlan node = left.pop();
-      if (!node.isStreaming() || below.contains(node)) {
-        continue;
-      }
-      boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+    for (LogicalPlan node : own(execution, read)) {
       String name = node.getClass().getSimpleName();
-      if (isJoin || STATEFUL.contains(name)) {
+      if (keepsState(node) || name.equals(WATERMARK)) {
         found.add(AGGREGATES.contains(name) ? "Aggregate" : name);
       }
-      List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
-      Collections.reverse(children);
-      children.forEach(left::push);
     }
     return String.join("\n", found);
   }
@@ -155,7 +144,13 @@ public final class StreamQueries {
    * state where it can, a filter by a key below its aggregate: groups that are in the state already then come out although the condition is against them.
    */
   public static boolean mayReachBelow(QueryExecution execution, List<QueryExecution> read) {
+    return own(execution, read).stream().anyMatch(node -> !PROJECTIONS.contains(node.getClass().getSimpleName()));
+  }
+
+  /** The streaming operators of a plan in its order, without those of the plans that it reads. */
+  private static List<LogicalPlan> own(QueryExecution execution, List<QueryExecution> read) {
     List<LogicalPlan> below = read.stream().map(QueryExecution::analyzed).toList();
+    List<LogicalPlan> found = new ArrayList<>();
     Deque<LogicalPlan> left = new ArrayDeque<>();
     left.push(execution.analyzed());
     while (!left.isEmpty()) {
@@ -163,12 +158,17 @@ public final class StreamQueries {
       if (!node.isStreaming() || below.contains(node)) {
         continue;
       }
-      if (!PROJECTIONS.contains(node.getClass().getSimpleName())) {
-        return true;
-      }
-      CollectionConverters.asJava(node.children()).forEach(left::push);
+      found.add(node);
+      List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
+      Collections.reverse(children);
+      children.forEach(left::push);
     }
-    return false;
+    return found;
+  }
+
+  private static boolean keepsState(LogicalPlan node) {
+    boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
+    return isJoin || STATEFUL.contains(node.getClass().getSimpleName());
   }
 
   /** Whether rows of a plan depend on those of earlier batches. */
@@ -176,10 +176,7 @@ public final class StreamQueries {
     if (!node.isStreaming()) {
       return false;
     }
-    boolean isJoin = node instanceof Join join && join.left().isStreaming() && join.right().isStreaming();
-    boolean isMark = node.getClass().getSimpleName().equals("EventTimeWatermark");
-    boolean isStateful = isJoin || (!isMark && STATEFUL.contains(node.getClass().getSimpleName()));
-    return isStateful || CollectionConverters.asJava(node.children()).stream().anyMatch(StreamQueries::hasState);
+    return keepsState(node) || CollectionConverters.asJava(node.children()).stream().anyMatch(StreamQueries::hasState);
   }
 
   /**

@@ -53,6 +53,9 @@ class PublishTarget(Protocol):
     def by_parameters(self) -> tuple[str, ...]: ...
 
 
+UNKNOWN, PUT_TRIES_MAX = "unknown", 5
+
+
 class StoreAnswer(Protocol):
     """The answer to a put-if-absent: its value is "created", "exists" or "unknown"."""
 
@@ -78,6 +81,12 @@ class PointerStore(Protocol):
     def list_folders(self, folder: str) -> list[str]:
         """Names of the folders directly in a folder, sorted, without a slash."""
         ...
+
+
+def is_certainly_put(store: PointerStore, key: str, body: bytes) -> bool:
+    """Whether an object of this key is certainly there, ours or another one. An answer that is unknown is asked for
+    again, a few times."""
+    return any(store.put_if_absent(key, body).value != UNKNOWN for _ in range(PUT_TRIES_MAX))
 
 
 def url(path: str) -> str:

@@ -6,9 +6,10 @@ release may write it in another way.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
-from rekindle.storage.store import Store
 from rekindle.streams.planned_batch import PlannedBatch
 
 COMMITS, OFFSETS, SOURCES = "commits/", "offsets/", "sources/"
@@ -18,6 +19,14 @@ FILES_MAX = 5
 # So many entries of the log of a file source are looked at for one batch.
 ENTRIES_MAX = 20
 COMPACT = ".compact"
+
+
+class LogStore(Protocol):
+    """What reading a checkpoint needs of the storage."""
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def list_after(self, folder: str, after: str = "") -> list[str]: ...
 
 
 class _FileOffset(msgspec.Struct, frozen=True):
@@ -34,12 +43,14 @@ def checkpoint_folder(region: str, replaced: int = 0) -> str:
     return f"checkpoints.{replaced}/{region}" if replaced else f"checkpoints/{region}"
 
 
-def last_commit(store: Store, checkpoint: str) -> int:
-    """The last batch that the checkpoint has committed, -1 for none."""
-    return max((int(name) for name in store.list_after(f"{checkpoint}/{COMMITS}") if name.isdecimal()), default=-1)
+def last_commit(store: LogStore, checkpoint: str = "") -> int:
+    """The last batch that a checkpoint has committed, -1 for none. Without a folder the store is that of the
+    checkpoint."""
+    names = store.list_after(f"{checkpoint}/{COMMITS}".lstrip("/"))
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
-def planned(store: Store, checkpoint: str, number: int) -> PlannedBatch | None:
+def planned(store: LogStore, checkpoint: str, number: int) -> PlannedBatch | None:
     """A batch with what it reads; None where the checkpoint has no such batch."""
     upto = _positions(store, checkpoint, number)
     if upto is None:
@@ -53,7 +64,7 @@ def planned(store: Store, checkpoint: str, number: int) -> PlannedBatch | None:
     return PlannedBatch(number=number, before=before, upto=upto, files=tuple(files[:FILES_MAX]), file_count=len(files))
 
 
-def _positions(store: Store, checkpoint: str, number: int) -> tuple[str, ...] | None:
+def _positions(store: LogStore, checkpoint: str, number: int) -> tuple[str, ...] | None:
     body = store.get(f"{checkpoint}/{OFFSETS}{number}")
     return None if body is None else tuple(body.decode(errors="replace").splitlines()[HEAD_LINES:])
 
@@ -65,7 +76,7 @@ def _file_offset(position: str) -> int | None:
         return None
 
 
-def _files(store: Store, folder: str, after: int, last: int) -> list[str]:
+def _files(store: LogStore, folder: str, after: int, last: int) -> list[str]:
     """Those of the entries behind `after`; every tenth entry has all files before it, too."""
     found = []
     for number in range(max(after + 1, last + 1 - ENTRIES_MAX), last + 1):

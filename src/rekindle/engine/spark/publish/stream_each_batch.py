@@ -10,13 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
 from rekindle.publish.each_batch import EachBatch, asked_of_stream
 from rekindle.publish.each_partition import name_of
 from rekindle.streams.stream_spec import Delivery
-
-# A number that no target gives: there is nobody to take it from.
-NO_OWNER = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.kafka import Kafka
@@ -37,7 +37,6 @@ COLUMNS = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-NO_OWNER = 0
 # The headers that java/StreamKafka adds.
 HEADER = "rekindle."
 OF_BATCH = ("region", "generation", "batch")

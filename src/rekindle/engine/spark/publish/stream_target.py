@@ -14,6 +14,9 @@ from rekindle.engine.adapter import Stores
 from rekindle.pipeline.declared import Declared
 from rekindle.streams.stream_spec import Delivery
 
+# A number that no target gives: there is nobody to take it from.
+NO_OWNER = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionTarget:

@@ -18,19 +18,18 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.adapter import GivenWriter, PreparedStream, PrepareRequest, Stores, StreamRequest
+from rekindle.engine.adapter import GivenWriter, PreparedStream, Stores, StreamRequest
 from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.session import attach
 from rekindle.engine.spark.stream.region_frames import settings_of
-from rekindle.engine.spark.stream.stream_engine import OF_STATE, SparkStreamEngine
+from rekindle.engine.spark.stream.stream_engine import OF_STATE, QueryStart, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.stream_entries import owner_of, take
 from rekindle.publish.target import PointerStore, same_place
 from rekindle.remedies import StartRemedy
-from rekindle.results.checkpoint_log import checkpoint_folder
-from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.results.checkpoint_log import checkpoint_folder, last_commit
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
 
 CHECKPOINT = "checkpointLocation"
@@ -77,8 +76,7 @@ class GivenQuery:
         return AVAILABLE_NOW if self.available_now or self.ends_itself else AS_GIVEN
 
     def last(self, stores: Stores) -> int:
-        names = stores(self.checkpoint).list_after("commits/")
-        return max((int(name) for name in names if name.isdecimal()), default=-1)
+        return last_commit(stores(self.checkpoint))
 
     def check(self, stores: Stores) -> None:
         """A checkpoint is that of one stream: two that wrote into it would be fenced from each other by nobody."""
@@ -93,17 +91,10 @@ class GivenQuery:
     def _owned(self, stores: Stores) -> PointerStore:
         return stores(f"{self.checkpoint}/{OWNED}")
 
-    def ready(
-        self,
-        spark: SparkSession,
-        wanted: PrepareRequest,
-        settings: Mapping[str, str],
-        look: Callable[[], None],
-        without: Sequence[QuarantinedRecord],
-    ) -> Callable[[], StreamingQuery]:
+    def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """No record of it is ever left out: that is asked for at a sink of a pipeline."""
 
-        def start() -> StreamingQuery:
+        def started() -> StreamingQuery:
             writer: DataStreamWriter = self.given.writer.queryName(self.given.name).option(CHECKPOINT, self.checkpoint)
             if self.available_now:
                 writer = writer.trigger(availableNow=True)
@@ -112,12 +103,13 @@ class GivenQuery:
                 _wait_for_sources(query)
                 return query
 
-        self.check(wanted.stores)
+        stores = start.wanted.stores
+        self.check(stores)
         if self.is_adopted:
-            take(self._owned(wanted.stores), self.given.name, self.run, is_taken_over=self.takes)
+            take(self._owned(stores), self.given.name, self.run, is_taken_over=self.takes)
         # What an adopted checkpoint began with stays: a state store is not exchanged under it.
-        kept = {name: value for name, value in settings.items() if not (self.is_adopted and name in OF_STATE)}
-        return start
+        kept = {name: value for name, value in start.settings.items() if not (self.is_adopted and name in OF_STATE)}
+        return started
 
     def spec(self, spark: SparkSession) -> RegionSpec:
         frame, plan, name = self.frame, told(self.frame), self.given.name

@@ -25,13 +25,12 @@ from rekindle.engine.spark.stream.record_conditions import is_none_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.errors import StoreFailed
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.target import PointerStore
+from rekindle.publish.target import PointerStore, is_certainly_put
 from rekindle.results.checkpoint_log import checkpoint_folder
 from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.stream_commands import FindPoison
 
 QUARANTINE = "quarantine"
-PUT_TRIES_MAX = 5
 # One try is one Spark job, and is counted as such.
 SEARCH_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
 
@@ -86,5 +85,5 @@ def _keep(store: PointerStore, command: FindPoison, one: QuarantinedRecord, cont
     name = hashlib.sha256(repr(one.record.key).encode()).hexdigest()[:16]
     key = f"{QUARANTINE}/{command.region}/{command.batch}-{name}.jsonl"
     body = msgspec.json.encode(told) + b"\n"
-    if all(store.put_if_absent(key, body).value == "unknown" for _ in range(PUT_TRIES_MAX)):
+    if not is_certainly_put(store, key, body):
         raise StoreFailed(f"{key} was not certainly put: {one.record} is not left out")

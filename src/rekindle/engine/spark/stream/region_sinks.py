@@ -7,22 +7,22 @@ one checkpoint, told by a generation of their own: a new checkpoint counts its b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.adapter import PrepareRequest, Stores
+from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.quarantine import left_out
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
+from rekindle.engine.spark.stream.stream_engine import QueryStart
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.stream_entries import generation_of
-from rekindle.results.checkpoint_log import COMMITS, OFFSETS, checkpoint_folder
-from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.results.checkpoint_log import OFFSETS, checkpoint_folder, last_commit
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 
 # The line of an entry of Spark's offset log that has settings, counted from 1.
@@ -94,8 +94,7 @@ class RegionSink:
         return last
 
     def last(self, stores: Stores) -> int:
-        names = stores(self.root).list_after(f"{self._below}/{COMMITS}")
-        return max((int(name) for name in names if name.isdecimal()), default=-1)
+        return last_commit(stores(self.root), self._below)
 
     def delivery(self, frames: RegionFrames) -> RegionDelivery:
         """How often its rows stand in the target. Refuses rows that it cannot take."""
@@ -111,18 +110,12 @@ class RegionSink:
         lines = (stores(self.root).get(f"{self._below}/{OFFSETS}{last}") or b"").decode().splitlines()
         return {} if len(lines) < CONF_LINE else dict(json.loads(lines[CONF_LINE - 1]).get("conf", {}))
 
-    def ready(
-        self,
-        spark: SparkSession,
-        wanted: PrepareRequest,
-        settings: Mapping[str, str],
-        look: Callable[[], None],
-        without: Sequence[QuarantinedRecord],
-    ) -> Callable[[], StreamingQuery]:
+    def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
-        session = clone(spark, settings)
-        owner = self.take(wanted.stores)
-        writer = self._writer(left_out(session, build(session, wanted, self.sink), without), owner, look)
+        session = clone(start.spark, start.settings)
+        owner = self.take(start.wanted.stores)
+        frames = left_out(session, build(session, start.wanted, self.sink), start.without)
+        writer = self._writer(frames, owner, start.look)
         return lambda: writer.start()
 
     def _writer(self, frames: RegionFrames, owner: int, look: Callable[[], None]) -> DataStreamWriter:

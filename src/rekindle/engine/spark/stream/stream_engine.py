@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -37,6 +38,7 @@ from rekindle.engine.spark.stream.quarantine import searched
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
+from rekindle.publish.target import is_certainly_put
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
@@ -49,7 +51,6 @@ STOP_SECONDS = 20
 STOP_GRACE_SECONDS = 5.0
 BATCH_END_SECONDS_MAX = 30.0
 LOOK_SECONDS = 0.2
-PUT_TRIES_MAX = 5
 POOL = "spark.scheduler.pool"
 OF_STATE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKS,
@@ -64,6 +65,18 @@ SETTINGS = {
 _LOOK = msgspec.json.Decoder(list[RegionHealth])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStart:
+    """What a query is started with: `settings` of its session, `look`, which raises if another driver has the region,
+    and records `without` which it goes on."""
+
+    spark: SparkSession
+    wanted: PrepareRequest
+    settings: Mapping[str, str]
+    look: Callable[[], None]
+    without: Sequence[QuarantinedRecord] = ()
+
+
 class RegionStarter(Protocol):
     """Starts the query of one region."""
 
@@ -76,16 +89,8 @@ class RegionStarter(Protocol):
         """The last batch that its checkpoint has committed, -1 for none."""
         ...
 
-    def ready(
-        self,
-        spark: SparkSession,
-        wanted: PrepareRequest,
-        settings: Mapping[str, str],
-        look: Callable[[], None],
-        without: Sequence[QuarantinedRecord],
-    ) -> Callable[[], StreamingQuery]:
-        """All that comes before the start, and then the start. `look` raises if another driver has the region;
-        `without` are records that it does not get."""
+    def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
+        """All that comes before the start, and then the start."""
         ...
 
 
@@ -237,9 +242,15 @@ class SparkStreamEngine:
         starter, wanted = self._starters[running.region], self._request.wanted
         # A query that fails in its first batch tells no progress: what it goes on after stands in its checkpoint.
         running.batch = starter.last(wanted.stores)
-        left = [one for one in without if one.batch < 0 or one.batch > running.batch]
-        look = partial(self._look_at_fence, running)
-        query_of = starter.ready(self._spark, wanted, self._settings(running), look, left)
+        query_of = starter.ready(
+            QueryStart(
+                spark=self._spark,
+                wanted=wanted,
+                settings=self._settings(running),
+                look=partial(self._look_at_fence, running),
+                without=[one for one in without if one.batch < 0 or one.batch > running.batch],
+            )
+        )
         self._spark.sparkContext.setLocalProperty(POOL, running.region)
         with self._lock:
             if self._is_closed or running.is_abandoned:
@@ -267,8 +278,7 @@ class SparkStreamEngine:
         while lowest > 1 and store.get(f"fence/{region}/{lowest - 1}") is None:
             lowest -= 1
         for one in range(lowest, number + 1):
-            answers = (store.put_if_absent(f"fence/{region}/{one}", b"").value for _ in range(PUT_TRIES_MAX))
-            if all(answer == "unknown" for answer in answers):
+            if not is_certainly_put(store, f"fence/{region}/{one}", b""):
                 raise StoreFailed(f"the fence of {region} was not certainly put")
 
     def _look_at_fence(self, running: RunningQuery) -> None:
