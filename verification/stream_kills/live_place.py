@@ -18,7 +18,11 @@ BASE = datetime(2026, 11, 1, tzinfo=UTC)
 # After it every window and session of what was fed before is over.
 LAST = BASE + timedelta(days=30)
 PLAIN, PYTHON, ONCE, WINDOWS, SESSIONS, JOINED = "plain", "python", "once", "windows", "sessions", "joined"
-REGIONS = (PLAIN, PYTHON, ONCE, WINDOWS, SESSIONS, JOINED)
+NUMBERED, CALLED, SENT, RECEIVED = "numbered", "called", "sent", "received"
+# Those that read one file with each batch, and all.
+OF_FILES = (PLAIN, PYTHON, ONCE, WINDOWS, SESSIONS, JOINED, NUMBERED, CALLED, SENT)
+REGIONS = (*OF_FILES, RECEIVED)
+TOPIC, PARTITIONS = "orders", 2
 Rows = Counter[tuple[Any, ...]]
 
 
@@ -27,10 +31,12 @@ class LivePlace:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.location = folder, folder / "state"
-        self.orders, self.payments = folder / "orders", folder / "payments"
+        self.orders, self.payments, self.called = folder / "orders", folder / "payments", folder / CALLED
+        # What a function of the user's waits for, and where it says that it waits.
+        self.hang, self.hung = folder / "hang", folder / "hung"
 
     def prepare(self) -> None:
-        for one in (self.orders, self.payments):
+        for one in (self.orders, self.payments, self.called):
             one.mkdir(parents=True)
 
     def feed(self, number: int, *, is_last: bool = False) -> None:
@@ -50,9 +56,20 @@ class LivePlace:
         names = (one.name for one in self.location.glob(f"live/_streams/*/checkpoints/{region}/commits/*"))
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
+    def told(self, what: str) -> Path:
+        """What the last driver wrote of the topic: without what was sent twice, or all of it."""
+        return self.folder / f"told-{what}.json"
+
     def found(self, region: str) -> Rows:
-        """As any reader finds them."""
+        """As any reader finds them; of a topic, without what was sent twice."""
         rows: Rows = Counter()
+        match region:
+            case "called":
+                for path in self.called.glob("*.json"):
+                    rows.update(map(tuple, json.loads(path.read_text())))
+                return rows
+            case "sent":
+                return Counter(map(tuple, json.loads(self.told(SENT).read_text())))
         for path in (self.folder / region / "current").glob("*.parquet"):
             table = pq.read_table(path)
             rows.update(zip(*(table.column(name).to_pylist() for name in sorted(table.column_names)), strict=True))
@@ -62,7 +79,12 @@ class LivePlace:
         """What a batch over the same files gives; of windows and sessions, those that are over."""
         orders = [(row["id"], row["at"]) for number in range(files) for row in _orders(number)]
         match region:
-            case "plain" | "python":
+            case "received":  # Each record that the topic has, with those that were sent twice.
+                return Counter(map(tuple, json.loads(self.told(TOPIC).read_text())))
+            case "numbered":
+                counted = Counter(one % KEYS for one, _ in orders)
+                return Counter((key, number + 1) for key, count in counted.items() for number in range(count))
+            case "plain" | "python" | "called" | "sent":
                 return Counter((at, one) for one, at in orders)
             case "once":
                 return Counter(dict.fromkeys(((at, one) for one, at in orders), 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -63,13 +64,22 @@ class KafkaBroker(Ended):
         given = {"host": LOOPBACK, "port": self.port, "controller": self._controller, "folder": self.folder}
         settings.write_text(PROPERTIES.format(**given))
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").lstrip("-") or "cluster"
-        java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_broker()}/*"]
-        formatted = [*java, "-Xmx128m", "kafka.tools.StorageTool", "format", "--standalone", "-t", name]
-        log = self.folder / "log"
-        with log.open("wb") as file:
+        formatted = [*_java(), "-Xmx128m", "kafka.tools.StorageTool", "format", "--standalone", "-t", name]
+        with (self.folder / "log").open("wb") as file:
             subprocess.run([*formatted, "-c", str(settings)], check=True, stdout=file, stderr=subprocess.STDOUT)
+        self._run()
+
+    def kill_and_start_again(self) -> None:
+        """kill -9, and the same broker over what it had written."""
+        assert self.process is not None and self._child is not None, "it runs"
+        self.process.send(signal.SIGKILL)
+        self._child.wait()
+        self._run()
+
+    def _run(self) -> None:
+        with (self.folder / "log").open("ab") as file:
             self._child = subprocess.Popen(
-                [*java, "-Xms128m", "-Xmx256m", "kafka.Kafka", str(settings)],
+                [*_java(), "-Xms128m", "-Xmx256m", "kafka.Kafka", str(self.folder / "server.properties")],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -116,6 +126,10 @@ class KafkaBroker(Ended):
             connection.sendall(struct.pack(">i", len(said)) + said)
             (length,) = struct.unpack(">i", _read(connection, 4))
             return _read(connection, length)[4:]
+
+
+def _java() -> list[str]:
+    return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_broker()}/*"]
 
 
 def _refuse_errors(what: str, answer: bytes) -> None:
