@@ -25,7 +25,7 @@ from build_jar import JAR
 from parts import kafka_jars
 from rekindle.local_cluster.cluster import LocalCluster, Size
 from rekindle.local_cluster.processes import Process
-from stream_kills.live_place import CALLED, OF_FILES, PARTITIONS, REGIONS, TOPIC, LivePlace
+from stream_kills.live_place import CALLED, OF_FILES, PARTITIONS, REGIONS, TOPIC, WAITED_FOR, LivePlace
 from support.drivers import Driver, cont_driver, kill_driver, start_driver, stop_driver
 from support.feed import Feed
 from support.kafka import KafkaBroker
@@ -66,8 +66,8 @@ class KillRound:
         return (*(self._place.commits(one) for one in REGIONS), self.driver.printed())
 
     def progress(self, batches: int, but: str = "") -> None:
-        """Until every region, but one, has committed so many more; none may go back."""
-        regions = [one for one in REGIONS if one != but]
+        """Until every region that is waited for, but one, has committed so many more; none may go back."""
+        regions = [one for one in WAITED_FOR if one != but]
         was = {one: self._place.commits(one) for one in regions}
 
         def is_there() -> bool:
@@ -94,9 +94,12 @@ class KillRound:
         zombie = self.driver
         stop_driver(zombie)
         self.driver = self._start("force")
-        self.progress(2)
-        cont_driver(zombie)
-        zombie.wait()
+        try:
+            self.progress(2)
+            cont_driver(zombie)
+            zombie.wait()
+        finally:
+            zombie.end()
         if FENCED not in zombie.text():
             self.unsaid.append(zombie.text()[-300:])
 
