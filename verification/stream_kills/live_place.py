@@ -22,8 +22,8 @@ NUMBERED, CALLED, SENT, RECEIVED = "numbered", "called", "sent", "received"
 # Those that read one file with each batch, and all that are waited for.
 OF_FILES = (PLAIN, PYTHON, ONCE, WINDOWS, SESSIONS, JOINED, CALLED, SENT)
 WAITED_FOR = (*OF_FILES, RECEIVED)
-# Spark gives the Python process that starts `transformWithState` on the driver ten seconds to connect. On a busy machine
-# that is too short, and the region tries again: nothing waits for it before the end.
+# Spark gives the Python process that starts `transformWithState` on the driver ten seconds to connect. On a busy
+# machine that is too short, and the region tries again: nothing waits for it before the end.
 REGIONS = (*WAITED_FOR, NUMBERED)
 TOPIC, PARTITIONS = "orders", 2
 Rows = Counter[tuple[Any, ...]]
