@@ -3,7 +3,8 @@ clock. The world knows what really runs, and says what no schedule may ever show
 
 - Two queries of one region never run in one process, and no number is given twice.
 - What runs at the end is what should: nobody who can be restarted is forgotten, nobody runs when all is over.
-- A restart waits for its time; with `full` nothing starts before all have ended.
+- A restart waits for its time; with `full` nothing starts before all have ended. Where all end when they have read
+  what there is, none starts before those have ended whose results it reads.
 - What is stored, from its last base on, folds to the state.
 - A checkpoint is replaced when the user says so, for the regions that they name and no other, once.
 - A record in quarantine reaches no query again, until its region gets a new checkpoint, which reads all; and nothing
@@ -38,7 +39,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
 )
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
+from rekindle.streams.stream_spec import AVAILABLE_NOW, SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamBase, StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import (
     OpenStream,
@@ -53,6 +54,7 @@ from streams.specs import region_spec
 StreamMachine = Machine[StreamState, StreamRecord, StreamStimulus, StreamCommand]
 BACKOFF = Exponential(initial_ms=100, delay_ms_max=1_000, jitter=0.0, reset_after_ms=5_000, attempts_max=6)
 STEPS, CALM_STEPS, BASE_CHANCE = 120, 400, 0.05
+Reads = dict[str, list[str]]
 KINDS = (FailureKind.EXCEPTION, FailureKind.EXECUTOR_LOST, FailureKind.USER_ERROR, FailureKind.WORKER_KILLED)
 
 
@@ -60,10 +62,20 @@ class Violated(AssertionError):
     """The world saw what may not be."""
 
 
-def spec_of(names: list[str], code: int, quarantine: int) -> StreamSpec:
-    code_of = {name: {name: {"code": str(code)}} for name in names}
+def spec_of(names: list[str], code: int, quarantine: int, reads: Reads, *, ends: bool) -> StreamSpec:
+    """`ends` if all end when they have read what there is."""
+    ending = {"trigger": AVAILABLE_NOW} if ends else {}
     return StreamSpec(
-        regions=tuple(region_spec(name, fingerprints=code_of[name], quarantine=quarantine) for name in names)
+        regions=tuple(
+            region_spec(
+                name,
+                fingerprints={name: {"code": str(code)}},
+                quarantine=quarantine,
+                reads=tuple(one for one in reads[name] if one in names),
+                **ending,
+            )
+            for name in names
+        )
     )
 
 
@@ -96,6 +108,11 @@ class StreamSimulation:
             poison_tries_max=self.chance.choice([2, 3, 99]),
         )
         self.quarantine = self.chance.choice([0, 2])
+        self.ends = self.chance.random() < 0.4
+        self.reads: Reads = {
+            name: [one for one in self.names[:number] if self.chance.random() < 0.4]
+            for number, name in enumerate(self.names)
+        }
         self.left_out: dict[str, list[QuarantinedRecord]] = {}
         self.journal: list[tuple[StreamRecord, ...]] = []
         self.stored: list[tuple[StreamRecord, ...]] = []
@@ -192,7 +209,7 @@ class StreamSimulation:
             OpenStream(
                 pipeline="live",
                 run="r",
-                spec=spec_of(self.names, self.code, self.quarantine),
+                spec=spec_of(self.names, self.code, self.quarantine, self.reads, ends=self.ends),
                 limits=self.limits,
                 run_time_ms=1,
                 seed=2,
@@ -263,8 +280,21 @@ class StreamSimulation:
                     self.due_ms.clear()
                 case _:
                     pass
-        if any(isinstance(event, QueryStarted) for event in events):
-            self._may_start({event.region for event in events if isinstance(event, QueryStarted)})
+        starting = {event.region for event in events if isinstance(event, QueryStarted)}
+        if starting:
+            self._may_start(starting)
+        gone = {event.region for event in events if isinstance(event, RegionGivenUp)} & self.driver.stuck
+        for name in starting:
+            if self.ends and self._is_fed(name, starting, gone):
+                raise Violated(f"{name} starts before those that it reads have ended")
+
+    def _is_fed(self, name: str, starting: set[str], gone: set[str]) -> bool:
+        """Whether a region that it reads runs, starts, is to start again, or is searched. Those that are `gone` are
+        stuck, and nobody waits for them."""
+        left = self._abandoned() if self.state is not None else set()
+        running = set(self.driver.running) - left - gone
+        busy = running | starting | self.driver.searching | set(self.due_ms)
+        return bool(busy & set(self.reads[name]) & set(self.names))
 
     def _count(self, name: str, due_ms: int) -> None:
         """Restarts of a region since it was healthy for long."""
@@ -344,8 +374,12 @@ class StreamSimulation:
             self.state.regions[name].is_open for name in self.names
         ):
             raise Violated("nothing runs, and nobody says that it is over")
+        waiting: set[str] = set()
         for name in self.names:
             region = self.state.regions[name]
             is_settled = bool(region.gave_up) or region.is_finished
-            if not is_settled and name not in self.driver.running:
+            if is_settled or name in self.driver.running:
+                continue
+            if not (self.ends and self._is_fed(name, waiting, set())):
                 raise Violated(f"{name} is forgotten")
+            waiting.add(name)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rekindle.streams.region_changes import TARGET_PART, ChangeVerdict, change_of
+from rekindle.streams.region_changes import TARGET_PART, ChangeVerdict, change_of, changes_of
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
-from rekindle.streams.stream_spec import Delivery, RegionSpec
+from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
 
 SPARK = {"spark.sql.ansi.enabled": "true", "python": "3.11.7"}
 WAS = RegionSpec(
@@ -140,3 +140,21 @@ def test_the_function_of_a_target_stands_above_all_state() -> None:
     was, now = (replace(WAS, fingerprints={**WAS.fingerprints, TARGET_PART: {"code": code}}) for code in ("1", "2"))
     found = change_of(was, now)
     assert (found.verdict, found.told) == (ChangeVerdict.COMPATIBLE, (f"{TARGET_PART}: code",))
+
+
+def test_state_over_the_rows_of_a_region_that_changed_has_both_meanings() -> None:
+    made = replace(STATELESS, name="made")
+    held, passed = (
+        replace(WAS, reads=("made",), operators=("Aggregate",)),
+        replace(STATELESS, name="p", reads=("made",)),
+    )
+    was = {one.name: one for one in (made, held, passed)}
+    changes = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), held, passed, replace(made, name="new"))))
+    assert {one.region: (one.verdict, one.told) for one in changes} == {
+        "made": (ChangeVerdict.COMPATIBLE, ("clean: code",)),
+        "totals": (ChangeVerdict.MIXES_STATE, ("it reads made, which changed: clean: code",)),
+        "p": (ChangeVerdict.COMPATIBLE, ("it reads made, which changed: clean: code",)),
+    }
+    other = replace(held, sources=("others",))
+    (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)))
+    assert needs.verdict is ChangeVerdict.NEEDS_CHECKPOINT, "more is not needed"

@@ -445,3 +445,25 @@ def test_a_stream_that_was_to_end_by_itself() -> None:
     now, later = region_spec("gold", trigger=AVAILABLE_NOW), region_spec("late")
     assert StreamSpec(regions=(now,)).is_available_now
     assert not StreamSpec(regions=(now, later)).is_available_now and not StreamSpec(regions=()).is_available_now
+
+
+def test_a_region_that_ends_by_itself_starts_when_those_that_it_reads_have_ended() -> None:
+    made, read = region_spec("made", trigger=AVAILABLE_NOW), region_spec("read", trigger=AVAILABLE_NOW, reads=("made",))
+    world = StreamWorld("made", "read")
+    *_, only = world.open(spec=StreamSpec(regions=(made, read)))
+    assert only == QueryStarted("made", 1, 1_000)
+    assert world.commands() == [StartQuery("made", 1)], "nothing wakes up for one that waits for another"
+    *_, restart = world.fails("made")
+    assert isinstance(restart, RegionsRestart) and restart.regions == ("made",)
+    world.take(StreamTick(), 1_100)
+    finished, started = world.ends("made", QueryEnd.FINISHED, at_ms=1_200)
+    assert isinstance(finished, QueryEnded) and started == QueryStarted("read", 1, 1_200)
+    *_, over = world.ends("read", QueryEnd.FINISHED, at_ms=1_300)
+    assert isinstance(over, StreamEnded) and over.phase is StreamPhase.FINISHED
+
+
+def test_a_reader_of_a_stream_without_end_starts_at_once() -> None:
+    world = StreamWorld("made", "read")
+    spec = StreamSpec(regions=(region_spec("made"), region_spec("read", reads=("made",))))
+    *_, first, second = world.open(spec=spec)
+    assert (first, second) == (QueryStarted("made", 1, 1_000), QueryStarted("read", 1, 1_000))

@@ -26,8 +26,9 @@ from rekindle.streams.stream_events import (
     StreamOpened,
 )
 from rekindle.streams.stream_machine import STREAM
+from rekindle.streams.stream_spec import AVAILABLE_NOW
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
-from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, StreamStimulus, StreamTick
+from rekindle.streams.stream_stimuli import OpenStream, PoisonReport, QueryReport, StreamStimulus, StreamTick
 from streams.stream_world import StreamMachine, StreamSimulation
 
 SEEDS, PLANTED_SEEDS = 400, 1_500
@@ -165,7 +166,18 @@ def keeping_batches() -> StreamMachine:
     return replace(STREAM, fold=fold)
 
 
+def starts_readers(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Events:
+    """Regions that read results start with those that make them."""
+    after = STREAM.fold(state, events)
+    if not isinstance(stimulus, OpenStream) or after is None:
+        return events
+    reading = [one.name for one in after.spec.regions if one.reads and one.trigger == AVAILABLE_NOW]
+    closed = [name for name in reading if not after.regions[name].is_open]
+    return *events, *(QueryStarted(name, after.regions[name].number + 1, stimulus.run_time_ms) for name in closed)
+
+
 PLANTED: dict[str, StreamMachine] = {
+    "a reader starts before its input is there": deciding(starts_readers),
     "a restart is forgotten": deciding(without(RegionsRestart)),
     "the end of a query is forgotten": deciding(without(QueryEnded)),
     "a region that gave up is not noted": deciding(without(RegionGivenUp)),

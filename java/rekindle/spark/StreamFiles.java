@@ -43,7 +43,8 @@ import scala.collection.immutable.Seq;
  * 3. The fence is looked at before the rows are computed and again before the entry: a driver that lost the region ends with a sentence.
  * 4. A batch whose entry is there already is computed all the same, and its rows dropped: its state must go on, and Spark refuses a stateful batch that is
  *    skipped.
- * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing.
+ * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing. The result of a
+ *    region, which has no owner, is for other regions only ({@link StreamSegments}): it is not linked.
  * 6. A target has one stream at a time, by the number of its owner: whoever has a lower one adds nothing.
  * 7. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
@@ -93,7 +94,7 @@ public final class StreamFiles implements StreamSinkProvider {
         if (entry.getFileSystem(settings).exists(entry)) {
           refuseOther(entry, offsets, settings);
           execution.toRdd().foreachPartition(new Dropped());
-          link(entry, settings);
+          seen(entry, settings);
           return;
         }
         String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
@@ -101,7 +102,7 @@ public final class StreamFiles implements StreamSinkProvider {
         String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
         fence.look(settings);
         put(entry, lines + String.join("\n", files) + "\n", offsets, fence, settings);
-        link(entry, settings);
+        seen(entry, settings);
       } catch (IOException failed) {
         throw new UncheckedIOException(failed);
       }
@@ -114,6 +115,14 @@ public final class StreamFiles implements StreamSinkProvider {
       } catch (FileAlreadyExistsException taken) {
         fence.look(settings);
         refuseOther(entry, offsets, settings);
+      }
+    }
+
+    private void seen(Path entry, Configuration settings) throws IOException {
+      if (owner > 0) {
+        link(entry, settings);
+      } else {
+        StreamSegments.tell(entry);
       }
     }
 

@@ -100,6 +100,10 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
 
   /** A version as a frame. `columns`: a line for each column of Hive's directories, none where there are no such directories. */
   public static Dataset<Row> read(SparkSession session, String folders, String names, String schema, String columns, Reading how) {
+    return session.baseRelationToDataFrame(relation(session, folders, names, schema, columns, how));
+  }
+
+  static HadoopFsRelation relation(SparkSession session, String folders, String names, String schema, String columns, Reading how) {
     List<String> last = columns.lines().toList();
     List<StructField> inFiles = new ArrayList<>();
     Map<String, StructField> inNames = new HashMap<>();
@@ -113,8 +117,7 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
     StructType hive = new StructType(last.stream().map(inNames::get).toArray(StructField[]::new));
     StructType rest = new StructType(inFiles.toArray(StructField[]::new));
     VersionFiles index = new VersionFiles(session, folders, names, hive);
-    return session.baseRelationToDataFrame(
-        new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkObjects.immutable(how.options()), session));
+    return new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkObjects.immutable(how.options()), session);
   }
 
   private static PartitionSpec spec(SparkSession session, StructType columns, Map<Path, String> places) {

@@ -72,6 +72,8 @@ class StreamPlan:
         state = (
             f"state at {region.stateful[-1]}, in RocksDB with checkpoint format 2" if region.stateful else "no state"
         )
+        if region.reads:
+            yield f"    reads the result of {', '.join(region.reads)}"
         shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
         yield f"    {state}{shared}"
         if region.quarantine:

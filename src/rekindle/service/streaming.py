@@ -30,7 +30,7 @@ from rekindle.runtime.snapshots import StateKeeper
 from rekindle.service.running import RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
-from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
+from rekindle.streams.region_changes import ChangeVerdict, RegionChange, changes_of
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
@@ -241,10 +241,7 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
 
 
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
-    if known is None:
-        return ()
-    was = known.last_specs
-    return tuple(change_of(was[one.name], one) for one in prepared.spec.regions if one.name in was)
+    return () if known is None else changes_of(known.last_specs, prepared.spec)
 
 
 def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:

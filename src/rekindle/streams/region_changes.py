@@ -6,11 +6,12 @@ the old state, and the rows of both are mixed. So every change there is refused 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from rekindle.master.facts.run_spec import Fingerprint
-from rekindle.streams.stream_spec import RegionSpec
+from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
 # The part of a region that is no step: settings and versions.
 SETTINGS_PART = ""
@@ -37,6 +38,26 @@ class RegionChange:
     verdict: ChangeVerdict
     steps: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
+
+
+def changes_of(was: Mapping[str, RegionSpec], now: StreamSpec) -> tuple[RegionChange, ...]:
+    """All regions that were there before, producers first. State over rows of a region that changed has rows of both
+    meanings, too."""
+    found: dict[str, RegionChange] = {}
+    for region in now.regions:
+        if region.name in was:
+            change = change_of(was[region.name], region)
+            found[region.name] = _with_inputs(region, change, found)
+    return tuple(found.values())
+
+
+def _with_inputs(region: RegionSpec, change: RegionChange, known: Mapping[str, RegionChange]) -> RegionChange:
+    changed = [one for one in region.reads if one in known and known[one].verdict is not ChangeVerdict.SAME]
+    if not changed or change.verdict not in (ChangeVerdict.SAME, ChangeVerdict.COMPATIBLE):
+        return change
+    told = tuple(f"it reads {one}, which changed: {'; '.join(known[one].told)}" for one in changed)
+    verdict = ChangeVerdict.MIXES_STATE if region.operators else ChangeVerdict.COMPATIBLE
+    return RegionChange(region.name, verdict, (*change.steps, *changed), (*change.told, *told))
 
 
 def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:

@@ -70,7 +70,11 @@ def commands(
         elif region.sought is not None:
             found.append(_search(state, name, region, region.sought))
     if state.phase is StreamPhase.RUNNING:
-        waiting = [one.due_ms for one in state.regions.values() if one.due_ms is not None and not one.is_open]
+        waiting = [
+            one.due_ms
+            for name, one in state.regions.items()
+            if one.due_ms is not None and not one.is_open and not state.waits_for_input(name)
+        ]
         if waiting and not state.is_held_back:
             found.append(WakeAt(min(waiting)))
     if state.phase.is_over:

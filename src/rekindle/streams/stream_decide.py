@@ -8,7 +8,8 @@ Rules
   goes on without them if they were named, are new, and are not more than allowed; otherwise it gives up.
 - A region that gave up takes no other one with it, unless the stream was told to end then.
 - A stuck query is the last one of its region in this driver: two queries of one region never run in one process.
-- Nothing starts while the stream is stopping, and with `full` nothing before everything has ended.
+- Nothing starts while the stream is stopping, and with `full` nothing before everything has ended. Where every region
+  ends when it has read what there is, those that read results of others start after these.
 - A new driver tries every region again that had given up. If the stream had ended before, or if the code of a region
   changed, it begins anew with it, also with the first delay.
 - A new checkpoint is the user's word about one region, at the start of a driver: no other region notices.
@@ -232,13 +233,13 @@ def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> 
     """A new driver starts all but those that wait for their time."""
     if state.phase is not StreamPhase.RUNNING or state.is_held_back:
         return ()
-    found = []
+    found: list[QueryStarted] = []
     for name in state.spec.names:
         region = state.regions[name]
         if region.is_open or region.gave_up or region.is_stuck:
             continue
         is_due = is_new_driver if region.due_ms is None else region.due_ms <= now_ms
-        if is_due:
+        if is_due and not state.waits_for_input(name, [one.region for one in found]):
             found.append(QueryStarted(name, region.number + 1, now_ms))
     return tuple(found)
 

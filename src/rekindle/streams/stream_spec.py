@@ -1,7 +1,8 @@
 """A streaming pipeline as its code is now, and what a run of it may do.
 
-A region is one streaming query: a sink with all that is computed for it. Spark has one sink per query, so regions are
-named by their sinks. A vertex of the graph is a region's shard; there is one each.
+A region is one streaming query: a sink with all that is computed for it, or a step with a caching result, which other
+regions read. Spark has one sink per query, so regions are named by their last steps. A vertex of the graph is a shard
+of a region; there is one each.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that another region computes too. `leaves` are the streams in the order in which the query reads them, hashed: a
     checkpoint has positions by that order. `columns` are those of what it writes, with their types. `why` says, where a
     delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
-    without, 0 for none."""
+    without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`."""
 
     name: str
     steps: tuple[str, ...]
@@ -60,11 +61,17 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     columns: dict[str, str] = {}
     why: str = ""
     quarantine: int = 0
+    reads: tuple[str, ...] = ()
     fingerprints: dict[str, Fingerprint] = {}
+
+    @property
+    def is_fed(self) -> bool:
+        """It reads what other regions have made by then, and ends: it starts after them."""
+        return bool(self.reads) and self.trigger == AVAILABLE_NOW
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The regions, by the order of their sinks, and all declared steps."""
+    """The regions, producers first, and all declared steps."""
 
     regions: tuple[RegionSpec, ...]
     declared: tuple[DeclaredStep, ...] = ()
@@ -82,7 +89,8 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         return next(one for one in self.regions if one.name == name)
 
     def graph(self) -> Graph:
-        """The regions as the failover policies see them. What one region computes no other one reads."""
+        """The regions as the failover policies see them. A caching result has one version for ever, and its readers
+        have positions of their own: no failure of a region touches another one."""
         return Graph.of([Step(name=name, partitions=1) for name in self.names], [])
 
 

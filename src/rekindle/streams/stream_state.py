@@ -5,7 +5,7 @@ The state itself stands in the journal now and then, as its base: its fields are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import assert_never
 
 import msgspec
@@ -96,6 +96,12 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         is_full = self.strategy is Strategy.FULL
         return is_full and any(one.is_open and one.due_ms is not None for one in self.regions.values())
 
+    def waits_for_input(self, name: str, starting: Collection[str] = ()) -> bool:
+        """A region that is to read what there is, and to end, starts when those that it reads have ended, and none of
+        them is `starting`."""
+        region = self.spec.region(name)
+        return region.is_fed and any(one in starting or not self.regions[one].is_over for one in region.reads)
+
     def availability(self) -> Availability:
         """What the failover policies ask: which regions ever started, and which run."""
         return Availability(
@@ -176,8 +182,10 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
         regions[name] = replace(one, is_open=False, is_stuck=False, is_finished=False, due_ms=due_ms, sought=None)
         if name in event.again:
             regions[name] = replace(regions[name], gave_up="", backoff=BackoffState(), due_ms=None, alike=0)
-    for name in event.spec.names:
-        regions.setdefault(name, RegionState())
+    for spec in event.spec.regions:
+        held = regions.setdefault(spec.name, RegionState())
+        if spec.is_fed and not held.gave_up:
+            regions[spec.name] = replace(held, due_ms=max(held.due_ms or 0, event.at_ms))
     return replace(
         state,
         application=event.application,
@@ -200,7 +208,12 @@ def _replaced(state: StreamState, event: CheckpointReplaced) -> StreamState:
     region = state.regions[event.region]
     assert event.generation == region.generation + 1, "checkpoints follow each other"
     assert not region.is_open, "a checkpoint is replaced while nothing uses it"
-    began = RegionState(number=region.number, generation=event.generation, restarts=region.restarts)
+    began = RegionState(
+        number=region.number,
+        generation=event.generation,
+        restarts=region.restarts,
+        due_ms=event.at_ms if state.spec.region(event.region).is_fed else None,
+    )
     return replace(state, regions={**state.regions, event.region: began})
 
 

@@ -6,6 +6,7 @@ Nothing is written, journaled or kept. The batch is what the checkpoint recorded
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,13 +19,15 @@ from rekindle.engine.spark.stream.batch_replay import RecordedInput, replayed, r
 from rekindle.engine.spark.stream.poison_finder import PoisonFinder
 from rekindle.engine.spark.stream.quarantine import opened
 from rekindle.engine.spark.stream.record_conditions import is_none_of
+from rekindle.engine.spark.stream.region_cuts import find_cuts, of_region
 
 
 def replay_region(spark: SparkSession, request: StreamRequest, asked: BatchRequest) -> ReproducedVertex:
     """The batch, opened. Starts no Spark job."""
     attach(spark)
     sink = next(one for one in request.wanted.steps if one.name == asked.region)
-    frames, inputs = opened(spark, request, sink, asked.batch)
+    own = replace(request, wanted=of_region(request.wanted, find_cuts(spark, request), sink))
+    frames, inputs = opened(spark, own, sink, asked.batch)
     session = frames.frame.sparkSession
     rows = [
         rows_of(session, one, is_none_of(one.leaf, [kept for kept in asked.without if kept.source == source]))

@@ -22,6 +22,7 @@ from rekindle.engine.adapter import GivenWriter, PreparedStream, Stores, StreamR
 from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.session import attach
+from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.region_frames import settings_of
 from rekindle.engine.spark.stream.stream_engine import OF_STATE, QueryStart, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
@@ -30,6 +31,7 @@ from rekindle.publish.stream_entries import owner_of, take
 from rekindle.publish.target import PointerStore, same_place
 from rekindle.remedies import StartRemedy
 from rekindle.results.checkpoint_log import checkpoint_folder, last_commit
+from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
 
 CHECKPOINT = "checkpointLocation"
@@ -110,6 +112,9 @@ class GivenQuery:
         # What an adopted checkpoint began with stays: a state store is not exchanged under it.
         kept = {name: value for name, value in start.settings.items() if not (self.is_adopted and name in OF_STATE)}
         return started
+
+    def search(self, spark: SparkSession, request: StreamRequest, command: FindPoison, limited: Limited) -> PoisonFound:
+        raise AssertionError("only a sink of a pipeline has a quarantine")
 
     def spec(self, spark: SparkSession) -> RegionSpec:
         frame, plan, name = self.frame, told(self.frame), self.given.name

@@ -2,8 +2,8 @@
 
 - A streaming DataFrame cannot be started twice with other settings, and a session has one manager of queries: a query
   that hangs must not hold up the next one. So each query has a session, and each session its frames.
-- A step that is read by two sinks is computed in both queries. Both must give the same rows: it has to be proved to be
-  determinate, or declared. Sources are read by each query from a position of its own.
+- A step that is read by two sinks is computed in both queries if it is proved to be determinate, or declared: both get
+  the same rows. Otherwise it is cut (region_cuts.py). Sources are read by each query from a position of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.determinism import judge
 from rekindle.engine.spark.plan.identity import parameter_text, value_settings, versions
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
+from rekindle.engine.spark.publish.stream_result import ResultReader
 from rekindle.errors import GraphRefused, Refused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
@@ -32,7 +33,8 @@ HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
 STREAM_LEAVES = ("StreamingRelation", "StreamingRelationV2")
 FILE_SOURCE = "FileSource"
-SAME_AGAIN = (FILE_SOURCE, "kafka")
+SEGMENTS = "StreamSegments"
+SAME_AGAIN = (FILE_SOURCE, SEGMENTS, "kafka")
 WATERMARK = "EventTimeWatermark"
 BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
 
@@ -98,6 +100,8 @@ class RegionFrames:
         return found if code is None else {**found, TARGET_PART: parts(code)}
 
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
+        if isinstance(one.function, ResultReader):
+            return {"columns": hashed(one.function.schema.json())}
         plan = told(self.frames[one.name])
         found = {
             "plan": f"#{plan.shape}",
@@ -113,7 +117,7 @@ class RegionFrames:
 def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
     """Refuse where a new checkpoint would not begin to read where the user says."""
     for stream in stream_calls.streams_of(frames.frame):
-        if not stream.startswith(FILE_SOURCE):
+        if not stream.startswith((FILE_SOURCE, SEGMENTS)):
             raise Refused(
                 f"a new checkpoint of {frames.sink.name} reads the stream {stream} from where its own options say, "
                 f"which may not be {start.value}",
@@ -157,7 +161,7 @@ def build(session: SparkSession, wanted: PrepareRequest, sink: Declared) -> Regi
         given = {name: frames[name] for name in one.inputs}
         with or_refused(one.name, one.function, HINT):
             frames[one.name] = describe(one, session, given, wanted.parameters, wanted.constants, is_stream=True)
-    if not frames[sink.name].isStreaming:
+    if sink.role is Role.SINK and not frames[sink.name].isStreaming:
         raise GraphRefused(
             f"{sink.place}: {sink.name} reads no stream, and other sinks of this pipeline do", BATCH_SINK
         )

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.adapter import Stores
+from rekindle.engine.adapter import Stores, StreamRequest
+from rekindle.engine.spark.publish.stream_result import ResultStream, result_path
 from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
-from rekindle.engine.spark.stream.quarantine import left_out
+from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
+from rekindle.engine.spark.stream.quarantine import left_out, searched
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.engine.spark.stream.stream_engine import QueryStart
-from rekindle.pipeline.declared import Declared
+from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.stream_entries import generation_of
 from rekindle.results.checkpoint_log import OFFSETS, checkpoint_folder, last_commit
+from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 
 # The line of an entry of Spark's offset log that has settings, counted from 1.
@@ -31,14 +34,17 @@ APPEND = "append"
 REAL_TIME = "real time "
 # Told of a trigger that nobody chose.
 AT_ONCE = "as soon as there is input"
+RESULT = "its caching result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSink:
-    """The sink of a region: `root` is where the run has its files, `run` its name, and `replaced` how many checkpoints
-    the region had before this one; `takes` if the user gives it the target of another stream."""
+    """The last step of a region, with all steps as the region sees them: `root` is where the run has its files, `run`
+    its name, and `replaced` how many checkpoints the region had before this one; `takes` if the user gives it the
+    target of another stream."""
 
     sink: Declared
+    steps: tuple[Declared, ...]
     root: str
     run: str
     replaced: int = 0
@@ -51,7 +57,16 @@ class RegionSink:
 
     @property
     def target(self) -> StreamTarget:
-        return stream_target_of(self.sink)
+        return stream_target_of(self.sink) if self._is_published else ResultStream(result_path(self.root, self.name))
+
+    @property
+    def _is_published(self) -> bool:
+        return self.sink.role is Role.SINK
+
+    @property
+    def told_target(self) -> str:
+        """Where its rows go, in words."""
+        return self.sink.shown_target if self._is_published else RESULT
 
     @property
     def generation(self) -> str:
@@ -114,9 +129,13 @@ class RegionSink:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
         session = clone(start.spark, start.settings)
         owner = self.take(start.wanted.stores)
-        frames = left_out(session, build(session, start.wanted, self.sink), start.without)
-        writer = self._writer(frames, owner, start.look)
+        frames = build(session, replace(start.wanted, steps=self.steps), self.sink)
+        writer = self._writer(left_out(session, frames, start.without), owner, start.look)
         return lambda: writer.start()
+
+    def search(self, spark: SparkSession, request: StreamRequest, command: FindPoison, limited: Limited) -> PoisonFound:
+        own = replace(request, wanted=replace(request.wanted, steps=self.steps))
+        return searched(spark, own, self.sink, command, limited)
 
     def _writer(self, frames: RegionFrames, owner: int, look: Callable[[], None]) -> DataStreamWriter:
         """`owner` is its number among those of the target."""

@@ -34,7 +34,7 @@ from rekindle.engine.adapter import PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
-from rekindle.engine.spark.stream.quarantine import searched
+from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
@@ -91,6 +91,10 @@ class RegionStarter(Protocol):
 
     def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """All that comes before the start, and then the start."""
+        ...
+
+    def search(self, spark: SparkSession, request: StreamRequest, command: FindPoison, limited: Limited) -> PoisonFound:
+        """The records of a batch that fail."""
         ...
 
 
@@ -212,8 +216,8 @@ class SparkStreamEngine:
             driver_calls.enter_thread(self._spark, self._loader)
             self._spark.sparkContext.setJobGroup(group, f"records of {command.region} that fail", True)
             self._spark.sparkContext.setLocalProperty(POOL, command.region)
-            sink = next(one for one in self._request.wanted.steps if one.name == command.region)
-            found = searched(self._spark, self._request, sink, command, lambda: self._limited(group))
+            starter = self._starters[command.region]
+            found = starter.search(self._spark, self._request, command, lambda: self._limited(group))
             report = replace(report, records=found.records, why=found.why, jobs=found.jobs)
         except BaseException as error:
             report = replace(report, why=first_line(error))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, refuse_start, settings_of
+from rekindle.engine.spark.stream.region_cuts import RegionCuts, find_cuts, of_region
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, refuse_start, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
-from rekindle.errors import GraphRefused
-from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
@@ -26,34 +24,32 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     """Everything that can be refused is refused here."""
     attach(spark)
     wanted = request.wanted
-    declared = [one for one in wanted.steps if one.role is Role.SINK]
+    cuts = find_cuts(spark, request)
     sinks = {
         one.name: RegionSink(
             sink=one,
+            steps=cuts.steps_for(one),
             root=wanted.root,
             run=request.generation,
             replaced=request.replaced.get(one.name, 0),
             available_now=request.available_now,
             takes=one.name in wanted.takes,
         )
-        for one in declared
+        for one in cuts.ends
     }
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
     bases = {name: one.target.base for name, one in sinks.items()}
     targets = [OwnedPath(base, f"the target of {name}", True) for name, base in bases.items() if base]
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(spark, wanted.stores) for name, sink in sinks.items()}
-    counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
     regions: list[RegionSpec] = []
     notes: list[str] = []
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
-        frames = build(session, wanted, sink.sink)
-        shared = tuple(one for one in frames.steps if counted[one.name] > 1 and one.role is not Role.SOURCE)
-        _refuse_shared(frames, shared)
+        frames = build(session, of_region(wanted, cuts, sink.sink), sink.sink)
         if sink.name in request.starts:
             refuse_start(frames, request.starts[sink.name])
-        regions.append(_region(spark, request, sink, frames, tuple(one.name for one in shared)))
+        regions.append(_region(spark, request, sink, frames, cuts))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
     return PreparedStream(
@@ -80,35 +76,24 @@ def _state_notes(session: SparkSession, name: str, pinned: Mapping[str, str]) ->
 
 
 def _region(
-    spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, shared: tuple[str, ...]
+    spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, cuts: RegionCuts
 ) -> RegionSpec:
     given = sink.delivery(frames)
     return RegionSpec(
         name=sink.name,
         steps=tuple(one.name for one in frames.steps),
         sources=frames.streams,
-        target=sink.sink.shown_target,
+        reads=cuts.reads(sink.sink),
+        target=sink.told_target,
         delivery=given.delivery,
         why=given.why,
         trigger=sink.trigger,
         output_mode=sink.output_mode,
         stateful=frames.stateful(),
         operators=frames.operators(),
-        shared=shared,
+        shared=tuple(one.name for one in cuts.shared(sink.sink)),
         leaves=frames.leaves(),
         columns=frames.columns(),
         quarantine=sink.sink.quarantine,
         fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
     )
-
-
-def _refuse_shared(frames: RegionFrames, shared: tuple[Declared, ...]) -> None:
-    """Two queries compute a step that two sinks read."""
-    for one in shared:
-        doubts = frames.doubts(one.name)
-        if doubts:
-            raise GraphRefused(
-                f"{one.place}: {one.name} is read by several sinks, so that each computes it, and it is not proved to "
-                f"give both the same rows: {'; '.join(doubts)}",
-                f"say deterministic=True at {one.name} if its rows are always the same, or give each sink its own step",
-            )

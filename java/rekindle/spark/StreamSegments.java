@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.streaming.Offset;
+import org.apache.spark.sql.execution.streaming.Source;
+import org.apache.spark.sql.sources.StreamSourceProvider;
+import org.apache.spark.sql.types.StructType;
+
+import scala.Option;
+import scala.Tuple2;
+
+/**
+ * The result of a streaming region as a stream for other regions: an offset is the number of the last batch of the producer that was read. Rules:
+ * 1. A batch of the producer is there if and only if its entry is ({@link StreamFiles}). Entries have every number and never change, so all readers get the
+ *    same rows however often they read them.
+ * 2. Nothing is listed but at the very first start, for the oldest entry: new ones are told by the sink in this process, and looked for now and then.
+ * 3. An entry that is gone is an error with its number, never an empty batch.
+ */
+public final class StreamSegments implements StreamSourceProvider {
+  static final String NAME = "StreamSegments";
+  private static final long LOOK_MS = 5_000;
+  private static final String LIMIT = "100";
+  private static final Map<String, Long> TOLD = new ConcurrentHashMap<>();
+
+  /** The sink says that an entry is there. */
+  static void tell(Path entry) {
+    TOLD.merge(entry.getParent().toString(), Long.parseLong(entry.getName()), Math::max);
+  }
+
+  @Override
+  public Tuple2<String, StructType> sourceSchema(
+      SQLContext context, Option<StructType> schema, String provider, scala.collection.immutable.Map<String, String> options) {
+    return new Tuple2<>(NAME + "[" + folder(options) + "]", schema.get().asNullable());
+  }
+
+  @Override
+  public Source createSource(
+      SQLContext context, String metadata, Option<StructType> schema, String provider, scala.collection.immutable.Map<String, String> options) {
+    int limit = Integer.parseInt(options.getOrElse("maxEntriesPerTrigger", () -> LIMIT));
+    return new Entries((SparkSession) context.sparkSession(), options.apply("path"), folder(options), schema.get().asNullable(), limit);
+  }
+
+  private static String folder(scala.collection.immutable.Map<String, String> options) {
+    return options.apply("path") + "/entries/" + options.apply("region") + "/" + options.apply("generation");
+  }
+
+  private static final class Position extends Offset {
+    private final long entry;
+
+    Position(long entry) {
+      this.entry = entry;
+    }
+
+    @Override
+    public String json() {
+      return Long.toString(entry);
+    }
+  }
+
+  private static final class Entries implements Source, SupportsTriggerAvailableNow {
+    private final SparkSession session;
+    private final String base;
+    private final Path folder;
+    private final StructType schema;
+    private final int limit;
+    private long known = -1;
+    private long lookedMs;
+    private long last = Long.MAX_VALUE;
+
+    Entries(SparkSession session, String base, String folder, StructType schema, int limit) {
+      this.session = session;
+      this.base = base;
+      this.folder = new Path(folder);
+      this.schema = schema;
+      this.limit = limit;
+    }
+
+    @Override
+    public StructType schema() {
+      return schema;
+    }
+
+    @Override
+    public Option<Offset> getOffset() {
+      throw new UnsupportedOperationException("latestOffset is asked with a limit");
+    }
+
+    @Override
+    public ReadLimit getDefaultReadLimit() {
+      return ReadLimit.maxFiles(limit);
+    }
+
+    @Override
+    public void prepareForTriggerAvailableNow() {
+      last = newest(oldest());
+    }
+
+    @Override
+    public org.apache.spark.sql.connector.read.streaming.Offset latestOffset(
+        org.apache.spark.sql.connector.read.streaming.Offset start, ReadLimit asked) {
+      long from = start == null ? oldest() : Long.parseLong(start.json());
+      long most = asked instanceof ReadMaxFiles files ? files.maxFiles() : Integer.MAX_VALUE;
+      long upto = Math.min(Math.min(newest(from), last), from + most);
+      return upto > from ? new Position(upto) : start;
+    }
+
+    @Override
+    public Dataset<Row> getBatch(Option<Offset> start, Offset end) {
+      long from = start.isDefined() ? Long.parseLong(start.get().json()) : oldest();
+      List<String> directories = new ArrayList<>();
+      StringBuilder names = new StringBuilder();
+      for (long entry = from + 1; entry <= Long.parseLong(end.json()); entry++) {
+        String[] lines = read(entry).split("\n");
+        for (int at = 3; at < lines.length; at++) {
+          names.append(directories.size()).append('\t').append(lines[at]).append('\n');
+        }
+        directories.add(base + "/" + lines[2].substring("directory\t".length()));
+      }
+      var relation = VersionFiles.relation(
+          session, String.join("\n", directories), names.toString(), schema.json(), "", new VersionFiles.Reading("parquet", Map.of()));
+      return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+    }
+
+    @Override
+    public void stop() {
+      // Nothing is held.
+    }
+
+    @Override
+    public String toString() {
+      return NAME + "[" + folder + "]";
+    }
+
+    private FileSystem store() throws IOException {
+      return folder.getFileSystem(session.sessionState().newHadoopConf());
+    }
+
+    /** The position before the oldest entry. */
+    private long oldest() {
+      try {
+        long found = Long.MAX_VALUE;
+        for (FileStatus one : store().listStatus(folder)) {
+          String name = one.getPath().getName();
+          found = name.chars().allMatch(Character::isDigit) ? Math.min(found, Long.parseLong(name)) : found;
+        }
+        return found == Long.MAX_VALUE ? -1 : found - 1;
+      } catch (FileNotFoundException none) {
+        return -1;
+      } catch (IOException failed) {
+        throw new UncheckedIOException(failed);
+      }
+    }
+
+    /** The last entry, found in steps that grow: between two of them there is none missing. */
+    private long newest(long from) {
+      known = Math.max(Math.max(known, from), TOLD.getOrDefault(folder.toString(), -1L));
+      long now = System.currentTimeMillis();
+      if (now - lookedMs < LOOK_MS) {
+        return known;
+      }
+      lookedMs = now;
+      long step = 1;
+      while (exists(known + step)) {
+        known += step;
+        step *= 2;
+      }
+      for (; step > 0; step /= 2) {
+        known += exists(known + step) ? step : 0;
+      }
+      return known;
+    }
+
+    private boolean exists(long entry) {
+      try {
+        return store().exists(new Path(folder, Long.toString(entry)));
+      } catch (IOException failed) {
+        throw new UncheckedIOException(failed);
+      }
+    }
+
+    private String read(long entry) {
+      Path path = new Path(folder, Long.toString(entry));
+      Configuration settings = session.sessionState().newHadoopConf();
+      try (FSDataInputStream in = path.getFileSystem(settings).open(path)) {
+        return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+      } catch (FileNotFoundException gone) {
+        throw new IllegalStateException("batch " + entry + " of the result " + folder + " is gone: its rows cannot be read again", gone);
+      } catch (IOException failed) {
+        throw new UncheckedIOException(failed);
+      }
+    }
+  }
+}

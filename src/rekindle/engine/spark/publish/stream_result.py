@@ -1,0 +1,84 @@
+"""The result of a step of a stream, for other regions of the same stream: a log of batches below the stream's files.
+
+java/StreamFiles writes it as it writes the files of a target, one entry for each batch, which is the same for all
+readers and for ever. java/StreamSegments reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.types import StructType
+
+from rekindle.engine.adapter import Stores
+from rekindle.engine.spark.publish.stream_files import SINK
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
+from rekindle.errors import Refused
+from rekindle.pipeline.declared import Declared
+from rekindle.publish.stream_entries import has_entry
+from rekindle.remedies import TextRemedy, new_run
+from rekindle.streams.stream_spec import Delivery
+
+SOURCE = "rekindle.spark.StreamSegments"
+RESULTS = "results"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultStream:
+    """Adds batches to a caching result at `path`."""
+
+    path: str
+
+    @property
+    def base(self) -> str:
+        return ""
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        return None
+
+    def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
+        """Refuse a result that has lost what the checkpoint says is there."""
+        if last >= 0 and not has_entry(stores(self.path), region.sink.name, region.generation, last):
+            raise Refused(
+                f"the checkpoint of {region.sink.name} has committed batch {last}, and its result lacks it: files of "
+                "the stream were removed",
+                (TextRemedy("restore them"), new_run("or start a new stream, which reads from the beginning")),
+            )
+
+    def check_columns(self, region: RegionTarget, columns: Mapping[str, str]) -> None:
+        """Its files take every column."""
+
+    def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
+        return RegionDelivery(Delivery.EXACTLY_ONCE)
+
+    def take(self, region: RegionTarget, stores: Stores) -> int:
+        return NO_OWNER
+
+    def written_by(
+        self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
+    ) -> DataStreamWriter:
+        return writer.format(SINK).options(**region.options, path=self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultReader:
+    """A source function: the result of a step as a stream."""
+
+    step: Declared
+    path: str
+    generation: str
+    schema: StructType
+
+    def __call__(self, spark: SparkSession) -> DataFrame:
+        reader = spark.readStream.format(SOURCE).schema(self.schema)
+        return reader.options(path=self.path, region=self.step.name, generation=self.generation).load()
+
+
+def result_path(root: str, step: str) -> str:
+    """Where the result of a step lies, below the directory of its stream."""
+    return f"{root}/{RESULTS}/{step}"

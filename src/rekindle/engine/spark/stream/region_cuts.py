@@ -1,0 +1,140 @@
+"""Where a stream is cut into regions: at its sinks, and at steps whose results other regions read.
+
+- `result="caching"` cuts a stream at a step: the step is the last one of a region of its own, and everything that reads
+  it is in other regions, each with a position of its own in its result.
+- A step that several regions would compute, and that is not proved to give all of them the same rows, is cut without
+  being asked: its rows have one version. The cut is at the last step that the same regions share.
+- For its readers the step is a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.adapter import PrepareRequest, StreamRequest
+from rekindle.engine.spark.publish.stream_result import ResultReader, result_path
+from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members
+from rekindle.engine.spark.stream.stream_engine import SETTINGS
+from rekindle.errors import GraphRefused
+from rekindle.pipeline.check import BLOCKING, CACHING, MEMORY, PIPELINED
+from rekindle.pipeline.declared import Argument, Binding, Declared, Role
+from rekindle.publish.stream_entries import generation_of
+
+SESSION = (Argument("spark", Binding.SESSION),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionCuts:
+    """The declared steps of a stream, producers first, and for each that is cut the source in its place."""
+
+    steps: tuple[Declared, ...]
+    sources: Mapping[str, Declared]
+
+    @property
+    def ends(self) -> tuple[Declared, ...]:
+        """The last step of each region, producers first."""
+        return tuple(one for one in self.steps if one.name in self.sources or one.role is Role.SINK)
+
+    def steps_for(self, end: Declared) -> tuple[Declared, ...]:
+        """The steps as the region that ends here sees them."""
+        return tuple(one if one is end else self.sources.get(one.name, one) for one in self.steps)
+
+    def members(self, end: Declared) -> tuple[Declared, ...]:
+        """What the region that ends here computes, and the sources that it reads."""
+        return members(self.steps_for(end), end)
+
+    def reads(self, end: Declared) -> tuple[str, ...]:
+        """The results of other regions that this one reads."""
+        return tuple(one.name for one in self.members(end) if self.sources.get(one.name) is one)
+
+    def shared(self, end: Declared) -> tuple[Declared, ...]:
+        """The steps that another region computes, too."""
+        return tuple(one for one in self.members(end) if one.role is Role.STEP and len(self._readers(one)) > 1)
+
+    def fork(self, step: Declared) -> Declared:
+        """The last step that is computed in just the regions which compute this one."""
+        alike = self._readers(step)
+        below = {step.name}
+        found = step
+        for one in self.steps:
+            if below & set(one.inputs) and one.role is Role.STEP and self._readers(one) == alike:
+                below.add(one.name)
+                found = one
+        return found
+
+    def _readers(self, step: Declared) -> tuple[str, ...]:
+        return tuple(end.name for end in self.ends if step in self.members(end))
+
+
+def find_cuts(spark: SparkSession, request: StreamRequest) -> RegionCuts:
+    """The functions of regions are called where that tells whether a cut is needed, and what its rows are."""
+    cuts = RegionCuts(steps=tuple(request.wanted.steps), sources={})
+    for one in cuts.steps:
+        if one.role is Role.STEP and one.result in (CACHING, BLOCKING, MEMORY):
+            frame = _frames(spark, request.wanted, cuts, one).frame
+            if frame.isStreaming:
+                _refuse_kind(one)
+                cuts = _cut(cuts, request, one, frame)
+    while (found := next(_doubtful(spark, request.wanted, cuts), None)) is not None:
+        cuts = _cut(cuts, request, *found)
+    return cuts
+
+
+def of_region(wanted: PrepareRequest, cuts: RegionCuts, end: Declared) -> PrepareRequest:
+    """The request as the region that ends here sees it."""
+    return replace(wanted, steps=cuts.steps_for(end))
+
+
+def _frames(spark: SparkSession, wanted: PrepareRequest, cuts: RegionCuts, end: Declared) -> RegionFrames:
+    return build(clone(spark, SETTINGS), of_region(wanted, cuts, end), end)
+
+
+def _doubtful(spark: SparkSession, wanted: PrepareRequest, cuts: RegionCuts) -> Iterator[tuple[Declared, DataFrame]]:
+    """Steps at which a cut is needed."""
+    for end in cuts.ends:
+        shared = cuts.shared(end)
+        if not shared:
+            continue
+        frames = _frames(spark, wanted, cuts, end)
+        for one in shared:
+            doubts = frames.doubts(one.name)
+            if doubts:
+                fork = cuts.fork(one)
+                _refuse_pipelined(one, fork, doubts)
+                yield fork, frames.frames[fork.name]
+
+
+def _cut(cuts: RegionCuts, request: StreamRequest, step: Declared, frame: DataFrame) -> RegionCuts:
+    reader = ResultReader(
+        step=step,
+        path=result_path(request.wanted.root, step.name),
+        generation=generation_of(request.generation, request.replaced.get(step.name, 0)),
+        schema=frame.schema,
+    )
+    source = Declared(
+        name=step.name, role=Role.SOURCE, function=reader, arguments=SESSION, place=step.place, result=CACHING
+    )
+    return replace(cuts, sources={**cuts.sources, step.name: source})
+
+
+def _refuse_kind(step: Declared) -> None:
+    if step.result != CACHING:
+        raise GraphRefused(
+            f'{step.place}: {step.name} has result="{step.result}", and it is a stream, which other regions can read '
+            "only from a log of its batches",
+            f'say result="{CACHING}", or leave it out',
+        )
+
+
+def _refuse_pipelined(step: Declared, fork: Declared, doubts: Sequence[str]) -> None:
+    if PIPELINED in (step.result, fork.result):
+        raise GraphRefused(
+            f"{step.place}: {step.name} is read by several sinks, so that each computes it, and it is not proved to "
+            f"give both the same rows: {'; '.join(doubts)}",
+            f"say deterministic=True at {step.name} if its rows are always the same, or leave out "
+            f'result="{PIPELINED}": then one region computes it for all',
+        )

@@ -1,0 +1,147 @@
+"""Results between the regions of a stream: one version for all readers, and failures that touch nobody else."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from engine.number_streams import NumbersFolder, RunningStream, numbers
+from rekindle.errors import GraphRefused, Refused
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> NumbersFolder:
+    return NumbersFolder(tmp_path)
+
+
+Kind = Literal["auto", "pipelined", "blocking", "caching", "memory"]
+NOT_FOR_STREAMS: tuple[Kind, ...] = ("blocking", "memory")
+
+
+def forked(place: NumbersFolder, *, result: Kind = "auto", by: int = 1) -> rk.Pipeline:
+    """Two sinks over a step that is drawn anew each time: one passes on, and fails while the bad file is there; one
+    keeps state."""
+    pipeline, bad = rk.Pipeline("live"), str(place.bad)
+
+    @pipeline.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return place.read(spark)
+
+    @pipeline.step(result=result)
+    def drawn(orders: DataFrame) -> DataFrame:
+        draw = F.udf(lambda one: random.getrandbits(60), "long").asNondeterministic()
+        return orders.select((F.col("id") * by).alias("id"), draw("id").alias("draw"))
+
+    @pipeline.step(deterministic=True)
+    def looked(drawn: DataFrame) -> DataFrame:
+        def looked_at(one: int) -> int:
+            if Path(bad).exists():
+                raise ValueError("the bad file is there")
+            return one
+
+        return drawn.withColumn("id", F.udf(looked_at, "long")("id"))
+
+    @pipeline.sink(rk.files(f"{place.folder}/fragile"))
+    def fragile(looked: DataFrame) -> None: ...
+
+    @pipeline.sink(rk.files(f"{place.folder}/once"))
+    def once(drawn: DataFrame) -> DataFrame:
+        return drawn.dropDuplicates(["id"])
+
+    return pipeline
+
+
+def draws(place: NumbersFolder, sink: str) -> Counter[tuple[int, int]]:
+    found: Counter[tuple[int, int]] = Counter()
+    for path in (place.folder / sink / "current").glob("*.parquet"):
+        table = pq.read_table(path)
+        found.update(zip(table.column("id").to_pylist(), table.column("draw").to_pylist(), strict=True))
+    return found
+
+
+def test_a_step_that_is_not_determinate_has_one_version_for_all_its_readers(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    for number in (0, 1):
+        place.feed(number)
+    plan = forked(place).plan_stream(spark, str(place.state))
+    assert plan.spec.names[0] == "drawn", "producers first"
+    assert {one.name: one.reads for one in plan.spec.regions} == {
+        "drawn": (),
+        "fragile": ("drawn",),
+        "once": ("drawn",),
+    }
+    assert plan.spec.region("fragile").steps == ("drawn", "looked", "fragile")
+    with RunningStream(spark, forked(place), place, available_now=True) as stream:
+        summary = stream.ended()
+    assert place.rows("fragile") == place.rows("once") == numbers(0, 1)
+    assert draws(place, "fragile") == draws(place, "once"), "both read what was drawn once"
+    assert [one.restarts for one in summary.regions.values()] == [0, 0, 0]
+    place.feed(2)
+    with RunningStream(spark, forked(place), place, available_now=True) as stream:
+        stream.ended()
+    assert place.rows("fragile") == place.rows("once") == numbers(0, 1, 2), "the next day"
+    assert draws(place, "fragile") == draws(place, "once")
+
+
+def test_a_reader_that_fails_leaves_the_producer_and_the_other_reader_alone(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    with RunningStream(spark, forked(place, result="caching"), place) as stream:
+        place.feed(0)
+        stream.wait(lambda: place.rows("fragile") == place.rows("once") == numbers(0))
+        place.bad.touch()
+        place.feed(1)
+        stream.wait(lambda: any("fragile restarts" in line for line in stream.lines))
+        stream.wait(lambda: place.rows("once") == numbers(0, 1))
+        place.bad.unlink()
+        stream.wait(lambda: place.rows("fragile") == numbers(0, 1))
+        summary = stream.stopped()
+    assert summary.regions["fragile"].restarts >= 1
+    assert summary.regions["drawn"].restarts == summary.regions["once"].restarts == 0
+    assert draws(place, "fragile") == draws(place, "once"), "what was read again is what was drawn before"
+
+
+def test_a_changed_producer_is_a_change_of_the_state_above_its_result(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    place.feed(0)
+    with RunningStream(spark, forked(place), place, available_now=True) as stream:
+        stream.ended()
+    with (
+        RunningStream(spark, forked(place, by=2), place, available_now=True) as stream,
+        pytest.raises(Refused, match="once changes what the state means: it reads drawn, which changed"),
+    ):
+        stream.ended()
+
+
+def test_a_batch_of_a_result_that_is_gone_is_named(spark: SparkSession, place: NumbersFolder) -> None:
+    place.feed(0)
+    with RunningStream(spark, forked(place), place, available_now=True) as stream:
+        stream.ended()
+    place.feed(1)
+    place.bad.touch()
+    with RunningStream(spark, forked(place), place) as stream:
+        stream.wait(lambda: any("fragile gave up" in line for line in stream.lines))
+        stream.ask()
+    (entry,) = place.state.glob("live/_streams/*/results/drawn/entries/drawn/*/1")
+    entry.rename(entry.with_name("hidden"))
+    place.bad.unlink()
+    with RunningStream(spark, forked(place), place) as stream, pytest.raises(Refused, match="its result lacks it"):
+        stream.ended()
+
+
+def test_other_kinds_of_results_are_refused_for_streams(spark: SparkSession, place: NumbersFolder) -> None:
+    for kind in NOT_FOR_STREAMS:
+        with pytest.raises(GraphRefused, match=f'drawn has result="{kind}", and it is a stream'):
+            forked(place, result=kind).plan_stream(spark, str(place.state))
+    with pytest.raises(GraphRefused, match="drawn is read by several sinks, so that each computes it"):
+        forked(place, result="pipelined").plan_stream(spark, str(place.state))
