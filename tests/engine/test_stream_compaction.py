@@ -23,7 +23,7 @@ from rekindle.gc.collect_run import GcReport, GcRules
 from rekindle.gc.collect_stream import LEFT, REPLACED, UNSHOWN, StreamTargetCollector
 from rekindle.gc.policy import Retention
 from rekindle.journal.keys import STREAMS
-from rekindle.publish.stream_compactions import newest_compaction
+from rekindle.publish.stream_compactions import is_counted, newest_compaction
 from rekindle.storage.local_disk import LocalDisk
 
 pytestmark = pytest.mark.timeout(900)
@@ -120,7 +120,7 @@ def test_rows_stay_the_same_through_kills_rivals_gc_and_a_repeated_batch(
     assert target.parts() == 6 and rows == target.rows() == target.by_others(), "written, and it counts for nothing"
     assert target.gc().findings == (), "it may still be put"
 
-    real = stream_compaction.is_counted
+    real = is_counted
     with monkeypatch.context() as patched:
 
         def overtaken(*given: object) -> bool:
