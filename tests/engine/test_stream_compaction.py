@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from engine.number_streams import NumbersFolder, RunningStream, numbers
+from engine.number_streams import ROWS, NumbersFolder, RunningStream, numbers
 from rekindle.engine.spark.publish import stream_compaction
 from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
 from rekindle.engine.spark.stream import background_compactor
@@ -156,7 +157,7 @@ def test_rows_stay_the_same_through_kills_rivals_gc_and_a_repeated_batch(
     for batch in (4, 5):
         (target.checkpoint / "commits" / str(batch)).unlink()
     (target.checkpoint / "offsets" / "5").unlink()
-    with pytest.raises(RunFailed, match=r"batch 4 was committed to .* from other offsets"):
+    with pytest.raises(RunFailed, match="batch 4 was committed from other offsets"):
         run(has_more=True)
 
 
@@ -219,10 +220,10 @@ def test_readers_see_each_row_once_while_a_stream_is_compacted_in_the_background
         summary = stream.stopped()
     is_over.set()
     reader.join(60)
-    whole = [numbers(*range(count)) for count in range(11)]
-    assert all(one in whole for one in seen), "files of before or of after, never both, never neither"
-    sizes = [sum(one.values()) for one in seen]
-    assert sizes == sorted(sizes) and len(set(sizes)) > 2, "nothing that was seen goes away again"
+    wrong = [one for one in seen if one != numbers(*{id // ROWS for id in one})]
+    assert not wrong, "files of before or of after, never both, never neither"
+    assert all(one <= after for one, after in pairwise(seen)), "nothing that was seen goes away again"
+    assert len({one.total() for one in seen}) > 2, "it was seen while it grew"
     assert any(
         "plain: its batches were not compacted, and stay as they are: the disk is full" in one for one in stream.lines
     )

@@ -36,7 +36,7 @@ record StreamCompactions(Path target, String region, String generation) {
         List<String> digests = read(new Path(target, range[3] + "/_offsets"), settings).lines().toList();
         if (!digests.get((int) (batch - first)).equals(offsets)) {
           throw new IllegalStateException(
-              "batch " + batch + " was committed to " + new Path(target, range[3]) + " from other offsets: another checkpoint wrote this generation");
+              "batch " + batch + " was committed from other offsets: another checkpoint wrote this generation, see " + new Path(target, range[3]));
         }
         return true;
       }
