@@ -41,3 +41,8 @@ stream-poison: ## one record in 100,000 fails every time: named, kept aside, all
 	@$(VERIFY) stream_poison $(ARGS)
 
 .PHONY: stream-poison
+
+stream-compaction: ## a stream compacted all the time, its driver killed, under readers; what a long stream costs before and after (ARGS="--batches 20000")
+	@$(VERIFY) stream_compaction $(ARGS)
+
+.PHONY: stream-compaction

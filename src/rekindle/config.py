@@ -159,6 +159,12 @@ class Config:
     stops_on_give_up: bool = _setting(
         "stream.stop_on_give_up", False, "of a new stream: all regions stop when one gave up, instead of going on"
     )
+    compact_batches: int = _setting(
+        "stream.compact_batches",
+        1_000,
+        "number of batches in files whose files are made few larger ones in the background; 0 is never",
+        least=0,
+    )
     stale_seconds: float = _setting(
         "lease.stale_seconds",
         30.0,

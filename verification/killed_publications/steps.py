@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -66,6 +66,10 @@ class SteppedStore:
     def get(self, key: str) -> bytes | None:
         self._step("before get")
         return self._store.get(key)
+
+    def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        self._step("before get_many")
+        return self._store.get_many(folder, names)
 
     def list_after(self, folder: str, after: str = "") -> list[str]:
         self._step("before list_after")

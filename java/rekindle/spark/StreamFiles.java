@@ -6,9 +6,9 @@ import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
@@ -26,6 +26,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.FileFormatWriter;
 import org.apache.spark.sql.execution.datasources.FileFormatWriter$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -43,11 +44,13 @@ import scala.collection.immutable.Seq;
  * 3. The fence is looked at before the rows are computed and again before the entry: a driver that lost the region ends with a sentence.
  * 4. A batch whose entry is there already is computed all the same, and its rows dropped: its state must go on, and Spark refuses a stateful batch that is
  *    skipped.
- * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing. The result of a
- *    region, which has no owner, is for other regions only ({@link StreamSegments}): it is not linked.
+ * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing (StreamView). The
+ *    result of a region, which has no owner, is for other regions only ({@link StreamSegments}): it is not linked.
  * 6. A target has one stream at a time, by the number of its owner: whoever has a lower one adds nothing.
  * 7. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
+ * 8. A batch that a compaction has counts as one whose entry is there. Its own entry may be gone: one that is put again is read by nobody. So it is
+ *    looked for only until the first batch that no compaction has.
  */
 public final class StreamFiles implements StreamSinkProvider {
   @Override
@@ -62,12 +65,70 @@ public final class StreamFiles implements StreamSinkProvider {
         Long.parseLong(options.getOrElse("owner", () -> "0")));
   }
 
+  /** The rows of a frame as files in a directory: name and length of each, one per line. Names are used once in an application. */
+  public static String written(SparkSession session, QueryExecution execution, String directory) {
+    List<String> files = new ArrayList<>();
+    SQLExecution.withNewExecutionId(
+        execution,
+        Option.empty(),
+        () -> files.addAll(write(session, execution, directory, session.sessionState().newHadoopConf())));
+    return String.join("\n", files);
+  }
+
+  private static List<String> write(SparkSession session, QueryExecution execution, String directory, Configuration settings) {
+    StreamCommitProtocol protocol = new StreamCommitProtocol(directory);
+    Object[] given = {
+      session,
+      execution.executedPlan(),
+      new ParquetFileFormat(),
+      protocol,
+      new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
+      settings,
+      SparkObjects.seq(List.of()),
+      Option.empty(),
+      SparkObjects.seq(List.of()),
+      SparkObjects.immutable(Map.of()),
+      0
+    };
+    call(given);
+    return protocol.committed();
+  }
+
+  /** Spark's writer of files, which has a twelfth parameter with a default since 4.3. */
+  private static void call(Object[] given) {
+    Class<?> writer = FileFormatWriter$.MODULE$.getClass();
+    try {
+      for (Method one : writer.getMethods()) {
+        if (one.getName().equals("write")) {
+          Object[] all = Arrays.copyOf(given, one.getParameterCount());
+          if (all.length > given.length) {
+            all[given.length] = writer.getMethod("write$default$" + all.length).invoke(FileFormatWriter$.MODULE$);
+          }
+          one.invoke(FileFormatWriter$.MODULE$, all);
+          return;
+        }
+      }
+      throw new IllegalStateException("this Spark has no writer of files");
+    } catch (InvocationTargetException failed) {
+      // As it is: Spark knows by its class that a query was stopped.
+      StreamFiles.<RuntimeException>raise(failed.getCause());
+    } catch (ReflectiveOperationException unknown) {
+      throw new IllegalStateException("the writer of files of this Spark is not known", unknown);
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> void raise(Throwable failed) throws E {
+    throw (E) failed;
+  }
+
   private static final class Batches implements Sink {
     private final Path target;
     private final String region;
     private final String generation;
     private final Path checkpoint;
     private final long owner;
+    private boolean isAfterCompactions;
 
     Batches(Path target, String region, String generation, Path checkpoint, long owner) {
       this.target = target;
@@ -97,6 +158,11 @@ public final class StreamFiles implements StreamSinkProvider {
           seen(entry, settings);
           return;
         }
+        if (!isAfterCompactions && new StreamCompactions(target, region, generation).have(batch, offsets, settings)) {
+          execution.toRdd().foreachPartition(new Dropped());
+          return;
+        }
+        isAfterCompactions = true;
         String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
         List<String> files = write(session, execution, new Path(target, name).toString(), settings);
         String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
@@ -119,33 +185,10 @@ public final class StreamFiles implements StreamSinkProvider {
     }
 
     private void seen(Path entry, Configuration settings) throws IOException {
-      if (owner > 0) {
-        link(entry, settings);
-      } else {
+      if (owner == 0) {
         StreamSegments.tell(entry);
-      }
-    }
-
-    /**
-     * On a disk the files of a batch that counts are also below {@code current}, for every reader: links, under names that are the same however often this is
-     * done.
-     */
-    private void link(Path entry, Configuration settings) throws IOException {
-      if (!(entry.getFileSystem(settings) instanceof LocalFileSystem)) {
-        return;
-      }
-      java.nio.file.Path root = java.nio.file.Path.of(target.toUri().getPath());
-      String[] lines = new String(read(entry, settings), StandardCharsets.UTF_8).split("\n");
-      java.nio.file.Path directory = root.resolve(lines[2].substring("directory\t".length()));
-      java.nio.file.Path current = Files.createDirectories(root.resolve("current"));
-      for (int at = 3; at < lines.length; at++) {
-        String name = lines[at].substring(0, lines[at].indexOf('\t'));
-        java.nio.file.Path link = current.resolve(region + "-" + generation + "-" + entry.getName() + "-" + name);
-        try {
-          Files.createLink(link, directory.resolve(name));
-        } catch (java.nio.file.FileAlreadyExistsException linked) {
-          continue;
-        }
+      } else if (target.getFileSystem(settings) instanceof LocalFileSystem) {
+        new StreamView(target, region, generation).link(Long.parseLong(entry.getName()), settings);
       }
     }
 
@@ -155,53 +198,6 @@ public final class StreamFiles implements StreamSinkProvider {
         throw new IllegalStateException(
             "batch " + entry.getName() + " was committed to " + entry.getParent() + " from other offsets: another checkpoint wrote this generation");
       }
-    }
-
-    private static List<String> write(SparkSession session, QueryExecution execution, String directory, Configuration settings) {
-      StreamCommitProtocol protocol = new StreamCommitProtocol(directory);
-      Object[] given = {
-        session,
-        execution.executedPlan(),
-        new ParquetFileFormat(),
-        protocol,
-        new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
-        settings,
-        SparkObjects.seq(List.of()),
-        Option.empty(),
-        SparkObjects.seq(List.of()),
-        SparkObjects.immutable(Map.of()),
-        0
-      };
-      call(given);
-      return protocol.committed();
-    }
-
-    /** Spark's writer of files, which has a twelfth parameter with a default since 4.3. */
-    private static void call(Object[] given) {
-      Class<?> writer = FileFormatWriter$.MODULE$.getClass();
-      try {
-        for (Method one : writer.getMethods()) {
-          if (one.getName().equals("write")) {
-            Object[] all = Arrays.copyOf(given, one.getParameterCount());
-            if (all.length > given.length) {
-              all[given.length] = writer.getMethod("write$default$" + all.length).invoke(FileFormatWriter$.MODULE$);
-            }
-            one.invoke(FileFormatWriter$.MODULE$, all);
-            return;
-          }
-        }
-        throw new IllegalStateException("this Spark has no writer of files");
-      } catch (InvocationTargetException failed) {
-        // As it is: Spark knows by its class that a query was stopped.
-        Batches.<RuntimeException>raise(failed.getCause());
-      } catch (ReflectiveOperationException unknown) {
-        throw new IllegalStateException("the writer of files of this Spark is not known", unknown);
-      }
-    }
-
-    @SuppressWarnings("unchecked")
-    private static <E extends Throwable> void raise(Throwable failed) throws E {
-      throw (E) failed;
     }
 
     private static String digest(Path path, Configuration settings) throws IOException {

@@ -120,6 +120,15 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
     return new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkObjects.immutable(how.options()), session);
   }
 
+  /** The columns of all these Parquet files, as JSON; fails where two of them have one of other types. */
+  public static String columns(SparkSession session, String folders, String names) {
+    VersionFiles index = new VersionFiles(session, folders, names, new StructType());
+    return new ParquetFileFormat()
+        .inferSchema(session, SparkObjects.immutable(Map.of("mergeSchema", "true")), index.allFiles())
+        .get()
+        .json();
+  }
+
   private static PartitionSpec spec(SparkSession session, StructType columns, Map<Path, String> places) {
     ZoneId zone = ZoneId.of(session.sessionState().conf().sessionLocalTimeZone());
     List<PartitionPath> found = new ArrayList<>();

@@ -69,12 +69,14 @@ class PrepareRequest:
 class StreamRequest:
     """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run, and
     `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
-    where that begins to read. `stall_ms` is how long a batch may take; `is_asked_to_stop` is asked at each poll; with
-    `available_now` every query ends when it has read what there is."""
+    where that begins to read. `stall_ms` is how long a batch may take; `compact_batches` is of how many batches the
+    files are made few, 0 for never; `is_asked_to_stop` is asked at each poll; with `available_now` every query ends
+    when it has read what there is."""
 
     wanted: PrepareRequest
     generation: str
     stall_ms: int
+    compact_batches: int = 0
     replaced: Mapping[str, int] = field(default_factory=dict)
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
     available_now: bool = False
@@ -118,6 +120,10 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 
     def health(self) -> Mapping[str, RegionHealth]:
         """How the queries are, by region, as the last poll saw them. Nothing of it is a fact."""
+        ...
+
+    def notes(self) -> Sequence[str]:
+        """Sentences about what was done in the background, since it was last asked."""
         ...
 
 

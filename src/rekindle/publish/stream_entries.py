@@ -1,41 +1,55 @@
 """The entries of streams in a target: one object for each batch that counts (java/StreamFiles puts them).
 
 `entries/REGION/GENERATION/BATCH` has lines: the number of the query that put it, the digest of the batch's offsets, the
-directory of its files, then name and length of each file. What no entry names does not count.
+directory of its files, then name and length of each file. What no entry names does not count. Batches that a compaction
+has (stream_compactions.py) count by that alone, whether their entries are still there or not.
 
 `owners/NUMBER`, put if absent, says which region and generation the target has from then on; the highest number counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rekindle.errors import Refused, StoreFailed
+from rekindle.publish.stream_compactions import (
+    COMPACTIONS,
+    DATA,
+    BatchFile,
+    Compaction,
+    compaction_numbers,
+    newest_compaction,
+)
 from rekindle.publish.target import PointerStore
 from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
-DATA = "data/"
 OWNERS = "owners/"
 REPLACED = "@"
 HEAD_LINES = 3
 ROUNDS_MAX = 20
 
 
-class BatchFile(NamedTuple):
-    """A file of a batch: its directory below the target, its name there, its length."""
-
-    directory: str
-    name: str
-    bytes: int
-
-
 class BatchEntry(NamedTuple):
-    """A batch that counts: the directory of its files below the target, and the length of each by its name."""
+    """A batch that counts: the directory of its files below the target, the length of each by its name, and the digest
+    of its offsets."""
 
     directory: str
     files: dict[str, int]
+    offsets: str = ""
+
+    @property
+    def listed(self) -> list[BatchFile]:
+        return [BatchFile(self.directory, name, length) for name, length in self.files.items()]
+
+
+class CountedBatches(NamedTuple):
+    """What counts of one generation of a region: its newest compaction, the last batch, and the files of all."""
+
+    compaction: Compaction
+    last: int
+    files: list[BatchFile]
 
 
 class StreamOwner(NamedTuple):
@@ -92,12 +106,14 @@ def run_of(generation: str) -> str:
 
 def has_entry(store: PointerStore, region: str, generation: str, batch: int) -> bool:
     """Whether a batch counts."""
-    return store.get(f"{ENTRIES}{region}/{generation}/{batch}") is not None
+    if store.get(f"{entries_folder(region, generation)}{batch}") is not None:
+        return True
+    return newest_compaction(store, region, generation).through >= batch
 
 
 def find_entry(store: PointerStore, region: str, generation: str, batch: int) -> BatchEntry | None:
     """What a batch consists of; None while it does not count. Raises `Refused` where its entry is damaged."""
-    key = f"{ENTRIES}{region}/{generation}/{batch}"
+    key = f"{entries_folder(region, generation)}{batch}"
     body = store.get(key)
     return None if body is None else _entry(body, key)
 
@@ -115,8 +131,12 @@ def data_folders(store: PointerStore) -> list[tuple[str, str]]:
 def generations(store: PointerStore) -> list[tuple[str, str]]:
     """Who has entries in a target: regions, with the generations of their checkpoints, in the order in which they had
     it."""
-    regions = store.list_folders(ENTRIES)
-    found = [(region, one) for region in regions for one in store.list_folders(f"{ENTRIES}{region}/")]
+    found = {
+        (region, one)
+        for folder in (ENTRIES, COMPACTIONS)
+        for region in store.list_folders(folder)
+        for one in store.list_folders(f"{folder}{region}/")
+    }
     order = {(one.region, one.generation): one.number for one in owners(store)}
     return sorted(found, key=lambda one: (order.get(one, 0), one))
 
@@ -124,10 +144,44 @@ def generations(store: PointerStore) -> list[tuple[str, str]]:
 def batch_files(store: PointerStore) -> Iterator[BatchFile]:
     """The files that count, by region, generation and batch."""
     for region, generation in generations(store):
-        folder = f"{ENTRIES}{region}/{generation}/"
-        for batch in sorted((name for name in store.list_after(folder) if name.isdecimal()), key=int):
-            entry = _entry(store.get(f"{folder}{batch}") or b"", f"{folder}{batch}")
-            yield from (BatchFile(entry.directory, name, length) for name, length in entry.files.items())
+        yield from counted_batches(store, region, generation).files
+
+
+def batches_after(store: PointerStore, region: str, generation: str, through: int) -> list[int]:
+    """The batches after one that have entries, in their order."""
+    names = store.list_after(entries_folder(region, generation))
+    return sorted(batch for name in names if name.isdecimal() and (batch := int(name)) > through)
+
+
+def entries_of(
+    store: PointerStore, region: str, generation: str, batches: Sequence[int]
+) -> Iterator[BatchEntry | None]:
+    """Their entries, None for one that is gone. Raises `Refused` where one is damaged."""
+    folder = entries_folder(region, generation)
+    bodies = store.get_many(folder, [str(one) for one in batches])
+    for batch, body in zip(batches, bodies, strict=True):
+        yield None if body is None else _entry(body, f"{folder}{batch}")
+
+
+def entries_folder(region: str, generation: str) -> str:
+    return f"{ENTRIES}{region}/{generation}/"
+
+
+def counted_batches(store: PointerStore, region: str, generation: str) -> CountedBatches:
+    """Of one moment. Entries may go while we look, once a newer compaction has their batches: then we look again."""
+    for _ in range(ROUNDS_MAX):
+        made = newest_compaction(store, region, generation)
+        batches = batches_after(store, region, generation, made.through)
+        entries = list(entries_of(store, region, generation, batches))
+        found = [one for one in entries if one is not None]
+        if len(found) == len(entries) and _newest_number(store, region, generation) == made.number:
+            files = [*made.files, *(file for one in found for file in one.listed)]
+            return CountedBatches(made, batches[-1] if batches else made.through, files)
+    raise StoreFailed(f"the entries of {region} in {generation} cannot be read: they change all the time")
+
+
+def _newest_number(store: PointerStore, region: str, generation: str) -> int:
+    return max(compaction_numbers(store, region, generation), default=0)
 
 
 def _entry(body: bytes, key: str) -> BatchEntry:
@@ -136,4 +190,5 @@ def _entry(body: bytes, key: str) -> BatchEntry:
     is_whole = len(lines) >= HEAD_LINES and lines[2].startswith(f"directory\t{DATA}")
     if not is_whole or not all(length.isdecimal() for _, _, length in files):
         raise Refused(f"{key} is damaged: it does not name the files of its batch", "restore it from a backup")
-    return BatchEntry(lines[2].partition("\t")[2], {name: int(length) for name, _, length in files})
+    lengths = {name: int(length) for name, _, length in files}
+    return BatchEntry(lines[2].partition("\t")[2], lengths, lines[1].partition("\t")[2])

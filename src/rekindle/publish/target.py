@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -64,7 +65,7 @@ class StoreAnswer(Protocol):
 
 
 class PointerStore(Protocol):
-    """The four calls that publishing needs of the storage at a target's location; the journal's store has them."""
+    """The five calls that publishing needs of the storage at a target's location; the journal's store has them."""
 
     def put_if_absent(self, key: str, body: bytes) -> StoreAnswer:
         """Create `key` unless it exists; of all writers exactly one is told "created"."""
@@ -72,6 +73,10 @@ class PointerStore(Protocol):
 
     def get(self, key: str) -> bytes | None:
         """The bytes of `key`, or None where there is no such object."""
+        ...
+
+    def get_many(self, folder: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        """The bytes of each name in a folder, in order; in parallel where the store is far away."""
         ...
 
     def list_after(self, folder: str, after: str = "") -> list[str]:

@@ -52,6 +52,7 @@ class RunOptions:
     available_now   of a stream: every region ends when it has read the input that there is
     stop_on_give_up of a stream: all regions stop when one gave up; otherwise the others go on
     stall_seconds   of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever
+    compact_batches of a stream: number of batches whose files are made few larger ones in the background; 0 is never
     new_checkpoint  of a stream: regions that get a new checkpoint, which adds to the rows in their targets
     start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there
     is_asked_to_stop    of a stream: a function that returns a reason to stop after the batches that run, or ""
@@ -82,6 +83,7 @@ class RunOptions:
     available_now: bool = False
     stop_on_give_up: bool = False
     stall_seconds: float = 300.0
+    compact_batches: int = 1_000
     new_checkpoint: Sequence[str] = ()
     start_from: str = ""
     is_asked_to_stop: Callable[[], str] = lambda: ""
@@ -140,4 +142,5 @@ def as_settings_say(config: Config) -> RunOptions:
         sweep=rules_of(config) if config.is_swept else None,
         stop_on_give_up=config.stops_on_give_up,
         stall_seconds=config.stall_seconds,
+        compact_batches=config.compact_batches,
     )

@@ -60,7 +60,7 @@ class PreparedRegions:
 
 
 class HealthReport:
-    """Tells now and then how the regions are. It is asked at each poll."""
+    """Tells what the engine notes, and now and then how the regions are. It is asked at each poll."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -69,6 +69,8 @@ class HealthReport:
         self.state: StreamState | None = None
 
     def tell(self) -> None:
+        for line in () if self.engine is None else self.engine.notes():
+            self._say(f"{time.strftime('%H:%M:%S')} {line}")
         if self.state is None or self.engine is None or time.monotonic() - self._told < HEALTH_SECONDS:
             return
         self._told = time.monotonic()
@@ -233,6 +235,7 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         wanted=replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{run}")),
         generation=run,
         stall_ms=_stall_ms(wish),
+        compact_batches=wish.options.compact_batches,
         replaced={one: number + (one in starts) for one, number in _generations(known).items()},
         starts=starts,
         available_now=wish.options.available_now,

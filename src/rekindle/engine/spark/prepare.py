@@ -232,7 +232,8 @@ class _Noticed:
 class _NoticedStore:
     def __init__(self, store: PointerStore, noticed: _Noticed) -> None:
         self._store, self._noticed = store, noticed
-        self.get, self.list_after, self.list_folders = store.get, store.list_after, store.list_folders
+        self.get, self.get_many = store.get, store.get_many
+        self.list_after, self.list_folders = store.list_after, store.list_folders
 
     def put_if_absent(self, key: str, body: bytes) -> StoreAnswer:
         self._noticed.has_put = True

@@ -38,6 +38,15 @@ GROUP_SETTINGS: dict[str, str] = {
 }
 
 
+# What a value is written with that was read from a file.
+AS_READ: dict[str, str] = {
+    "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+
 CUT_FILES = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
 JOIN_BY_SIZE = ("spark.sql.autoBroadcastJoinThreshold",)
 # How many tasks the lower stages of a plan have: an exchange that another driver makes again is compared task by task.
@@ -97,9 +106,17 @@ def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
 def group_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """The session one group is built and planned in, with the settings that were pinned when the run started. What is
     read back must be what was written: timestamps are not cut to milliseconds."""
+    return clone(spark, {**settings, **GROUP_SETTINGS, **_whole_times(spark)})
+
+
+def compaction_session(spark: SparkSession) -> SparkSession:
+    """The session in which files are written again: what is read back must be what was read."""
+    return clone(spark, {**AS_READ, **_whole_times(spark)})
+
+
+def _whole_times(spark: SparkSession) -> dict[str, str]:
     cuts = spark.conf.get(TIMESTAMPS) == "TIMESTAMP_MILLIS"
-    whole = {TIMESTAMPS: "TIMESTAMP_MICROS"} if cuts else {}
-    return clone(spark, {**settings, **GROUP_SETTINGS, **whole})
+    return {TIMESTAMPS: "TIMESTAMP_MICROS"} if cuts else {}
 
 
 def pinned_settings(spark: SparkSession) -> dict[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from rekindle.engine.spark.jvm.access import JavaObject, context_of, frame_of, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
@@ -96,6 +98,13 @@ def version(
     how = java.Reading(files_format, dict(options))
     made = java.read(session_of(spark), "\n".join(folders), lines, its_schema, "\n".join(hive_columns), how)
     return frame_of(spark, made)
+
+
+def columns(spark: SparkSession, folders: Iterable[str], files: Iterable[tuple[int, str, int]]) -> StructType:
+    """The columns of all these Parquet files. Fails where two of them have one of other types."""
+    lines = "\n".join(f"{number}\t{name}\t{length}" for number, name, length in files)
+    made = ours(spark).VersionFiles.columns(session_of(spark), "\n".join(folders), lines)
+    return StructType.fromJson(json.loads(made))
 
 
 def stand_in(

@@ -72,3 +72,16 @@ def over(session: SparkSession, frame: DataFrame, rows: Sequence[DataFrame]) -> 
     given = [one._jdf for one in rows]
     made = ours(session).StreamReplay.over(session_of(session), execution(frame), given)
     return [frame_of(session, one) for one in made]
+
+
+def written(session: SparkSession, frame: DataFrame, directory: str) -> list[tuple[str, int]]:
+    """The rows of a frame as Parquet files in a directory: name and length of each (java/StreamFiles)."""
+    told = ours(session).StreamFiles.written(session_of(session), execution(frame), directory)
+    files = (line.partition("\t") for line in str(told).splitlines())
+    return [(name, int(length)) for name, _, length in files]
+
+
+def show_view(spark: SparkSession, base: str, region: tuple[str, str], last: int, name: str) -> bool:
+    """Let `current` of a target lead to a view that has all batches up to `last` of a region and its generation.
+    Whether it does now (java/StreamView)."""
+    return bool(ours(spark).StreamView.show(base, *region, last, name))

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
 from rekindle.publish.each_batch import EachBatch, asked_of_stream
 from rekindle.publish.each_partition import name_of
 from rekindle.streams.stream_spec import Delivery
@@ -46,6 +46,9 @@ class EachBatchStream:
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         return NO_OWNER
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

@@ -1,6 +1,7 @@
 """`rk.files` as the target of a stream: which of them take one, and their rows.
 
 A stream adds the files of its batches, and an entry for each batch (publish/stream_entries.py): there are no versions.
+Small files become few in the background (stream_compaction.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import result_calls
-from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
+from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import attach
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
@@ -79,6 +81,16 @@ class FilesStream:
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
     ) -> DataStreamWriter:
         return writer.format(SINK).options(**region.options, path=self.base, owner=str(owner))
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        compactor = StreamCompactor(
+            spark=spark,
+            base=self.base,
+            store=stores(self.base),
+            region=region.sink.name,
+            generation=region.generation,
+        )
+        return compactor.compact(every)
 
     def _check_layout(self, sink: Declared) -> None:
         if self.target.is_rewritten or self.target.partition:

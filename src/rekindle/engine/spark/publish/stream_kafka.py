@@ -21,7 +21,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.kafka import Kafka
@@ -78,6 +78,9 @@ class KafkaStream:
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         return NO_OWNER
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.stream_files import SINK
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
 from rekindle.errors import Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.stream_entries import has_entry
@@ -58,6 +58,10 @@ class ResultStream:
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         return NO_OWNER
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        """Its readers have numbers of batches as their positions."""
+        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

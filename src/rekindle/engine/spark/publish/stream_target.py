@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
@@ -44,6 +44,13 @@ class RegionDelivery:
     why: str = ""
 
 
+class CompactionReport(NamedTuple):
+    """Batches up to `through` are compacted; `told` is a sentence about what was done, empty if nothing."""
+
+    through: int
+    told: str = ""
+
+
 class StreamTarget(Protocol):
     """Takes the batches of one region."""
 
@@ -77,4 +84,9 @@ class StreamTarget(Protocol):
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
     ) -> DataStreamWriter:
         """The writer with this target. `look` raises if another driver has the region."""
+        ...
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        """Make few files of those of many batches, where as many as `every` are not compacted. None where it has no
+        files."""
         ...

@@ -21,6 +21,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from rekindle.engine.adapter import GivenWriter, PreparedStream, Stores, StreamRequest
 from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
+from rekindle.engine.spark.publish.stream_target import CompactionReport
 from rekindle.engine.spark.session import attach
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.region_frames import settings_of
@@ -89,6 +90,10 @@ class GivenQuery:
                 "on it could do a batch twice",
                 StartRemedy(to="if no driver of that one lives, take it", take_target=(self.given.name,)),
             )
+
+    def compact(self, spark: SparkSession, stores: Stores, every: int) -> CompactionReport | None:
+        """The sink is the script's own."""
+        return None
 
     def _owned(self, stores: Stores) -> PointerStore:
         return stores(f"{self.checkpoint}/{OWNED}")

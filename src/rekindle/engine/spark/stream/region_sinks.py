@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from rekindle.engine.adapter import Stores, StreamRequest
 from rekindle.engine.spark.publish.stream_result import ResultStream, result_path
-from rekindle.engine.spark.publish.stream_target import RegionDelivery, RegionTarget, StreamTarget
+from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
@@ -115,6 +115,10 @@ class RegionSink:
         """How often its rows stand in the target. Refuses rows that it cannot take."""
         self.target.check_columns(self.region, frames.columns())
         return self.target.delivery(frames.doubts(self.name))
+
+    def compact(self, spark: SparkSession, stores: Stores, every: int) -> CompactionReport | None:
+        """Make few files of those of many batches; None where its target has none."""
+        return self.target.compact(spark, self.region, stores, every)
 
     def take(self, stores: Stores) -> int:
         """The number of this stream among the owners of the target. Raises `Refused` if another one has it."""

@@ -10,6 +10,7 @@ Rules
 - A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
 - Poison is sought in a thread of its own, with jobs that are cancelled when the stream ends, or when one takes longer
   than a batch may.
+- Small files of targets are made few in a thread of its own, whose failures are told and fail nothing.
 - Nothing of ours in Python touches a row. A function of the user's that takes batches looks at the fence first.
 """
 
@@ -34,6 +35,8 @@ from rekindle.engine.adapter import PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
+from rekindle.engine.spark.publish.stream_target import CompactionReport
+from rekindle.engine.spark.stream.background_compactor import BackgroundCompactor
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
@@ -89,6 +92,10 @@ class RegionStarter(Protocol):
         """The last batch that its checkpoint has committed, -1 for none."""
         ...
 
+    def compact(self, spark: SparkSession, stores: Stores, every: int) -> CompactionReport | None:
+        """Make few files of those of many batches; None where its target has none."""
+        ...
+
     def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """All that comes before the start, and then the start."""
         ...
@@ -131,6 +138,12 @@ class SparkStreamEngine:
         self._is_closed = False
         self._has_asked = False
         self._searches: set[str] = set()
+        self._compactor = BackgroundCompactor(
+            spark,
+            {name: partial(one.compact, stores=request.wanted.stores) for name, one in starters.items()},
+            request.compact_batches,
+            self._last_batch,
+        )
 
     @property
     def application(self) -> str:
@@ -143,6 +156,7 @@ class SparkStreamEngine:
                 with self._lock:
                     self._queries[command.region] = running
                 self._in_thread(self._start, running, command.without)
+                self._compactor.begin(self._loader)
             case FindPoison():
                 threading.Thread(target=self._search, args=(command,), daemon=True).start()
             case StopQuery(region, number):
@@ -169,6 +183,9 @@ class SparkStreamEngine:
     def health(self) -> Mapping[str, RegionHealth]:
         return {name: one.health for name, one in self._queries.items() if one.health is not None}
 
+    def notes(self) -> Sequence[str]:
+        return self._compactor.notes()
+
     def close(self) -> None:
         """Stops every query, all at once, within the time that a stop may take."""
         with self._lock:
@@ -177,6 +194,7 @@ class SparkStreamEngine:
             self._is_closed = True
             left = [one for one in self._queries.values() if not one.is_over.is_set()]
             searches = tuple(self._searches)
+        self._compactor.close()
         for group in searches:
             with contextlib.suppress(CallFailed, ConnectionError):
                 self._spark.sparkContext.cancelJobGroup(group)
@@ -187,6 +205,10 @@ class SparkStreamEngine:
         until = time.monotonic() + STOP_SECONDS
         for one in left:
             one.is_over.wait(max(0.0, until - time.monotonic()))
+
+    def _last_batch(self, region: str) -> int:
+        held = self._queries.get(region)
+        return -1 if held is None else held.batch
 
     def _taken(self) -> list[StreamStimulus]:
         found = []
