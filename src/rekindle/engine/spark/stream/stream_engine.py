@@ -34,6 +34,7 @@ from rekindle.engine.adapter import PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
+from rekindle.engine.spark.stream.pinned_reader import PinnedReader
 from rekindle.engine.spark.stream.quarantine import searched
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
@@ -68,12 +69,13 @@ _LOOK = msgspec.json.Decoder(list[RegionHealth])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStart:
     """What a query is started with: `settings` of its session, `look`, which raises if another driver has the region,
-    and records `without` which it goes on."""
+    the batch `inputs` that are pinned, and records `without` which it goes on."""
 
     spark: SparkSession
     wanted: PrepareRequest
     settings: Mapping[str, str]
     look: Callable[[], None]
+    inputs: PinnedReader
     without: Sequence[QuarantinedRecord] = ()
 
 
@@ -118,6 +120,7 @@ class SparkStreamEngine:
     def __init__(self, spark: SparkSession, request: StreamRequest, starters: Mapping[str, RegionStarter]) -> None:
         self._spark, self._request, self._starters = spark, request, starters
         self._root = request.wanted.root
+        self._inputs = PinnedReader(request.pins, request.wanted.stores(self._root))
         self._reports: queue.SimpleQueue[StreamStimulus] = queue.SimpleQueue()
         self._queries: dict[str, RunningQuery] = {}
         self._loader = driver_calls.class_loader(spark)
@@ -248,6 +251,7 @@ class SparkStreamEngine:
                 wanted=wanted,
                 settings=self._settings(running),
                 look=partial(self._look_at_fence, running),
+                inputs=self._inputs,
                 without=[one for one in without if one.batch < 0 or one.batch > running.batch],
             )
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
+from rekindle.engine.spark.stream.input_looks import InputLooks
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, refuse_start, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
@@ -43,25 +44,40 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     targets = [OwnedPath(base, f"the target of {name}", True) for name, base in bases.items() if base]
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(spark, wanted.stores) for name, sink in sinks.items()}
-    counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
+    readers: dict[str, tuple[str, ...]] = {}
+    for one in declared:
+        for step in members(wanted.steps, one):
+            readers[step.name] = (*readers.get(step.name, ()), one.name)
+    inputs = InputLooks(
+        pins=request.pins,
+        taken=request.taken,
+        store=wanted.stores(wanted.root),
+        committed=batches,
+        planned={name: sink.planned(wanted.stores) for name, sink in sinks.items()},
+        readers=readers,
+    )
     regions: list[RegionSpec] = []
     notes: list[str] = []
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
-        frames = build(session, wanted, sink.sink)
-        shared = tuple(one for one in frames.steps if counted[one.name] > 1 and one.role is not Role.SOURCE)
+        frames = build(session, wanted, sink.sink, inputs.read)
+        shared = tuple(one for one in frames.steps if len(readers[one.name]) > 1 and one.role is not Role.SOURCE)
         _refuse_shared(frames, shared)
         if sink.name in request.starts:
             refuse_start(frames, request.starts[sink.name])
         regions.append(_region(spark, request, sink, frames, tuple(one.name for one in shared)))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
+            notes += inputs.notes(regions[-1])
+    pins = {name: one.pin for name, one in inputs.looks.items()}
     return PreparedStream(
-        engine=SparkStreamEngine(spark, request, sinks),
-        spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
+        engine=SparkStreamEngine(spark, replace(request, pins=pins), sinks),
+        spec=StreamSpec(regions=tuple(regions), declared=wanted.declared, inputs=pins),
         batches=batches,
         bases=tuple(filter(None, bases.values())),
         notes=(*notes, *fifo_notes(spark, len(regions))),
+        inputs=tuple(inputs.looks.values()),
+        keep=inputs.keep,
     )
 
 
