@@ -6,11 +6,12 @@ It is named by its digest and put if absent, before the journal names it. Nothin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from rekindle.engine.spark.plan.sources import UNPINNED_NAMES
+from rekindle.engine.spark.publish.versions import columns
 from rekindle.errors import StoreFailed
 from rekindle.publish.pointers import VERSIONS
 from rekindle.publish.target import PointerStore, is_certainly_put
@@ -75,7 +76,8 @@ class InputList(msgspec.Struct, frozen=True):
             if now.base != was.base:
                 yield f"it reads {_line(now.base)}, and {_line(was.base)} was pinned"
             elif now.schema != was.schema:
-                yield f"{_line(now.base)} has other columns now"
+                other = _other_columns(columns(was.schema), columns(now.schema))
+                yield f"{_line(now.base)} has other columns now: {other}"
 
 
 def decoded(told: str) -> InputList:
@@ -105,6 +107,12 @@ def _key(step: str, digest: str) -> str:
 
 def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:DIGITS]
+
+
+def _other_columns(was: Mapping[str, str], now: Mapping[str, str]) -> str:
+    found = [f"{name} was {kind}, is {now.get(name, 'gone')}" for name, kind in was.items() if now.get(name) != kind]
+    found += [f"{name} is new" for name in now if name not in was]
+    return "; ".join(found) or "in another order"
 
 
 def _line(places: str) -> str:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -20,6 +20,11 @@ from rekindle.engine.spark.stream.pinned_reader import LIST_GONE, changed_files,
 from rekindle.publish.target import PointerStore
 from rekindle.streams.pinned_inputs import EarlierInput, InputLook, PinnedInput, earlier_left, earlier_of
 from rekindle.streams.stream_spec import RegionSpec
+
+LOST = (
+    "batch {} of {} was planned with what was pinned before, which is gone: it reads the newer input, and may differ "
+    "from what it gave already"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,38 +70,36 @@ class InputLooks:
         if was is None or not was.digest:
             self.lists[step] = now
             return InputLook(step=step, pin=fresh, was=was)
-        if step in self.taken and fresh.digest != was.digest:
-            self.lists[step] = now
-            earlier, told = self._earlier(step, frame, now, was)
-            return InputLook(step=step, pin=replace(fresh, earlier=earlier), was=was, is_taken=True, told=tuple(told))
-        pinned = now if fresh.digest == was.digest else kept(self.store, step, was.digest)
+        is_newer, is_wanted = fresh.digest != was.digest, step in self.taken
+        earlier = earlier_left(was, self.committed)
+        pinned: InputList | None = now
+        if is_newer and is_wanted:
+            earlier = {name: earlier_of(was, name, batch) for name, batch in self._waiting(step)}
+        elif is_newer:
+            pinned = kept(self.store, step, was.digest)
+        lost = {name: self._lost(step, frame, now, one) for name, one in earlier.items()}
+        changed = [*_changes(step, frame, now, pinned), *(line for lines in lost.values() for line in lines)]
+        left = {name: one for name, one in earlier.items() if not (is_wanted and lost[name])}
+        base = fresh if pinned is now else replace(was, loose=fresh.loose)
         self.lists[step] = pinned or InputList(())
         return InputLook(
             step=step,
-            pin=replace(was, loose=fresh.loose, earlier=earlier_left(was, self.committed)),
+            pin=replace(base, earlier=left),
             was=was,
-            changed=tuple(_changes(step, frame, now, pinned)),
-            newer=fresh if fresh.digest != was.digest else None,
+            changed=() if is_wanted else tuple(dict.fromkeys(changed)),
+            newer=fresh if is_newer and not is_wanted else None,
+            is_taken=is_wanted and (is_newer or left != earlier),
+            told=tuple(LOST.format(one.batch, name) for name, one in earlier.items() if name not in left),
         )
 
-    def _earlier(
-        self, step: str, frame: DataFrame, now: InputList, was: PinnedInput
-    ) -> tuple[dict[str, EarlierInput], list[str]]:
-        """What planned batches go on to read, and of which that cannot be."""
-        found, told = {}, []
-        for region in self.readers[step]:
-            batch = self.planned[region]
-            if batch <= self.committed[region]:
-                continue
-            held = earlier_of(was, region, batch)
-            if _changes(step, frame, now, kept(self.store, step, held.digest)):
-                told.append(
-                    f"batch {batch} of {region} was planned with what was pinned before, which is gone: it reads the "
-                    "newer input, and may differ from what it gave already"
-                )
-            else:
-                found[region] = held
-        return found, told
+    def _waiting(self, step: str) -> Iterator[tuple[str, int]]:
+        """The regions that read a step and have a batch that is planned and not committed."""
+        for name in self.readers[step]:
+            if self.planned[name] > self.committed[name]:
+                yield name, self.planned[name]
+
+    def _lost(self, step: str, frame: DataFrame, now: InputList, one: EarlierInput) -> list[str]:
+        return _changes(step, frame, now, kept(self.store, step, one.digest))
 
 
 def _changes(step: str, frame: DataFrame, now: InputList, pinned: InputList | None) -> list[str]:
