@@ -17,7 +17,7 @@ from enum import Enum
 
 SAME = "run the same again"
 # Options that were said about one start alone. Who goes on with what came of it must not say them again.
-ONCE = ("new", "force", "new_checkpoint", "from_")
+ONCE = ("new", "force", "replace_", "new_checkpoint", "from_")
 
 
 class StartKind(Enum):
@@ -43,7 +43,8 @@ class TextRemedy:
 class StartRemedy:
     """Start the pipeline, with these options beside those that were given. `to` is what it is for. `drops` are
     steps, sinks and vertices that were given and must not be again, `leaves` are options of which that is true.
-    `conf` and `master` are for the Spark session, `config` is a settings file."""
+    `conf` and `master` are for the Spark session, `config` is a settings file. `is_stream`: no script reads it again by
+    itself."""
 
     to: str = ""
     kind: StartKind = StartKind.AGAIN
@@ -60,6 +61,7 @@ class StartRemedy:
     conf: tuple[tuple[str, str], ...] = ()
     master: str = ""
     config: str = ""
+    is_stream: bool = False
 
     @property
     def options(self) -> dict[str, tuple[str, ...] | bool | str]:
@@ -86,7 +88,7 @@ class StartRemedy:
             yield f"rk.RunOptions({', '.join(f'{name}={value!r}' for name, value in given.items())})"
         elif self.drops:
             yield f"{SAME} without {' and '.join(self.drops)} in rk.RunOptions(…)"
-        if self.replace:
+        if self.replace and not self.is_stream:
             yield "or just start a script with rk.run(…) again"
         if self.master:
             yield f"SparkSession.builder.master({self.master!r})"

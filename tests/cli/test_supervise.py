@@ -64,8 +64,19 @@ def test_a_restarted_child_goes_on_with_the_run_that_new_started() -> None:
     assert again == [word for word in first if word != "--force"], "the same name, and no word about a living master"
 
 
-def test_a_checkpoint_is_replaced_by_the_first_child_alone() -> None:
-    said = ["run", "--supervise", "--new-checkpoint", "a", "--new-checkpoint=b", "--from", "earliest", "live.py"]
+def test_a_checkpoint_and_an_input_are_replaced_by_the_first_child_alone() -> None:
+    said = [
+        "run",
+        "--supervise",
+        "--replace",
+        "names",
+        "--new-checkpoint",
+        "a",
+        "--new-checkpoint=b",
+        "--from",
+        "earliest",
+        "live.py",
+    ]
     first, again = supervise.words_of(said)
     assert first == ["run", "--supervised", *said[2:]], "the user's word, once"
     assert again == ["run", "--supervised", "live.py"], "a second time would read and add everything again"

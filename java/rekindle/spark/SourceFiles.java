@@ -43,6 +43,13 @@ public final class SourceFiles {
     return found.directories.isEmpty() ? null : found;
   }
 
+  /** Of a list that was made before. */
+  static SourceFiles of(List<FileStatus> list, Configuration configuration) {
+    SourceFiles found = new SourceFiles();
+    list.forEach(file -> found.add(file, configuration));
+    return found;
+  }
+
   private void add(FileStatus file, Configuration configuration) {
     Path directory = file.getPath().getParent();
     if (directories.computeIfAbsent(directory, key -> new HashMap<>()).put(file.getPath().getName(), file) == null) {

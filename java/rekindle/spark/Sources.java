@@ -236,7 +236,7 @@ public final class Sources {
     return lines.toString();
   }
 
-  private static void leaf(LogicalPlan node, List<String> lines) {
+  static void leaf(LogicalPlan node, List<String> lines) {
     if (node instanceof LogicalRelation relation) {
       if (!(relation.relation() instanceof HadoopFsRelation)) {
         lines.add("unpinned\t" + relation.relation().getClass().getSimpleName());

@@ -79,7 +79,7 @@ def _told(stream: StreamPlan, *, as_json: bool) -> ExitCode:
         say_json(stream.to_json())
     else:
         to = console()
-        for line in stream.lines():
+        for line in stream.lines(line_of):
             tell(to, line)
     return ExitCode.WORK
 

@@ -119,7 +119,13 @@ _OPTIONS = (
     click.option(
         "--accept-change", multiple=True, metavar="STEP", help="Keep the committed results of STEP although it changed."
     ),
-    click.option("--replace", "replace_", multiple=True, metavar="STEP", help="Read the changed source of STEP again."),
+    click.option(
+        "--replace",
+        "replace_",
+        multiple=True,
+        metavar="STEP",
+        help="Read the changed source of STEP again; of a stream, from its next batch on.",
+    ),
     click.option(
         "--without",
         multiple=True,

@@ -38,7 +38,7 @@ CHILD_FLAG = "--supervised"
 NAME_OPTION = "--as"
 # The same command goes on with the run, without what was said about its first start alone.
 GO_ON = StartRemedy(leaves=ONCE)
-ONCE_WITH_VALUE = ("--new-checkpoint", "--from")
+ONCE_WITH_VALUE = ("--replace", "--new-checkpoint", "--from")
 # What a child says whose Spark died under it: it could not go on, another can.
 DIED_CODE = 75
 CHILD = "from rekindle.cli.main import main; main()"

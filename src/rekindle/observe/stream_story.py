@@ -56,8 +56,10 @@ def _sentence(event: ev.StreamEvent, name: str) -> str:
     match event:
         case ev.StreamStarted():
             return "the stream started"
-        case ev.StreamOpened(owner=owner, again=again):
-            return f"{owner} took the stream" + ("; this region begins anew" if name in again else "")
+        case ev.StreamOpened(owner=owner, again=again, taken=taken):
+            anew = "; this region begins anew" if name in again else ""
+            newer = f"; newer input from the next batch on: {', '.join(taken)}" if taken else ""
+            return f"{owner} took the stream{anew}{newer}"
         case ev.CheckpointReplaced(region=region, start=start):
             return f"got a new checkpoint, which reads from {start.value}" if region == name else ""
         case ev.QueryStarted(region, number):

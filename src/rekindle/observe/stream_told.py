@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rekindle.observe.stream_inputs import input_lines
 from rekindle.observe.summary import RunSummary
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import Say, in_python
+from rekindle.streams.pinned_inputs import InputLook
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, copies
@@ -35,7 +37,7 @@ from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
-    the regions that get a new one, and where it begins to read."""
+    the regions that get a new one, and where it begins to read; `inputs` are the batch inputs."""
 
     pipeline: str
     run: str
@@ -45,12 +47,16 @@ class StreamPlan:
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    inputs: tuple[InputLook, ...] = ()
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, say: Say | None = in_python) -> Iterator[str]:
+        """`say` is the face that they are for; without one nothing is said that somebody could type."""
         what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"
         yield f"{what}: {count_text(len(self.spec.regions), 'region')}, each fails and restarts alone"
         for region in self.spec.regions:
             yield from self._region(region)
+        for one in self.inputs:
+            yield from input_lines(one, say)
         for change in self.changes:
             if change.verdict is not ChangeVerdict.SAME and change.region not in self.starts:
                 yield f"  {change.region}: {change.verdict.value} ({'; '.join(change.told)})"
@@ -95,6 +101,7 @@ class StreamPlan:
                 for one in self.spec.regions
             ],
             "changes": [{"region": one.region, "verdict": one.verdict.value, "told": one.told} for one in self.changes],
+            "inputs": [msgspec.to_builtins(one) for one in self.inputs],
             "new_checkpoints": {name: one.value for name, one in self.starts.items()},
             "notes": self.notes,
         }
@@ -200,6 +207,8 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 yield f"stopping after the batches that run: {why}"
             case StreamEnded(phase):
                 yield f"stream {phase.value}"
+            case StreamOpened(taken=(_, *_) as taken):
+                yield f"{', '.join(taken)}: what there is now is read from the next batch on"
             case StreamStarted() | StreamOpened() | QueryEnded() | StreamBase():
                 pass
 

@@ -46,8 +46,16 @@ def checkpoint_folder(region: str, replaced: int = 0) -> str:
 def last_commit(store: LogStore, checkpoint: str = "") -> int:
     """The last batch that a checkpoint has committed, -1 for none. Without a folder the store is that of the
     checkpoint."""
-    names = store.list_after(f"{checkpoint}/{COMMITS}".lstrip("/"))
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
+    return _last(store, f"{checkpoint}/{COMMITS}".lstrip("/"))
+
+
+def last_planned(store: LogStore, checkpoint: str) -> int:
+    """The last batch of which a checkpoint says what it reads, -1 for none. It may not be committed."""
+    return _last(store, f"{checkpoint}/{OFFSETS}")
+
+
+def _last(store: LogStore, folder: str) -> int:
+    return max((int(name) for name in store.list_after(folder) if name.isdecimal()), default=-1)
 
 
 def planned(store: LogStore, checkpoint: str, number: int) -> PlannedBatch | None:

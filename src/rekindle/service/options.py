@@ -28,7 +28,8 @@ class RunOptions:
     run             the name of the run to resume, if it is not the newest with these parameters; with `new`, the name
                     of the new run, so that a second call with the same arguments resumes it
     accept_change   steps whose committed partitions are kept although their code or input changed
-    replace         steps whose changed sources are read again
+    replace         steps whose changed sources are read again; of a stream: steps whose batch inputs are read as they
+                    are now, from the next batch on
     without         failed partitions to publish without, such as "enriched[173]"
     republish       publish sinks again whose inputs changed after they were published
     take_target     sinks whose targets are taken over from runs of another location

@@ -15,13 +15,15 @@ from typing import Any
 
 from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
-from rekindle.errors import Refused, RunFailed
+from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import Exponential
 from rekindle.gc.targets import note_targets
 from rekindle.journal.history import folder_of, read
 from rekindle.journal.keys import STREAMS, claim, claim_anew, enlist, find_claim, identify, next_order, stream_folder
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
+from rekindle.model.failures import FailureKind
+from rekindle.observe.stream_inputs import shortened, take_remedy
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
 from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.opening import RunConstants
@@ -30,6 +32,7 @@ from rekindle.runtime.snapshots import StateKeeper
 from rekindle.service.running import RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
+from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, changes_of
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
@@ -38,6 +41,7 @@ from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
 HEALTH_SECONDS = 30.0
+OR_TAKE = "or take what there is now"
 
 # What the engine makes of a stream, given a session.
 PrepareStream = Callable[[Any, StreamRequest], PreparedStream]
@@ -90,8 +94,9 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
     ready = make_ready(replace(wish, options=replace(wish.options, is_asked_to_stop=is_asked_to_stop)), prepare)
     store, options, engine = wish.store, wish.options, ready.prepared.engine
     pulse.engine = engine
-    for line in str(_plan(wish, ready)).splitlines():
+    for line in _plan(wish, ready).lines(None):
         say(line)
+    _refuse_inputs(wish, ready)
     _refuse_changes(wish, ready)
     probe(store)
     if options.new:
@@ -100,6 +105,8 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
     if ready.known is None:
         identify(store, wish.pipeline)
         enlist(store, wish.pipeline, ready.run)
+
+    ready.prepared.keep()
 
     def watch(events: tuple[StreamRecord, ...], state: StreamState) -> None:
         pulse.state = state
@@ -119,6 +126,9 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
         if any(now.get(name, 0) != then.get(name, 0) for name in ready.prepared.spec.names):
             engine.close()
             raise Refused("another driver replaced a checkpoint of this stream meanwhile", StartRemedy(to="look again"))
+        if _pins(state) != _pins(ready.known):
+            engine.close()
+            raise Refused("another driver pinned inputs of this stream meanwhile", StartRemedy(to="look again"))
         return OpenStream(
             pipeline=wish.pipeline,
             run=ready.run,
@@ -130,6 +140,7 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
             owner=str(this_process()),
             strategy=options.chosen_strategy,
             new_checkpoints=dict(ready.starts),
+            taken=tuple(one.step for one in ready.prepared.inputs if one.is_taken),
         )
 
     state = run_as_owner(
@@ -215,6 +226,29 @@ def _generations(known: StreamState | None) -> dict[str, int]:
     return {} if known is None else {name: one.generation for name, one in known.regions.items()}
 
 
+def _pins(known: StreamState | None) -> dict[str, PinnedInput]:
+    return {} if known is None else known.pins
+
+
+def _refuse_inputs(wish: RunRequest, ready: PreparedRegions) -> None:
+    """Files that are not as they were pinned, and names of steps that read none."""
+    inputs = {one.step: one for one in ready.prepared.inputs}
+    missing = tuple(name for name in wish.options.replace if name not in inputs)
+    if missing:
+        ready.prepared.engine.close()
+        raise Refused(
+            f"{', '.join(missing)} reads no batch input; steps with one: {', '.join(inputs) or 'none'}",
+            StartRemedy(to="start without it", drops=missing),
+        )
+    for step, one in inputs.items():
+        if one.changed:
+            ready.prepared.engine.close()
+            raise InputChanged(
+                f"the input of {step} is not what was pinned: {shortened(one.changed)}",
+                (TextRemedy("restore what was pinned"), take_remedy(step, OR_TAKE)),
+            )
+
+
 def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None, prepared: PreparedStream) -> None:
     """Refuse regions that have no checkpoint which could be replaced."""
     there = [name for name in prepared.spec.names if name in _generations(known)]
@@ -236,6 +270,8 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         generation=run,
         stall_ms=_stall_ms(wish),
         compact_batches=wish.options.compact_batches,
+        pins=_pins(known),
+        taken=frozenset(wish.options.replace),
         replaced={one: number + (one in starts) for one, number in _generations(known).items()},
         starts=starts,
         available_now=wish.options.available_now,
@@ -282,6 +318,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         changes=ready.changes,
         batches=ready.prepared.batches,
         notes=ready.prepared.notes,
+        inputs=ready.prepared.inputs,
         starts=ready.starts,
     )
 
@@ -300,14 +337,20 @@ def _backoff(wish: RunRequest) -> BackoffSpec:
 
 def _failure_of(state: StreamState) -> RunFailed:
     told = [f"stream {state.run} of {state.pipeline} stopped"]
+    changed: set[str] = set()
     for name in state.spec.names:
         region = state.regions[name]
         if region.gave_up:
             cause = region.cause.root.text if region.cause is not None else ""
             told.append(f"  {name} gave up: {region.gave_up}; {cause}")
+            if region.cause is not None and region.cause.root.kind is FailureKind.INPUT_CHANGED:
+                changed.update(step for step in state.spec.region(name).steps if step in state.spec.inputs)
         elif region.last_end is QueryEnd.FAILED:
             cause = region.cause.root.text if region.cause is not None else ""
             told.append(f"  {name} had failed, and was to restart: {cause}")
         else:
             told.append(f"  {name}: its checkpoint is kept")
-    return RunFailed("\n".join(told), StartRemedy(to="correct it, then", leaves=ONCE))
+    go_on = StartRemedy(to="correct it, then", leaves=ONCE)
+    # Which one of several it is the next start says, before anything runs.
+    takes = [take_remedy(step, OR_TAKE, leaves=ONCE) for step in changed]
+    return RunFailed("\n".join(told), (go_on, *(takes if len(takes) == 1 else ())))

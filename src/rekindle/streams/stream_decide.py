@@ -13,6 +13,7 @@ Rules
 - A new driver tries every region again that had given up. If the stream had ended before, or if the code of a region
   changed, it begins anew with it, also with the first delay.
 - A new checkpoint is the user's word about one region, at the start of a driver: no other region notices.
+- So is a newer batch input about one step. Without that word the inputs of a driver are those of the one before it.
 - Whoever stops a stream is told of regions whose last query had failed.
 """
 
@@ -103,6 +104,7 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
         spec=stimulus.spec,
         at_ms=now_ms,
         again=_again(state, stimulus),
+        taken=stimulus.taken,
         strategy=stimulus.strategy,
         limits=stimulus.limits if stimulus.limits != state.limits else None,
     )

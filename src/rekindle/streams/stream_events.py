@@ -56,14 +56,15 @@ class StreamStarted(_StreamEvent, frozen=True, tag=True, kw_only=True):
 
 class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
     """A driver took the stream, with these regions: every query of an older one is over. `again` are regions
-    with which it begins anew, also if they had given up; `strategy` and `limits` are those from now
-    on, where they are others."""
+    with which it begins anew, also if they had given up; `taken` are steps whose newer batch inputs the user
+    takes from now on; `strategy` and `limits` are those from now on, where they are others."""
 
     application: str
     owner: str
     spec: StreamSpec
     at_ms: int
     again: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     strategy: Strategy | None = None
     limits: StreamLimits | None = None
 

@@ -16,6 +16,7 @@ from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.master.facts.run_spec import DeclaredStep, Fingerprint
 from rekindle.model.graph import Graph, Step
+from rekindle.streams.pinned_inputs import PinnedInput
 
 MINUTE_MS = 60_000
 # The trigger of a region that ends when all input that there is was read.
@@ -71,10 +72,11 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The regions, producers first, and all declared steps."""
+    """The regions, producers first, all declared steps, and the batch inputs of those steps that read one."""
 
     regions: tuple[RegionSpec, ...]
     declared: tuple[DeclaredStep, ...] = ()
+    inputs: dict[str, PinnedInput] = {}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from rekindle.failover.restart import Strategy
 from rekindle.model.availability import Availability
 from rekindle.model.failures import Cause
 from rekindle.model.partitions import Partitions
+from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
@@ -72,7 +73,7 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A stream, as its journal has it. `last_specs` are what each region was when it last ran, also those that the code
-    no longer has: their checkpoints are still there."""
+    no longer has: their checkpoints are still there. `pins` are the batch inputs of all steps that ever ran."""
 
     pipeline: str
     run: str
@@ -86,6 +87,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     phase: StreamPhase = StreamPhase.RUNNING
     regions: dict[str, RegionState] = {}
     last_specs: dict[str, RegionSpec] = {}
+    pins: dict[str, PinnedInput] = {}
     stop_why: str = ""
     opened_ms: int = 0
     ended_ms: int = 0
@@ -194,6 +196,7 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
         strategy=event.strategy or state.strategy,
         limits=event.limits or state.limits,
         last_specs={**state.last_specs, **{one.name: one for one in event.spec.regions}},
+        pins={**state.pins, **event.spec.inputs},
         phase=StreamPhase.RUNNING,
         regions=regions,
         stop_why="",

@@ -13,7 +13,8 @@ from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     """The first one of each driver: what the code is now. Time and seed count for a new stream only.
-    `new_checkpoints` are regions whose checkpoint the user replaces."""
+    `new_checkpoints` are regions whose checkpoint the user replaces, `taken` steps whose newer batch inputs are read
+    from now on."""
 
     pipeline: str
     run: str
@@ -25,6 +26,7 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     strategy: Strategy | None = None
     new_checkpoints: dict[str, SourceStart] = {}
+    taken: tuple[str, ...] = ()
 
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from rekindle.storage.schemes import is_local, plain_path
 
 JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"\bLawViolated: ", FailureKind.INVARIANT),
+    (r"\bPinnedInputChanged: ", FailureKind.INPUT_CHANGED),
     (
         r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Py4JNetworkError|"
         r"Answer from Java side is empty|Error while sending or receiving|Master removed our application|"
@@ -91,6 +92,8 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     ),
     (r"Mkdirs failed to create|Premature EOF|EOFException", FailureKind.READ_ERROR),
 )
+# Classes of ours that stand in front of a sentence for people.
+OF_JAVA = re.compile(r"\b(?:LawViolated|PinnedInputChanged): ")
 PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:MemoryError|ArrowMemoryError)\b", FailureKind.OUT_OF_MEMORY),
     (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),
@@ -153,8 +156,8 @@ def cause_of(error: str) -> Cause:
         return Cause(kind, _root(lines))
     telling = (line for line in lines if _kind(JVM, line) is kind)
     said = next(telling, _root(lines)).removeprefix("Caused by: ")
-    if kind is FailureKind.INVARIANT:
-        said = said.rpartition("LawViolated: ")[2]
+    if kind in (FailureKind.INVARIANT, FailureKind.INPUT_CHANGED):
+        said = OF_JAVA.split(said)[-1]
     return Cause(kind, said[:TEXT_CHARACTERS_MAX])
 
 

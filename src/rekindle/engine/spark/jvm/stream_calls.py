@@ -67,6 +67,24 @@ def filtered(session: SparkSession, frame: DataFrame, conditions: Sequence[str])
     return frame_of(session, made)
 
 
+def batch_inputs(frame: DataFrame) -> str:
+    """The leaves of its plan that are no streams and are not pinned yet, as JSON."""
+    return str(ours(frame.sparkSession).BatchInputs.of(execution(frame)))
+
+
+def pinned(session: SparkSession, frame: DataFrame, step: str, leaves: str, earlier: tuple[str, int]) -> DataFrame:
+    """The frame over these files in place of its batch inputs, in their order. Batches up to a number read those of
+    `earlier`, if it is not empty."""
+    room = ours(session).BatchInputs
+    made = room.pinned(session_of(session), execution(frame), step, leaves, room.Earlier(*earlier))
+    return frame_of(session, made)
+
+
+def changed_inputs(frame: DataFrame, step: str) -> list[str]:
+    """The pinned files of a step that are not what they were, a line each: path and what is different, by a tab."""
+    return str(ours(frame.sparkSession).BatchInputs.changed(execution(frame), step)).splitlines()
+
+
 def over(session: SparkSession, frame: DataFrame, rows: Sequence[DataFrame]) -> list[DataFrame]:
     """The frame over these rows in place of its streams; where it keeps state, its parts below that."""
     given = [one._jdf for one in rows]

@@ -26,7 +26,7 @@ from rekindle.engine.spark.session import attach
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.region_frames import settings_of
 from rekindle.engine.spark.stream.stream_engine import OF_STATE, QueryStart, SparkStreamEngine
-from rekindle.engine.spark.stream.stream_notes import fifo_notes
+from rekindle.engine.spark.stream.stream_notes import fifo_notes, input_notes
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.stream_entries import owner_of, take
 from rekindle.publish.target import PointerStore, same_place
@@ -154,11 +154,12 @@ def prepare_writers(spark: SparkSession, request: StreamRequest, writers: Sequen
         one.check(request.wanted.stores)
     regions = tuple(one.spec(spark) for one in queries.values())
     adopted = [f"{one.name}: {STATE_NOTE}" for one in regions if one.stateful and queries[one.name].is_adopted]
+    loose = [note for one in queries.values() for note in input_notes(one.given.name, one.frame)]
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, queries),
         spec=StreamSpec(regions=regions),
         batches={name: one.last(request.wanted.stores) for name, one in queries.items()},
-        notes=(*adopted, *fifo_notes(spark, len(regions))),
+        notes=(*adopted, *loose, *fifo_notes(spark, len(regions))),
     )
 
 

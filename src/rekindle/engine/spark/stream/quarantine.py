@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace as changed
@@ -20,6 +21,7 @@ from rekindle.engine.adapter import StreamRequest
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, leaves_of, recorded
+from rekindle.engine.spark.stream.pinned_reader import PinnedReader
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFinder, PoisonFound
 from rekindle.engine.spark.stream.record_conditions import is_none_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
@@ -51,8 +53,9 @@ def opened(
     spark: SparkSession, request: StreamRequest, sink: Declared, batch: int
 ) -> tuple[RegionFrames, tuple[RecordedInput, ...]]:
     """The frames of a region, in a session for tries, and what this batch reads. No Spark job is started."""
-    frames = build(clone(spark, SEARCH_SETTINGS), request.wanted, sink)
     store = request.wanted.stores(request.wanted.root)
+    read = partial(PinnedReader(request.pins, store).read_for, sink.name, batch)
+    frames = build(clone(spark, SEARCH_SETTINGS), request.wanted, sink, read)
     folder = checkpoint_folder(sink.name, request.replaced.get(sink.name, 0))
     return frames, recorded(store, folder, leaves_of(frames.frame), batch)
 

@@ -28,7 +28,7 @@ SESSION = (Argument("spark", Binding.SESSION),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegionCuts:
+class CutStream:
     """The declared steps of a stream, producers first, and for each that is cut the source in its place."""
 
     steps: tuple[Declared, ...]
@@ -38,6 +38,15 @@ class RegionCuts:
     def ends(self) -> tuple[Declared, ...]:
         """The last step of each region, producers first."""
         return tuple(one for one in self.steps if one.name in self.sources or one.role is Role.SINK)
+
+    @property
+    def readers(self) -> dict[str, tuple[str, ...]]:
+        """The regions that each step is in."""
+        found: dict[str, tuple[str, ...]] = {}
+        for end in self.ends:
+            for one in self.members(end):
+                found[one.name] = (*found.get(one.name, ()), end.name)
+        return found
 
     def steps_for(self, end: Declared) -> tuple[Declared, ...]:
         """The steps as the region that ends here sees them."""
@@ -70,9 +79,9 @@ class RegionCuts:
         return tuple(end.name for end in self.ends if step in self.members(end))
 
 
-def find_cuts(spark: SparkSession, request: StreamRequest) -> RegionCuts:
+def find_cuts(spark: SparkSession, request: StreamRequest) -> CutStream:
     """The functions of regions are called where that tells whether a cut is needed, and what its rows are."""
-    cuts = RegionCuts(steps=tuple(request.wanted.steps), sources={})
+    cuts = CutStream(steps=tuple(request.wanted.steps), sources={})
     for one in cuts.steps:
         if one.role is Role.STEP and one.result in (CACHING, BLOCKING, MEMORY):
             frame = _frames(spark, request.wanted, cuts, one).frame
@@ -84,16 +93,17 @@ def find_cuts(spark: SparkSession, request: StreamRequest) -> RegionCuts:
     return cuts
 
 
-def of_region(wanted: PrepareRequest, cuts: RegionCuts, end: Declared) -> PrepareRequest:
+def of_region(wanted: PrepareRequest, cuts: CutStream, end: Declared) -> PrepareRequest:
     """The request as the region that ends here sees it."""
     return replace(wanted, steps=cuts.steps_for(end))
 
 
-def _frames(spark: SparkSession, wanted: PrepareRequest, cuts: RegionCuts, end: Declared) -> RegionFrames:
-    return build(clone(spark, SETTINGS), of_region(wanted, cuts, end), end)
+def _frames(spark: SparkSession, wanted: PrepareRequest, cuts: CutStream, end: Declared) -> RegionFrames:
+    """Over batch inputs as they are now: rows are not looked at, and other columns are refused with the pins."""
+    return build(clone(spark, SETTINGS), of_region(wanted, cuts, end), end, lambda step, frame: frame)
 
 
-def _doubtful(spark: SparkSession, wanted: PrepareRequest, cuts: RegionCuts) -> Iterator[tuple[Declared, DataFrame]]:
+def _doubtful(spark: SparkSession, wanted: PrepareRequest, cuts: CutStream) -> Iterator[tuple[Declared, DataFrame]]:
     """Steps at which a cut is needed."""
     for end in cuts.ends:
         shared = cuts.shared(end)
@@ -108,7 +118,7 @@ def _doubtful(spark: SparkSession, wanted: PrepareRequest, cuts: RegionCuts) -> 
                 yield fork, frames.frames[fork.name]
 
 
-def _cut(cuts: RegionCuts, request: StreamRequest, step: Declared, frame: DataFrame) -> RegionCuts:
+def _cut(cuts: CutStream, request: StreamRequest, step: Declared, frame: DataFrame) -> CutStream:
     reader = ResultReader(
         step=step,
         path=result_path(request.wanted.root, step.name),

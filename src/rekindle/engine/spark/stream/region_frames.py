@@ -4,6 +4,7 @@
   that hangs must not hold up the next one. So each query has a session, and each session its frames.
 - A step that is read by two sinks is computed in both queries if it is proved to be determinate, or declared: both get
   the same rows. Otherwise it is cut (region_cuts.py). Sources are read by each query from a position of its own.
+- Batch inputs are those that are pinned (pinned_reader.py), so that each query reads the same.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ SEGMENTS = "StreamSegments"
 SAME_AGAIN = (FILE_SOURCE, SEGMENTS, "kafka")
 WATERMARK = "EventTimeWatermark"
 BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
+# The frame of a step over the batch inputs that are pinned.
+ReadInputs = Callable[[str, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +156,16 @@ def members(steps: Sequence[Declared], sink: Declared) -> tuple[Declared, ...]:
     return *(one for one in steps if one.name in needed and one is not sink), sink
 
 
-def build(session: SparkSession, wanted: PrepareRequest, sink: Declared) -> RegionFrames:
-    """Call the functions of a region. Raises `GraphRefused` where they cannot be one streaming query."""
+def build(session: SparkSession, wanted: PrepareRequest, sink: Declared, read: ReadInputs) -> RegionFrames:
+    """Call the functions of a region, and `read` what is pinned of each. Raises `GraphRefused` where they cannot be one
+    streaming query."""
     frames: dict[str, DataFrame] = {}
     steps = members(wanted.steps, sink)
     for one in steps:
         given = {name: frames[name] for name in one.inputs}
         with or_refused(one.name, one.function, HINT):
-            frames[one.name] = describe(one, session, given, wanted.parameters, wanted.constants, is_stream=True)
+            made = describe(one, session, given, wanted.parameters, wanted.constants, is_stream=True)
+            frames[one.name] = read(one.name, made)
     if sink.role is Role.SINK and not frames[sink.name].isStreaming:
         raise GraphRefused(
             f"{sink.place}: {sink.name} reads no stream, and other sinks of this pipeline do", BATCH_SINK

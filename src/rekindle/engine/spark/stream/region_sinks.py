@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -24,7 +25,7 @@ from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.engine.spark.stream.stream_engine import QueryStart
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.stream_entries import generation_of
-from rekindle.results.checkpoint_log import OFFSETS, checkpoint_folder, last_commit
+from rekindle.results.checkpoint_log import OFFSETS, checkpoint_folder, last_commit, last_planned
 from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 
@@ -111,6 +112,10 @@ class RegionSink:
     def last(self, stores: Stores) -> int:
         return last_commit(stores(self.root), self._below)
 
+    def planned(self, stores: Stores) -> int:
+        """The last batch of which the checkpoint says what it reads, -1 for none."""
+        return last_planned(stores(self.root), self._below)
+
     def delivery(self, frames: RegionFrames) -> RegionDelivery:
         """How often its rows stand in the target. Refuses rows that it cannot take."""
         self.target.check_columns(self.region, frames.columns())
@@ -133,7 +138,8 @@ class RegionSink:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
         session = clone(start.spark, start.settings)
         owner = self.take(start.wanted.stores)
-        frames = build(session, replace(start.wanted, steps=self.steps), self.sink)
+        read = partial(start.inputs.read, self.name)
+        frames = build(session, replace(start.wanted, steps=self.steps), self.sink, read)
         writer = self._writer(left_out(session, frames, start.without), owner, start.look)
         return lambda: writer.start()
 

@@ -37,6 +37,7 @@ from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
 from rekindle.engine.spark.publish.stream_target import CompactionReport
 from rekindle.engine.spark.stream.background_compactor import BackgroundCompactor
+from rekindle.engine.spark.stream.pinned_reader import PinnedReader
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
@@ -71,12 +72,13 @@ _LOOK = msgspec.json.Decoder(list[RegionHealth])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStart:
     """What a query is started with: `settings` of its session, `look`, which raises if another driver has the region,
-    and records `without` which it goes on."""
+    the batch `inputs` that are pinned, and records `without` which it goes on."""
 
     spark: SparkSession
     wanted: PrepareRequest
     settings: Mapping[str, str]
     look: Callable[[], None]
+    inputs: PinnedReader
     without: Sequence[QuarantinedRecord] = ()
 
 
@@ -129,6 +131,7 @@ class SparkStreamEngine:
     def __init__(self, spark: SparkSession, request: StreamRequest, starters: Mapping[str, RegionStarter]) -> None:
         self._spark, self._request, self._starters = spark, request, starters
         self._root = request.wanted.root
+        self._inputs = PinnedReader(request.pins, request.wanted.stores(self._root))
         self._reports: queue.SimpleQueue[StreamStimulus] = queue.SimpleQueue()
         self._queries: dict[str, RunningQuery] = {}
         self._loader = driver_calls.class_loader(spark)
@@ -274,6 +277,7 @@ class SparkStreamEngine:
                 wanted=wanted,
                 settings=self._settings(running),
                 look=partial(self._look_at_fence, running),
+                inputs=self._inputs,
                 without=[one for one in without if one.batch < 0 or one.batch > running.batch],
             )
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
-from rekindle.engine.spark.stream.region_cuts import RegionCuts, find_cuts, of_region
+from rekindle.engine.spark.stream.input_looks import InputLooks
+from rekindle.engine.spark.stream.region_cuts import CutStream, find_cuts, of_region
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, refuse_start, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
@@ -42,22 +44,34 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     targets = [OwnedPath(base, f"the target of {name}", True) for name, base in bases.items() if base]
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(spark, wanted.stores) for name, sink in sinks.items()}
+    inputs = InputLooks(
+        pins=request.pins,
+        taken=request.taken,
+        store=wanted.stores(wanted.root),
+        committed=batches,
+        planned={name: sink.planned(wanted.stores) for name, sink in sinks.items()},
+        readers=cuts.readers,
+    )
     regions: list[RegionSpec] = []
     notes: list[str] = []
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
-        frames = build(session, of_region(wanted, cuts, sink.sink), sink.sink)
+        frames = build(session, of_region(wanted, cuts, sink.sink), sink.sink, inputs.read)
         if sink.name in request.starts:
             refuse_start(frames, request.starts[sink.name])
         regions.append(_region(spark, request, sink, frames, cuts))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
+            notes += inputs.notes(regions[-1])
+    pins = {name: one.pin for name, one in inputs.looks.items()}
     return PreparedStream(
-        engine=SparkStreamEngine(spark, request, sinks),
-        spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
+        engine=SparkStreamEngine(spark, replace(request, pins=pins), sinks),
+        spec=StreamSpec(regions=tuple(regions), declared=wanted.declared, inputs=pins),
         batches=batches,
         bases=tuple(filter(None, bases.values())),
         notes=(*notes, *fifo_notes(spark, len(regions))),
+        inputs=tuple(inputs.looks.values()),
+        keep=inputs.keep,
     )
 
 
@@ -76,7 +90,7 @@ def _state_notes(session: SparkSession, name: str, pinned: Mapping[str, str]) ->
 
 
 def _region(
-    spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, cuts: RegionCuts
+    spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, cuts: CutStream
 ) -> RegionSpec:
     given = sink.delivery(frames)
     return RegionSpec(
