@@ -66,13 +66,14 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
   /** One list of files: those of each directory have the same values of partition columns. */
   static final class PinnedList {
     private final PartitionSpec partitions;
-    private final Map<Path, FileStatus[]> directories = new LinkedHashMap<>();
+    private final scala.collection.immutable.Map<Path, FileStatus[]> directories;
     private final List<FileStatus> files = new ArrayList<>();
     private final SourceFiles looked;
     private long nextLook = Long.MIN_VALUE;
 
     PinnedList(JsonNode leaf, StructType columns, Configuration configuration) {
       List<PartitionPath> found = new ArrayList<>();
+      Map<Path, FileStatus[]> children = new LinkedHashMap<>();
       for (JsonNode directory : leaf.get("directories")) {
         Object[] values = new Object[columns.size()];
         for (int i = 0; i < values.length; i++) {
@@ -85,11 +86,12 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
           its.add(new FileStatus(length, false, 1, Math.max(length, 1), file.get(2).asLong(), new Path(file.get(0).asText())));
         }
         // No place: files of one directory of values may lie in several.
-        Path key = new Path("/" + directories.size());
-        directories.put(key, its.toArray(new FileStatus[0]));
+        Path key = new Path("/" + children.size());
+        children.put(key, its.toArray(new FileStatus[0]));
         files.addAll(its);
         found.add(new PartitionPath(new GenericInternalRow(values), key));
       }
+      this.directories = SparkObjects.immutable(children);
       this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : new PartitionSpec(columns, SparkObjects.seq(found));
       this.looked = SourceFiles.of(files, configuration);
     }
@@ -160,7 +162,7 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
 
   @Override
   public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
-    return SparkObjects.immutable(chosen().directories);
+    return chosen().directories;
   }
 
   @Override
