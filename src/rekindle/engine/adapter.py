@@ -20,8 +20,9 @@ from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_commands import StreamCommand
-from rekindle.streams.stream_spec import SourceStart, StreamSpec
+from rekindle.streams.stream_spec import StreamSpec
 from rekindle.streams.stream_stimuli import StreamStimulus
 
 # The store that stands behind a target's location.
@@ -69,14 +70,16 @@ class PrepareRequest:
 class StreamRequest:
     """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run, and
     `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
-    where that begins to read. `stall_ms` is how long a batch may take; `is_asked_to_stop` is asked at each poll; with
-    `available_now` every query ends when it has read what there is."""
+    where that begins to read; `positions` is where those begin that regions got before. `stall_ms` is how long a batch
+    may take; `is_asked_to_stop` is asked at each poll; with `available_now` every query ends when it has read what
+    there is."""
 
     wanted: PrepareRequest
     generation: str
     stall_ms: int
     replaced: Mapping[str, int] = field(default_factory=dict)
-    starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    starts: Mapping[str, StartRequest] = field(default_factory=dict)
+    positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
     available_now: bool = False
     is_asked_to_stop: Callable[[], str] = lambda: ""
 
@@ -124,11 +127,16 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:
     """A streaming pipeline as it will run. `batches` are the last ones that each checkpoint has committed, -1 for none;
+    `positions` is where new checkpoints begin to read, and `begins` says for regions without a batch what each of their
+    streams begins with. `noted` are the streams with names that have a position in their checkpoint, or had one.
     `notes` are sentences for its plan, `bases` is where the files of its targets lie."""
 
     engine: StreamEngine
     spec: StreamSpec
     batches: Mapping[str, int]
+    positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
+    begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    noted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
 

@@ -13,6 +13,7 @@ from rekindle.remedies import Say, in_python
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, copies
+from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
     PoisonSuspected,
@@ -28,14 +29,15 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import Delivery, RegionSpec, SourceStart, StreamSpec
+from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
-    the regions that get a new one, and where it begins to read."""
+    the regions that get a new one, and where it begins to read; `begins` says that for each stream of a region that has
+    no batch."""
 
     pipeline: str
     run: str
@@ -44,7 +46,8 @@ class StreamPlan:
     changes: tuple[RegionChange, ...] = ()
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    starts: Mapping[str, StartRequest] = field(default_factory=dict)
+    begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"
@@ -59,14 +62,14 @@ class StreamPlan:
 
     def _region(self, region: RegionSpec) -> Iterator[str]:
         batch = self.batches.get(region.name, -1)
-        where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet, and starts where its sources begin"
+        where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet"
         if region.name in self.starts:
-            where = (
-                f"new checkpoint: reads from {self.starts[region.name].value} on, and adds to the rows that are there"
-            )
+            where = f"new checkpoint: reads from {self.starts[region.name]} on, and adds to the rows that are there"
         gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
         yield f"  {region.name}  {' -> '.join(region.steps)}"
         yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
+        for begin in self.begins.get(region.name, ()):
+            yield f"    begins with {begin}"
         if region.why:
             yield f"    {region.delivery.value}: {region.why}"
         state = (
@@ -93,7 +96,8 @@ class StreamPlan:
                 for one in self.spec.regions
             ],
             "changes": [{"region": one.region, "verdict": one.verdict.value, "told": one.told} for one in self.changes],
-            "new_checkpoints": {name: one.value for name, one in self.starts.items()},
+            "new_checkpoints": {name: str(one) for name, one in self.starts.items()},
+            "begins": self.begins,
             "notes": self.notes,
         }
         return msgspec.json.encode(told)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from rekindle.service.running import RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, change_of
+from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
@@ -52,7 +53,7 @@ class PreparedRegions:
     prepared: PreparedStream
     constants: RunConstants
     changes: tuple[RegionChange, ...]
-    starts: Mapping[str, SourceStart]
+    starts: Mapping[str, StartRequest]
 
     @property
     def known(self) -> StreamState | None:
@@ -127,7 +128,8 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
             application=engine.application,
             owner=str(this_process()),
             strategy=options.chosen_strategy,
-            new_checkpoints=dict(ready.starts),
+            new_checkpoints={name: one.start for name, one in ready.starts.items()},
+            positions=dict(ready.prepared.positions),
         )
 
     state = run_as_owner(
@@ -213,7 +215,7 @@ def _generations(known: StreamState | None) -> dict[str, int]:
     return {} if known is None else {name: one.generation for name, one in known.regions.items()}
 
 
-def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None, prepared: PreparedStream) -> None:
+def _refuse_starts(starts: Mapping[str, StartRequest], known: StreamState | None, prepared: PreparedStream) -> None:
     """Refuse regions that have no checkpoint which could be replaced."""
     there = [name for name in prepared.spec.names if name in _generations(known)]
     missing = tuple(name for name in starts if name not in there)
@@ -235,16 +237,23 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         stall_ms=_stall_ms(wish),
         replaced={one: number + (one in starts) for one, number in _generations(known).items()},
         starts=starts,
+        positions={} if known is None else _positions(known, starts),
         available_now=wish.options.available_now,
         is_asked_to_stop=wish.options.is_asked_to_stop,
     )
 
 
+def _positions(known: StreamState, starts: Container[str]) -> dict[str, tuple[SourcePosition, ...]]:
+    """Where the checkpoints that stay began."""
+    return {name: one.positions for name, one in known.regions.items() if one.positions and name not in starts}
+
+
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
     if known is None:
         return ()
-    was = known.last_specs
-    return tuple(change_of(was[one.name], one) for one in prepared.spec.regions if one.name in was)
+    was, noted = known.last_specs, prepared.noted
+    regions = [one for one in prepared.spec.regions if one.name in was]
+    return tuple(change_of(was[one.name], one, noted.get(one.name, ())) for one in regions)
 
 
 def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
@@ -283,6 +292,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         batches=ready.prepared.batches,
         notes=ready.prepared.notes,
         starts=ready.starts,
+        begins=ready.prepared.begins,
     )
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, refuse_start, settings_of
+from rekindle.engine.spark.stream.batch_replay import leaves_of
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.engine.spark.stream.source_begins import begins_told, positions_of
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.errors import GraphRefused
@@ -46,20 +50,31 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     counted = Counter(step.name for one in declared for step in members(wanted.steps, one))
     regions: list[RegionSpec] = []
     notes: list[str] = []
+    positions = dict(request.positions)
+    begins: dict[str, tuple[str, ...]] = {}
+    noted: dict[str, frozenset[str]] = {}
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
         frames = build(session, wanted, sink.sink)
         shared = tuple(one for one in frames.steps if counted[one.name] > 1 and one.role is not Role.SOURCE)
         _refuse_shared(frames, shared)
         if sink.name in request.starts:
-            refuse_start(frames, request.starts[sink.name])
+            positions[sink.name] = positions_of(spark, frames, request.starts[sink.name])
+        has_noted = partial(sink.has_noted, wanted.stores)
+        noted[sink.name] = frozenset(filter(has_noted, frames.names()))
+        if batches[sink.name] < 0:
+            begins[sink.name] = begins_told(leaves_of(frames.frame), positions.get(sink.name, ()), has_noted)
         regions.append(_region(spark, request, sink, frames, tuple(one.name for one in shared)))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
+    sinks = {name: replace(one, positions=positions.get(name, ())) for name, one in sinks.items()}
     return PreparedStream(
-        engine=SparkStreamEngine(spark, request, sinks),
+        engine=SparkStreamEngine(spark, replace(request, positions=positions), sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared),
         batches=batches,
+        positions={name: positions[name] for name in sinks if name in request.starts},
+        begins=begins,
+        noted=noted,
         bases=tuple(filter(None, bases.values())),
         notes=(*notes, *fifo_notes(spark, len(regions))),
     )
@@ -96,6 +111,7 @@ def _region(
         operators=frames.operators(),
         shared=shared,
         leaves=frames.leaves(),
+        names=frames.names(),
         columns=frames.columns(),
         quarantine=sink.sink.quarantine,
         fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
