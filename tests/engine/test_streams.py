@@ -262,7 +262,7 @@ def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
     run(two(4))
     assert place.rows("plain") == numbers(0, 1, 2) + numbers(1, 2, 4), "and the next driver skips the same"
     drawn = two(4).graph(spark, str(place.state), options=rk.RunOptions(strategy="full"))
-    assert "orders read by 2 regions" in str(drawn) and "computes keyed, [state] first, noted with it" in str(drawn)
+    assert 'orders {"logOffset":4}' in str(drawn) and "computes keyed, [state] first, noted with it" in str(drawn)
     assert "If noted fails (full), 2 of 2 regions restart:" in str(drawn.what_if("noted"))
     assert 'has read stream 0 up to {"logOffset":4}' in drawn.svg().replace("&quot;", '"')
 

@@ -11,9 +11,10 @@ from rekindle.errors import NotFound
 from rekindle.failover.restart import Strategy
 from rekindle.master.facts.run_spec import DeclaredStep
 from rekindle.model.failures import Cause, FailureKind
+from rekindle.observe.picture_svg import text
 from rekindle.observe.stream_graph import StreamGraph
 from rekindle.observe.stream_page import stream_page
-from rekindle.observe.stream_picture import shortened
+from rekindle.observe.stream_picture import shortened, stream_picture
 from rekindle.observe.stream_view import CommittedBatch, StreamView, region_view
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
 from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
@@ -64,7 +65,7 @@ def graph(strategy: Strategy = Strategy.REGION) -> StreamGraph:
 def test_a_region_is_a_box_with_its_steps_between_its_sources_and_its_target() -> None:
     drawn = graph()
     assert str(drawn).splitlines() == [
-        'orders {"in":{"0":8}}',
+        "orders read by 2 regions",
         "returns read by 1 region",
         "  gold [>>>>>>>>>>>>>>>>>>>>] 10 seconds  <- orders",
         "    computes [shared] clean, [state] gold with it",
@@ -73,6 +74,7 @@ def test_a_region_is_a_box_with_its_steps_between_its_sources_and_its_target() -
         "    files …lake/of/data/gold exactly once  <- gold",
         "    kafka topic late at least once  <- late",
     ]
+    assert next(text(stream_picture(drawn.regions[:1]))) == 'orders {"in":{"0":8}}'
     titles = [one.text or "" for one in ElementTree.fromstring(drawn.svg()).iter("{http://www.w3.org/2000/svg}title")]
     told = "\n".join(titles)
     assert "gold: running, last batch 4, 1 restart\ntrigger: 10 seconds\nkeeps state at gold, which depends" in told

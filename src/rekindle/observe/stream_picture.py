@@ -2,7 +2,7 @@
 
 - A region is one query, so that its box has every step of it. A step that several regions compute stands in each box,
   marked; the last step up to which state is kept is marked, too.
-- Each region has a position of its own in what it reads. A source shows the one of its reader, where it has one only.
+- Each region has a position of its own in what it reads. A source shows it where all its readers have the same one.
 - A target shows how often rows stand in it.
 """
 
@@ -72,8 +72,8 @@ def _tags(region: RegionView, step: str) -> Iterator[str]:
 
 def _source(name: str, readers: Sequence[RegionView]) -> PictureNode:
     positions = [f"{one.name} has read up to {position}" for one in readers for position in _positions(one)]
-    found = [position for one in readers for position in _positions(one)]
-    note = found[0] if len(found) == 1 else f"read by {count_text(len(readers), 'region')}"
+    found = {" ".join(_positions(one)) for one in readers}
+    note = (found.pop() if len(found) == 1 else "") or f"read by {count_text(len(readers), 'region')}"
     return PictureNode(name=name, note=_cut(note), title="\n".join([f"{name}: source", *positions]))
 
 
