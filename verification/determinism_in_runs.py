@@ -23,6 +23,7 @@ from determinism_corpus.steps import STEPS
 from local_spark import local_spark
 from rekindle.errors import RekindleError
 from rekindle.model.kinds import Determinism
+from rekindle.observe.pipeline_graph import PipelineGraph
 
 ROW = re.compile(r"^\| (?P<step>[^|]+?) \| [^|]* \| [^|]*\| (?P<outputs>\d+) of \d+ \|$")
 SHARE_MIN = 0.9
@@ -69,7 +70,9 @@ def pipeline_of(name: str, folder: Path, *, is_over_kept: bool) -> rk.Pipeline:
 def level(spark: SparkSession, name: str, folder: Path, *, is_over_kept: bool) -> tuple[Determinism | None, str]:
     """How a run would count it, and why not better; None where it would be refused, or not kept."""
     try:
-        spec = pipeline_of(name, folder, is_over_kept=is_over_kept).graph(spark, f"{folder}/state").spec
+        drawn = pipeline_of(name, folder, is_over_kept=is_over_kept).graph(spark, f"{folder}/state")
+        assert isinstance(drawn, PipelineGraph), "it reads no stream"
+        spec = drawn.spec
         found = next((one for one in spec.graph.steps if one.name == "made"), None)
         return (found.determinism, ", ".join(spec.doubts.get("made", ()))) if found else (None, "not kept")
     except RekindleError as error:

@@ -30,6 +30,7 @@ from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.plan import Plan
 from rekindle.observe.show import RunView
+from rekindle.observe.stream_graph import StreamGraph
 from rekindle.observe.stream_told import StreamPlan, StreamSummary
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import RunVerification
@@ -255,10 +256,15 @@ class Pipeline:
 
     def graph(
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
-    ) -> PipelineGraph:
+    ) -> PipelineGraph | StreamGraph:
         """Return the graph that a new run would have: sources, fused and kept steps, sinks, edges. Notebooks draw it.
-        Its `what_if("totals[2]")` tells what would run again after this failure; nothing is run or written."""
-        return graphing.graph(self._wish(spark, location, options, parameters), spark_adapter)
+        Its `what_if("totals[2]")` tells what would run again after this failure; nothing is run or written. Of a stream
+        it is the graph of its regions, with the positions that they have."""
+        wish = self._wish(spark, location, options, parameters)
+        try:
+            return graphing.graph(wish, spark_adapter)
+        except StreamFound:
+            return graphing.stream_graph(wish, _prepare)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """Return a view of the run of these parameters, read from its journal without a session. Notebooks display the

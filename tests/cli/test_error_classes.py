@@ -118,8 +118,8 @@ def a_parameter_that_is_misspelt(scene: Scene) -> int:
     return scene.user.types("run", "--param", "dya=monday")
 
 
-@leads_to(errors.StreamFound, "orders returned a streaming DataFrame", "read it as a batch")
-def a_stream_that_is_drawn_as_a_batch(scene: Scene) -> int:
+@leads_to(errors.StreamFound, "daily is a stream, and only a pipeline that ends is rehearsed", "read it as a batch")
+def a_stream_that_is_rehearsed_as_a_batch(scene: Scene) -> int:
     scene.request.getfixturevalue("spark")
     scene.patch.undo()
     stream = PIPELINE.replace(
@@ -129,7 +129,7 @@ def a_stream_that_is_drawn_as_a_batch(scene: Scene) -> int:
     stream = stream.replace("def clean(orders): ...", "def clean(orders):\n    return orders")
     stream = stream.replace("def counted(clean): ...", "def counted(clean):\n    return clean")
     scene.user._file.write_text(stream)
-    return scene.user.types("graph")
+    return scene.user.types("graph", "--if", "daily", "--execute")
 
 
 @leads_to(errors.StepStartsJob, "counted starts a Spark job while it is built", "declare the step with eager=True")

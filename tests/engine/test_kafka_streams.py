@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +18,8 @@ from build_jar import JAR
 from engine.number_streams import NumbersFolder, RunningStream
 from parts import kafka_jars
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.errors import GraphRefused, Refused
+from rekindle.errors import GraphRefused, Refused, RunFailed
+from rekindle.streams.source_starts import instant_text
 from support.drivers import kill_driver, start_driver
 from support.kafka import KafkaBroker
 from support.signals import when
@@ -189,6 +192,65 @@ def test_kafka_sources_that_change_places_are_refused(
     assert place.rows("both") == Counter([0, 1, 2, 10, 11, 12])
     (told,) = stream_calls.streams_of(stream(session, broker, "even"))
     assert told == f"kafka[subscribe=even, kafka.bootstrap.servers={broker.address}]"
+
+
+def test_a_new_checkpoint_of_a_topic_begins_where_the_user_says_whatever_its_own_options_are(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    broker.make_topic("again", 2)
+    pipeline = rk.Pipeline("live")
+    reader = session.readStream.format("kafka").option("kafka.bootstrap.servers", broker.address)
+    pipeline.add_source(lambda spark: reader.option("subscribe", "again").load(), name="orders")
+    allowed = [100]
+
+    def plain(orders: DataFrame) -> DataFrame:
+        allowed[0] -= 1
+        if allowed[0] < 0:
+            raise ValueError("its query does not start")
+        return orders.selectExpr("cast(cast(value as string) as long) as id")
+
+    pipeline.add_sink(plain, rk.files(f"{place.folder}/plain"))
+
+    def run(start: str = "") -> str:
+        given: dict[str, Any] = {"new_checkpoint": ["plain"], "start_from": start} if start else {}
+        with RunningStream(session, pipeline, place, available_now=True, **given) as running:
+            running.ended()
+        return "\n".join(running.lines)
+
+    def fed(first: int, count: int) -> Counter[int]:
+        feed(session, broker, "again", first, count)
+        return Counter(range(first, first + count))
+
+    expected = fed(0, 6)
+    told = run()
+    stream = f"kafka[subscribe=again, kafka.bootstrap.servers={broker.address}]"
+    assert f"begins with {stream}: only records that come after it starts; those that it has are skipped" in told
+    assert place.rows("plain") == Counter()
+    told = run("earliest")
+    assert "reads from earliest on, and adds" in told and "no record is skipped" in told
+    assert place.rows("plain") == expected
+    last = raw(session, broker, "again").selectExpr("unix_millis(max(timestamp))").collect()[0][0]
+    fed(6, 4)
+    allowed[0] = 1
+    with pytest.raises(RunFailed, match="its query does not start"):
+        run("latest")
+    allowed[0] = 100
+    expected = expected + fed(10, 3)
+    assert "10 records before are skipped" in run()
+    assert place.rows("plain") == expected, "what came after it was said is read, whenever its first query starts"
+    expected = expected + Counter(range(6, 13))
+    told = run(instant_text(last + 1))
+    assert "6 records before are skipped" in told and place.rows("plain") == expected
+    counted = raw(session, broker, "again").groupBy("partition").count().collect()
+    ends = {str(row.partition): row["count"] for row in counted}
+    run("offsets:" + json.dumps({"again": {**ends, "0": ends["0"] - 1}}))
+    assert place.rows("plain").total() == expected.total() + 1
+    for offsets, why in (
+        ({"0": 0}, "has the partitions 0, 1, and offsets are said for 0"),
+        ({**ends, "0": 99}, "99 is"),
+    ):
+        with pytest.raises(Refused, match=why):
+            run("offsets:" + json.dumps({"again": offsets}))
 
 
 def test_what_a_topic_cannot_take_is_refused_before_anything_starts(

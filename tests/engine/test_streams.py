@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import shutil
 import sys
 import time
@@ -29,6 +31,7 @@ from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import RegionSpec
 
 pytestmark = pytest.mark.timeout(900)
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
 @pytest.fixture
@@ -227,6 +230,8 @@ def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
         run(two(4), new_checkpoint=["noted"])
     with pytest.raises(Refused, match=r"cannot begin at the latest file of FileSource"):
         run(two(4), new_checkpoint=["noted"], start_from="latest")
+    with pytest.raises(Refused, match="2026-01-31T06:00:00 has no time zone"):
+        run(two(4), new_checkpoint=["noted"], start_from="2026-01-31T06:00:00")
     with pytest.raises(Refused, match="other has no checkpoint to replace; regions with one: plain, noted"):
         run(two(4), new_checkpoint=["other"], start_from="earliest")
     assert place.rows("first") == Counter([0, 1, 2]) and place.rows("plain") == numbers(0), "nothing ran"
@@ -246,6 +251,65 @@ def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
     stream = run(two(4))
     assert any("goes on after batch 1" in line for line in stream.lines), "with the new checkpoint"
     assert place.rows("first") == both and place.rows("plain") == numbers(0, 1, 2)
+    for number in (0, 1):
+        os.utime(place.source / f"{number:05d}.json", (number, number))
+    stream = run(two(4), new_checkpoint=["plain"], start_from="1970-01-01T00:00:01Z")
+    assert any("files modified at 1970-01-01T00:00:01.000Z or later" in line for line in stream.lines)
+    assert place.rows("plain") == numbers(0, 1, 2) + numbers(1, 2), "file 0 is older"
+    place.feed(3)
+    os.utime(place.source / "00003.json", (0, 0))
+    place.feed(4)
+    run(two(4))
+    assert place.rows("plain") == numbers(0, 1, 2) + numbers(1, 2, 4), "and the next driver skips the same"
+    drawn = two(4).graph(spark, str(place.state), options=rk.RunOptions(strategy="full"))
+    assert 'orders {"logOffset":4}' in str(drawn) and "computes keyed, [state] first, noted with it" in str(drawn)
+    assert "If noted fails (full), 2 of 2 regions restart:" in str(drawn.what_if("noted"))
+    assert 'has read stream 0 up to {"logOffset":4}' in drawn.svg().replace("&quot;", '"')
+
+
+def test_streams_with_names_are_added_removed_and_reordered_over_one_checkpoint(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    for name in "abc":
+        (place.folder / name).mkdir()
+    folders = {name: NumbersFolder(place.folder / name) for name in "abc"}
+
+    def run(*names: str, **places: str) -> str:
+        pipeline = rk.Pipeline("live")
+        for name in names:
+            folder = folders[places.get(name, name)].source
+            pipeline.add_source(
+                lambda spark, name=name, folder=folder: spark.readStream.name(name).schema("id long").json(str(folder)),
+                name=name,
+            )
+        scope: dict[str, Any] = {"reduce": functools.reduce, "DataFrame": DataFrame}
+        united = eval(f"lambda {', '.join(names)}: reduce(DataFrame.union, [{', '.join(names)}])", scope)
+        pipeline.add_sink(united, rk.files(f"{place.folder}/all"), name="all")
+        with RunningStream(spark, pipeline, place, available_now=True) as stream:
+            stream.ended()
+        return "\n".join(stream.lines)
+
+    spark.conf.set(EVOLUTION, "true")
+    try:
+        folders["a"].feed(0)
+        folders["b"].feed(1)
+        run("a", "b")
+        folders["a"].feed(2)
+        folders["c"].feed(3)
+        told = run("c", "b", "a")
+        assert "all: compatible from the next batch on (the stream c is added" in told, told
+        assert place.rows("all") == numbers(0, 1, 2, 3), "each row once, though all streams have other numbers"
+        folders["b"].feed(4)
+        folders["c"].feed(5)
+        assert "the stream b is removed, and what it has left is not read" in run("a", "c")
+        assert place.rows("all") == numbers(0, 1, 2, 3, 5)
+        with pytest.raises(Refused, match="the stream b was removed before: Spark would read it from its beginning"):
+            run("a", "b", "c")
+        with pytest.raises(Refused, match="the stream c is removed and d is added, at the same place"):
+            run("a", "d", d="c")
+        assert place.rows("all") == numbers(0, 1, 2, 3, 5), "nothing ran"
+    finally:
+        spark.conf.unset(EVOLUTION)
 
 
 def test_a_checkpoint_that_another_driver_replaces_meanwhile_is_not_taken_for_the_old_one(

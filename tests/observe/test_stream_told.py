@@ -12,6 +12,7 @@ from rekindle.observe.stream_told import StreamPlan, health_lines, news, stream_
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
+from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
     PoisonSuspected,
@@ -86,9 +87,10 @@ def test_the_plan_tells_what_a_new_checkpoint_reads_and_not_that_the_code_change
     changes = (RegionChange("once", ChangeVerdict.MIXES_STATE, ("once",), ("once: code",)),)
     plan = StreamPlan(pipeline="shop", run="r", spec=SPEC, known=state(), changes=changes, batches={"gold": 3})
     assert "  once: changes what the state means (once: code)" in plan.lines()
-    anew = replace(plan, starts={"once": SourceStart.EARLIEST})
+    anew = replace(plan, starts={"once": StartRequest(SourceStart.EARLIEST)}, begins={"once": ("kafka: all",)})
     where = "new checkpoint: reads from earliest on, and adds to the rows that are there"
     assert f"    exactly once to files once; trigger: 10 seconds; {where}" in anew.lines()
+    assert "    begins with kafka: all" in anew.lines()
     assert "changes what the state means" not in str(anew)
     assert msgspec.json.decode(anew.to_json())["new_checkpoints"] == {"once": "earliest"}
 
@@ -134,14 +136,14 @@ def test_the_plan_tells_what_each_region_gives_and_where_it_goes_on() -> None:
     assert str(plan).splitlines() == [
         "stream r of shop: 3 regions, each fails and restarts alone",
         "  gold  orders -> gold",
-        "    exactly once to files gold; trigger: 10 seconds; has no batch yet, and starts where its sources begin",
+        "    exactly once to files gold; trigger: 10 seconds; has no batch yet",
         "    no state",
         "    had given up (exponential delay: 10 restarts); is tried again",
         "  once  orders -> once",
         "    exactly once to files once; trigger: 10 seconds; goes on after batch 4",
         "    state at once, in RocksDB with checkpoint format 2; clean is computed in several regions",
         "  late  orders -> late",
-        "    exactly once to files late; trigger: 10 seconds; has no batch yet, and starts where its sources begin",
+        "    exactly once to files late; trigger: 10 seconds; has no batch yet",
         "    no state",
         "  late: compatible from the next batch on (late: code)",
         "  mind the gap",

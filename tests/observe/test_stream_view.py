@@ -7,7 +7,7 @@ import pytest
 from rekindle.failover.backoff import BackoffState
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.stream_story import region_story
-from rekindle.observe.stream_view import RegionView, stream_line, stream_view
+from rekindle.observe.stream_view import CommittedBatch, RegionView, stream_line, stream_view
 from rekindle.streams.planned_batch import PlannedBatch
 from rekindle.streams.stream_events import (
     QueryEnd,
@@ -49,7 +49,7 @@ def state(*events: StreamEvent) -> StreamState:
 def gold(*events: StreamEvent, is_alone: bool = False) -> RegionView:
     now = state(*events)
     line = stream_line(now, 3, None, driver="me", is_alone=is_alone)
-    view = stream_view(now, line, {"gold": 7}, life="me", is_alone=is_alone)
+    view = stream_view(now, line, {"gold": CommittedBatch(7)}, life="me", is_alone=is_alone)
     assert (view.number, view.run, view.regions[0].batch) == (3, "r", 7)
     return view.regions[0]
 

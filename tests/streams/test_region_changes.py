@@ -94,6 +94,28 @@ def test_streams_in_another_order_or_place_need_a_new_checkpoint() -> None:
     assert change_of(WAS, now).verdict is ChangeVerdict.SAME, "a stream that began before they were noted goes on"
 
 
+def test_streams_with_names_come_and_go_over_one_checkpoint() -> None:
+    """A name that Spark does not find among the last positions is read from its beginning: rows would come twice."""
+    was = replace(STATELESS, sources=("a", "b"), leaves=("#1", "#2"), names={"a": "#1", "b": "#2"})
+
+    def now(noted: tuple[str, ...] = (), **names: str) -> tuple[ChangeVerdict, tuple[str, ...]]:
+        changed = replace(was, sources=tuple(names), leaves=tuple(names.values()), names=names)
+        found = change_of(was, changed, noted)
+        return found.verdict, found.told
+
+    added = "the stream c is added, and is read from where its options begin"
+    removed = "the stream b is removed, and what it has left is not read"
+    assert now(b="#2", a="#1") == (ChangeVerdict.SAME, ())
+    assert now(a="#1", b="#2", c="#3") == (ChangeVerdict.COMPATIBLE, (added,))
+    assert now(a="#1") == (ChangeVerdict.COMPATIBLE, (removed,))
+    assert now(a="#1", c="#3") == (ChangeVerdict.COMPATIBLE, (added, removed))
+    for verdict, (told,) in (now(a="#1", c="#2"), now(a="#1", b="#3"), now(("c",), a="#1", b="#2", c="#3")):
+        assert verdict is ChangeVerdict.NEEDS_CHECKPOINT
+        assert "the stream b is removed and c is added" in told or "another place" in told or "removed before" in told
+    assert change_of(was, replace(was, names={})).told[0].startswith("its streams had names and have none now")
+    assert change_of(replace(was, names={}), was).told[0].startswith("its streams had no names and have some now")
+
+
 def test_state_that_is_kept_by_other_operators_needs_a_new_checkpoint() -> None:
     was = replace(WAS, operators=("Aggregate",))
     now = replace(with_code(WAS, grouped="2"), operators=("Deduplicate",))
@@ -149,12 +171,14 @@ def test_state_over_the_rows_of_a_region_that_changed_has_both_meanings() -> Non
         replace(STATELESS, name="p", reads=("made",)),
     )
     was = {one.name: one for one in (made, held, passed)}
-    changes = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), held, passed, replace(made, name="new"))))
+    changes = changes_of(
+        was, StreamSpec(regions=(with_code(made, clean="2"), held, passed, replace(made, name="new"))), {}
+    )
     assert {one.region: (one.verdict, one.told) for one in changes} == {
         "made": (ChangeVerdict.COMPATIBLE, ("clean: code",)),
         "totals": (ChangeVerdict.MIXES_STATE, ("it reads made, which changed: clean: code",)),
         "p": (ChangeVerdict.COMPATIBLE, ("it reads made, which changed: clean: code",)),
     }
     other = replace(held, sources=("others",))
-    (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)))
+    (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)), {})
     assert needs.verdict is ChangeVerdict.NEEDS_CHECKPOINT, "more is not needed"

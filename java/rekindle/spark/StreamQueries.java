@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
@@ -183,22 +184,25 @@ public final class StreamQueries {
    * The streams that a plan reads, in the order in which a checkpoint numbers them. Spark names a file source by its path, and every Kafka source alike: its
    * topics and brokers stand in its options.
    */
-  public static List<String> streams(QueryExecution execution) throws ReflectiveOperationException {
+  public static List<String> streams(QueryExecution execution) {
     List<String> found = new ArrayList<>();
     Deque<LogicalPlan> left = new ArrayDeque<>();
     left.push(execution.analyzed());
     while (!left.isEmpty()) {
       LogicalPlan node = left.pop();
-      if (node instanceof StreamingRelationV2 relation) {
-        found.add(relation.sourceName() + told(relation.extraOptions()));
-      } else if (node.getClass().getSimpleName().equals("StreamingRelation")) {
-        found.add((String) node.getClass().getMethod("sourceName").invoke(node));
+      if (node instanceof StreamingRelationV2 || node instanceof StreamingRelation) {
+        found.add(stream(node));
       }
       List<LogicalPlan> children = new ArrayList<>(CollectionConverters.asJava(node.children()));
       Collections.reverse(children);
       children.forEach(left::push);
     }
     return found;
+  }
+
+  /** One of them. */
+  static String stream(LogicalPlan leaf) {
+    return leaf instanceof StreamingRelationV2 second ? second.sourceName() + told(second.extraOptions()) : ((StreamingRelation) leaf).sourceName();
   }
 
   private static String told(CaseInsensitiveStringMap options) {

@@ -48,7 +48,9 @@ public final class StreamReplay {
     ArrayNode out = JSON.createArrayNode();
     for (LogicalPlan leaf : streams(execution.analyzed())) {
       ObjectNode told = out.addObject();
+      told.put("stream", StreamQueries.stream(leaf));
       Map<String, String> options = new HashMap<>();
+      told.put("named", StreamStarts.nameOf(leaf));
       if (leaf instanceof StreamingRelation first) {
         told.put("name", first.sourceName());
         told.put("format", first.dataSource().className());
@@ -127,7 +129,7 @@ public final class StreamReplay {
     return new Project(SparkObjects.seq(columns), rows);
   }
 
-  private static Set<LogicalPlan> streams(LogicalPlan plan) {
+  static Set<LogicalPlan> streams(LogicalPlan plan) {
     Map<LogicalPlan, Boolean> found = new LinkedHashMap<>();
     look(plan, found);
     return found.keySet();
@@ -140,7 +142,7 @@ public final class StreamReplay {
     CollectionConverters.asJava(node.children()).forEach(child -> look(child, found));
   }
 
-  private static LogicalPlan replaced(LogicalPlan node, Map<LogicalPlan, LogicalPlan> instead) {
+  static LogicalPlan replaced(LogicalPlan node, Map<LogicalPlan, LogicalPlan> instead) {
     if (node.children().isEmpty()) {
       return instead.getOrDefault(node, node);
     }

@@ -12,17 +12,22 @@ import click
 from rekindle.cli.boundary import ExitCode
 from rekindle.cli.drill import drill
 from rekindle.cli.next_command import line_of
-from rekindle.cli.open_run import open_run
+from rekindle.cli.open_run import open_run, open_stream
 from rekindle.cli.options import Settings, with_parameters, with_settings
 from rekindle.cli.run_options import STRATEGIES, Choices, options_of, with_spark
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.text import folded, say, styled, width
 from rekindle.cli.typed import learn
+from rekindle.errors import StreamFound
 from rekindle.observe.picture_page import graph_page
 from rekindle.observe.picture_svg import legend, svg, text
 from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.show import RunView
+from rekindle.observe.stream_graph import StreamGraph
+from rekindle.observe.stream_page import stream_page
+from rekindle.observe.stream_picture import stream_picture
 from rekindle.remedies import CommandRemedy
+from rekindle.service import stream_looking
 
 CODE = ".py"
 
@@ -70,9 +75,20 @@ def command(
         drawn, storage = _analysed(settings, replace(choices, strategy=strategy or ""), parameters, of)
         drawn = drawn.what_if(failure) if failure else drawn
         _show(output, lambda: _folded(drawn.lines()), {".svg": drawn.svg, ".html": drawn.html, ".mmd": drawn.mermaid})
-        return drill(drawn, of, choices.conf, parameters, storage) if execute else ExitCode.DONE
+        if not execute:
+            return ExitCode.DONE
+        if isinstance(drawn, StreamGraph):
+            raise StreamFound(f"{drawn.pipeline} is a stream, and only a pipeline that ends is rehearsed")
+        return drill(drawn, of, choices.conf, parameters, storage)
     if failure:
         raise click.UsageError("--if asks about a pipeline: name its file, such as daily.py")
+    stream = open_stream(settings, of)
+    if stream is not None:
+        regions = stream_looking.view(stream)
+        drawing = stream_picture(regions.regions)
+        made = {".svg": lambda: svg(drawing), ".html": lambda: stream_page(regions)}
+        _show(output, lambda: _folded(text(drawing)), made)
+        return ExitCode.DONE
     view = open_run(settings, of).view
     _show(output, lambda: _lines(view), {".svg": lambda: svg(view.picture()), ".html": lambda: graph_page(view)})
     return ExitCode.DONE
@@ -85,7 +101,7 @@ def _is_code(given: str) -> bool:
 
 def _analysed(
     settings: Settings, choices: Choices, parameters: dict[str, str], pipeline: str
-) -> tuple[PipelineGraph, Mapping[str, str]]:
+) -> tuple[PipelineGraph | StreamGraph, Mapping[str, str]]:
     """The graph, and the options of storage that the settings have."""
     with LazySession(pipeline, choices) as session:
         loaded = session.load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,11 +17,10 @@ from rekindle.config import Config
 from rekindle.errors import ConfigRefused
 from rekindle.failover.restart import Strategy
 from rekindle.service.options import RunOptions, as_settings_say
-from rekindle.streams.stream_spec import SourceStart
+from rekindle.streams.source_starts import OFFSETS_WORD
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 STRATEGY = "failover.strategy"
-STARTS = tuple(one.value for one in SourceStart)
 STRATEGIES = tuple(one.value for one in Strategy)
 
 
@@ -85,7 +85,7 @@ def with_choices(command: Command) -> Command:
             republish=republish,
             take_target=take_target,
             new_checkpoint=new_checkpoint,
-            start_from=from_ or "",
+            start_from=_start(from_ or ""),
             master=master or "",
             conf=_conf(conf),
             strategy=strategy or settings.flags.get(STRATEGY, ""),
@@ -152,8 +152,9 @@ _OPTIONS = (
     click.option(
         "--from",
         "from_",
-        type=click.Choice(STARTS),
-        help="Where a new checkpoint begins to read: earliest reads all input again, latest leaves out what is there.",
+        metavar="START",
+        help="Where a new checkpoint begins to read: earliest reads all input again, latest leaves out what is there, "
+        "a time (2026-01-31T06:00:00Z) what is older, offsets:FILE what Kafka has before the offsets in FILE.",
     ),
     click.option("--force", is_flag=True, help="Take the run over although its driver may still be alive."),
     click.option(
@@ -163,6 +164,19 @@ _OPTIONS = (
     ),
     *_SPARK_OPTIONS,
 )
+
+
+def _start(given: str) -> str:
+    """What is said; offsets are read from their file."""
+    if not given.startswith(OFFSETS_WORD):
+        return given
+    path = Path(given.removeprefix(OFFSETS_WORD))
+    try:
+        return f"{OFFSETS_WORD}{path.read_text()}"
+    except OSError as error:
+        raise ConfigRefused(
+            f"--from {given}: {error.strerror or error}", 'name a file with JSON such as {"topic": {"0": 42}}'
+        ) from error
 
 
 def _conf(given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

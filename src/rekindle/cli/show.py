@@ -14,12 +14,11 @@ from rekindle.cli.runs import parameters_text
 from rekindle.cli.show_stream import show_stream
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
 from rekindle.cli.typed import learn
-from rekindle.errors import Refused
 from rekindle.observe.picture_page import page
 from rekindle.observe.show import FailureView, HoleView, RestartView, RunView, StepView
 from rekindle.observe.show_words import brief, clock, joined, to_json
 from rekindle.observe.words import bytes_text, count_text, time_text
-from rekindle.remedies import CommandRemedy, StartKind, StartRemedy
+from rekindle.remedies import StartKind, StartRemedy
 
 SHOWN = 10
 STEPS = (
@@ -54,9 +53,7 @@ def command(settings: Settings, run: str | None, is_json: bool, html: str | None
     """
     stream = open_stream(settings, run)
     if stream is not None:
-        if html is not None:
-            raise Refused("a stream has no page", CommandRemedy("show", "see it as text", run=str(stream)))
-        show_stream(stream, is_json=is_json)
+        show_stream(stream, is_json=is_json, html=html)
         return
     view = open_run(settings, run).view
     if html is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rekindle.cli.next_command import line_of
 from rekindle.cli.runs import parameters_text
 from rekindle.cli.text import Cell, Column, colored_phase, say, say_json, styled, table, width, wrapped
 from rekindle.cli.typed import learn
 from rekindle.observe.show_words import clock, to_json
+from rekindle.observe.stream_page import stream_page
 from rekindle.observe.stream_story import RegionStory
 from rekindle.observe.stream_view import BACKOFF, RegionView, StreamView
 from rekindle.remedies import CommandRemedy, Remedy, StartKind, StartRemedy, TextRemedy
@@ -27,13 +29,16 @@ REGIONS = (
 GO_ON = StartRemedy(to="bring all its regions back", kind=StartKind.RESUME)
 
 
-def show_stream(stream: SeenStream, *, is_json: bool) -> None:
-    """All regions of one stream."""
+def show_stream(stream: SeenStream, *, is_json: bool, html: str | None) -> None:
+    """All regions of one stream; as a page in the file `html`."""
     view = stream_looking.view(stream)
     learn(run=str(stream))
+    if html is not None:
+        Path(html).write_text(stream_page(view), encoding="utf-8")
+        say([f"written: {html}"], err=True)
     if is_json:
         say_json(to_json(view))
-    else:
+    elif html is None:
         say(_lines(view, width()))
 
 

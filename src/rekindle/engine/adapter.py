@@ -21,8 +21,9 @@ from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 from rekindle.streams.pinned_inputs import InputLook, PinnedInput
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_commands import StreamCommand
-from rekindle.streams.stream_spec import SourceStart, StreamSpec
+from rekindle.streams.stream_spec import StreamSpec
 from rekindle.streams.stream_stimuli import StreamStimulus
 
 # The store that stands behind a target's location.
@@ -70,17 +71,18 @@ class PrepareRequest:
 class StreamRequest:
     """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run, and
     `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
-    where that begins to read. `pins` are the batch inputs that its regions read so far, by step, and `taken` those of
-    which they are to read what is newer. `stall_ms` is how long a batch may take; `compact_batches` is of how many
-    batches the files are made few, 0 for never; `is_asked_to_stop` is asked at each poll; with `available_now` every
-    query ends when it has read what there is."""
+    where that begins to read; `positions` is where those begin that regions got before. `pins` are the batch inputs
+    that its regions read so far, by step, and `taken` those of which they are to read what is newer. `stall_ms` is how
+    long a batch may take; `compact_batches` is of how many batches the files are made few, 0 for never;
+    `is_asked_to_stop` is asked at each poll; with `available_now` every query ends when it has read what there is."""
 
     wanted: PrepareRequest
     generation: str
     stall_ms: int
     compact_batches: int = 0
     replaced: Mapping[str, int] = field(default_factory=dict)
-    starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    starts: Mapping[str, StartRequest] = field(default_factory=dict)
+    positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
     pins: Mapping[str, PinnedInput] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     available_now: bool = False
@@ -134,12 +136,17 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:
     """A streaming pipeline as it will run. `batches` are the last ones that each checkpoint has committed, -1 for none;
+    `positions` is where new checkpoints begin to read, and `begins` says for regions without a batch what each of their
+    streams begins with. `noted` are the streams with names that have a position in their checkpoint, or had one.
     `notes` are sentences for its plan, `bases` is where the files of its targets lie. `inputs` are its batch inputs;
     `keep` keeps what those that are pinned are made of, before the journal names it."""
 
     engine: StreamEngine
     spec: StreamSpec
     batches: Mapping[str, int]
+    positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
+    begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    noted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
     inputs: tuple[InputLook, ...] = ()

@@ -6,7 +6,7 @@ region it is drawn where the result is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rekindle.master.facts.graph_spec import StepSpec
 from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
@@ -19,17 +19,29 @@ MARKED = "stroke:#e08a1e,stroke-width:3px"
 
 def mermaid(spec: RunSpec, marked: Collection[str] = ()) -> str:
     """`marked` are the kept steps of which something runs again."""
-    names = {one.name: f"n{number}" for number, one in enumerate(spec.declared)}
-    boxes = {one.name: f'{names[one.name]}["{_quoted(one.name)}<br/>{_note(spec, one)}"]' for one in spec.declared}
-    lines, inside = ["flowchart LR"], set[str]()
+    boxes = {one.name: f"{quoted(one.name)}<br/>{_note(spec, one)}" for one in spec.declared}
+    groups, inside = dict[str, list[str]](), set[str]()
     for root, members in spec.regions.items():
         own = [one for one in members if one not in inside and (one == root or one not in spec.regions)]
         if len(own) > 1:
-            lines.append(f"  subgraph region_{names[root]} [region of {_quoted(root)}]")
-            lines += [*(f"    {boxes[one]}" for one in own), "  end"]
+            groups[f"region of {quoted(root)}"] = own
             inside.update(own)
-    lines += [f"  {box}" for name, box in boxes.items() if name not in inside]
-    for link in (link for one in spec.declared for link in _links(spec, one)):
+    return flowchart(boxes, groups, [link for one in spec.declared for link in _links(spec, one)], marked)
+
+
+def flowchart(
+    boxes: Mapping[str, str], groups: Mapping[str, Sequence[str]], links: Iterable[Link], marked: Collection[str]
+) -> str:
+    """`boxes` are labels by name, `groups` the titles of larger boxes with the names of those in them."""
+    names = {name: f"n{number}" for number, name in enumerate(boxes)}
+    made = {name: f'{names[name]}["{label}"]' for name, label in boxes.items()}
+    lines = ["flowchart LR"]
+    for title, members in groups.items():
+        lines.append(f"  subgraph region_{names[members[-1]]} [{title}]")
+        lines += [*(f"    {made[one]}" for one in members), "  end"]
+    inside = {name for members in groups.values() for name in members}
+    lines += [f"  {box}" for name, box in made.items() if name not in inside]
+    for link in links:
         arrow = f"-. {link.how} .->" if link.is_wide else f"-- {link.how} -->" if link.how else "-->"
         lines.append(f"  {names[link.producer]} {arrow} {names[link.consumer]}")
     lines += [f"  style {names[name]} {MARKED}" for name in marked]
@@ -46,8 +58,8 @@ def _note(spec: RunSpec, one: DeclaredStep) -> str:
     roots = spec.regions_with(one.name)
     pipelined = f"pipelined into {names_text(roots)}"
     if one.role == SOURCE and roots:
-        return _quoted(f"source, {pipelined}")
-    return _quoted(pipelined if roots else note_of(one))
+        return quoted(f"source, {pipelined}")
+    return quoted(pipelined if roots else note_of(one))
 
 
 def _links(spec: RunSpec, reader: DeclaredStep) -> Iterator[Link]:
@@ -60,5 +72,6 @@ def _links(spec: RunSpec, reader: DeclaredStep) -> Iterator[Link]:
         yield Link(one, reader.name, widest.mapping, widest.is_open) if widest else Link(one, reader.name)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """As a label may have it."""
     return text.replace('"', "'")

@@ -53,31 +53,32 @@ def page(view: RunView) -> str:
     body = "".join(
         (
             _head(view, title),
-            _section("Graph", _graph(view)),
-            _section("Steps", _steps(view.steps)),
-            _section("Timeline", f'<div class="scroll">{timeline(view)}</div>'),
-            _section("Restart sets", _restarts(view.restarts)),
-            _section("Failures", _failures(view.failures)),
-            _section("Sinks", _sinks(view.sinks)) if view.sinks else "",
-            _section("Drivers", _drivers(view)),
+            section("Graph", _graph(view)),
+            section("Steps", _steps(view.steps)),
+            section("Timeline", f'<div class="scroll">{timeline(view)}</div>'),
+            section("Restart sets", _restarts(view.restarts)),
+            section("Failures", _failures(view.failures)),
+            section("Sinks", _sinks(view.sinks)) if view.sinks else "",
+            section("Drivers", _drivers(view)),
         )
     )
-    return _document(title, body)
+    return document(title, body)
 
 
 def graph_page(view: RunView) -> str:
     """The graph alone."""
     title = f"run {view.order} of {view.pipeline}"
-    return _document(title, _head(view, title) + _section("Graph", _graph(view)))
+    return document(title, _head(view, title) + section("Graph", _graph(view)))
 
 
 def drawing_page(title: str, picture: Picture, told: Sequence[str]) -> str:
     """A picture, and what is said about it, line by line."""
     words = f"<pre>{escape(chr(10).join(told))}</pre>" if told else ""
-    return _document(title, f"<h1>{escape(title)}</h1>{_drawn(picture)}{words}")
+    return document(title, f"<h1>{escape(title)}</h1>{drawn(picture)}{words}")
 
 
-def _document(title: str, body: str) -> str:
+def document(title: str, body: str) -> str:
+    """A page."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -98,10 +99,11 @@ def _head(view: RunView, title: str) -> str:
 
 
 def _graph(view: RunView) -> str:
-    return _drawn(view.picture(), _legend())
+    return drawn(view.picture(), _legend())
 
 
-def _drawn(picture: Picture, legend: str = "") -> str:
+def drawn(picture: Picture, legend: str = "") -> str:
+    """A picture in a page."""
     fit = '<label class="fit"><input type="checkbox" checked> fit to the page</label>'
     return f'{fit}{legend}<div class="scroll">{svg(picture)}</div>'
 
@@ -144,7 +146,7 @@ def _steps(steps: Sequence[StepView]) -> str:
         for step in steps
     )
     titles = ("restarted" if name == "again" else name for name in numbers)
-    return _table(("step", *titles, "result", "reason of the last restart"), rows, numbers)
+    return table(("step", *titles, "result", "reason of the last restart"), rows, numbers)
 
 
 def _restarts(restarts: Sequence[RestartView]) -> str:
@@ -153,14 +155,14 @@ def _restarts(restarts: Sequence[RestartView]) -> str:
     rows = (
         [clock(one.at_ms), one.step, f"{one.count:,}", one.what, joined(one.because)] for one in restarts[-LISTED_MAX:]
     )
-    return _older(restarts) + _table(("when (UTC)", "step", "partitions", "what", "because"), rows, ("partitions",))
+    return _older(restarts) + table(("when (UTC)", "step", "partitions", "what", "because"), rows, ("partitions",))
 
 
 def _failures(failures: Sequence[FailureView]) -> str:
     if not failures:
         return '<p class="soft">Nothing failed.</p>'
     rows = ([clock(one.at_ms), one.step, brief(one.partitions), one.kind, one.text] for one in failures[-LISTED_MAX:])
-    return _older(failures) + _table(("when (UTC)", "step", "partitions", "kind", "message"), rows)
+    return _older(failures) + table(("when (UTC)", "step", "partitions", "kind", "message"), rows)
 
 
 def _sinks(sinks: Sequence[SinkView]) -> str:
@@ -174,12 +176,12 @@ def _sinks(sinks: Sequence[SinkView]) -> str:
         ]
         for one in sinks
     )
-    return _table(("sink and target", "state", "version", "rows", "size"), rows, ("rows", "size"))
+    return table(("sink and target", "state", "version", "rows", "size"), rows, ("rows", "size"))
 
 
 def _drivers(view: RunView) -> str:
     rows = ([clock(one.at_ms), str(one.epoch), one.owner, one.application] for one in view.drivers[-LISTED_MAX:])
-    return _table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
+    return table(("when (UTC)", "epoch", "driver", "Spark application"), rows)
 
 
 def _older(things: Sequence[object]) -> str:
@@ -187,11 +189,13 @@ def _older(things: Sequence[object]) -> str:
     return f'<p class="soft">{hidden:,} older ones are not listed here: rekindle show --json</p>' if hidden > 0 else ""
 
 
-def _section(title: str, body: str) -> str:
+def section(title: str, body: str) -> str:
+    """A part of a page."""
     return f"<section><h2>{escape(title)}</h2>{body}</section>"
 
 
-def _table(head: Sequence[str], rows: Iterator[list[str]], numbers: Sequence[str] = ()) -> str:
+def table(head: Sequence[str], rows: Iterator[list[str]], numbers: Sequence[str] = ()) -> str:
+    """`numbers` are the columns that stand to the right."""
     marks = ["n" if name in numbers else "when" if name.startswith("when") else "" for name in head]
     titles = "".join(_cell("th", name, mark) for name, mark in zip(head, marks, strict=True))
     body = "".join(

@@ -134,7 +134,8 @@ def _now(region: RegionView) -> str:
 def _reads(batch: PlannedBatch, sources: Sequence[str]) -> Iterator[str]:
     """The positions of each stream; those of files say little, so that the files are told."""
     for number, upto in enumerate(batch.upto):
-        name = sources[0] if len(sources) == len(batch.upto) == 1 else f"stream {number}"
+        stream = batch.streams[number] if number < len(batch.streams) else str(number)
+        name = sources[0] if len(sources) == len(batch.upto) == 1 else f"stream {stream}"
         before = batch.before[number] if number < len(batch.before) else ""
         after = "from the beginning" if before in NOWHERE else f"after {_short(before)}"
         yield f"  {name}: {after} up to {_short(upto)}" if upto not in NOWHERE else f"  {name}: nothing"

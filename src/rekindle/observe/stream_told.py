@@ -15,6 +15,7 @@ from rekindle.streams.pinned_inputs import InputLook
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, copies
+from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
     PoisonSuspected,
@@ -30,14 +31,15 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import Delivery, RegionSpec, SourceStart, StreamSpec
+from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
-    the regions that get a new one, and where it begins to read; `inputs` are the batch inputs."""
+    the regions that get a new one, and where it begins to read; `begins` says that for each stream of a region that has
+    no batch; `inputs` are the batch inputs."""
 
     pipeline: str
     run: str
@@ -46,7 +48,8 @@ class StreamPlan:
     changes: tuple[RegionChange, ...] = ()
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    starts: Mapping[str, SourceStart] = field(default_factory=dict)
+    starts: Mapping[str, StartRequest] = field(default_factory=dict)
+    begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: tuple[InputLook, ...] = ()
 
     def lines(self, say: Say | None = in_python) -> Iterator[str]:
@@ -65,14 +68,14 @@ class StreamPlan:
 
     def _region(self, region: RegionSpec) -> Iterator[str]:
         batch = self.batches.get(region.name, -1)
-        where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet, and starts where its sources begin"
+        where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet"
         if region.name in self.starts:
-            where = (
-                f"new checkpoint: reads from {self.starts[region.name].value} on, and adds to the rows that are there"
-            )
+            where = f"new checkpoint: reads from {self.starts[region.name]} on, and adds to the rows that are there"
         gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
         yield f"  {region.name}  {' -> '.join(region.steps)}"
         yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
+        for begin in self.begins.get(region.name, ()):
+            yield f"    begins with {begin}"
         if region.why:
             yield f"    {region.delivery.value}: {region.why}"
         state = (
@@ -102,7 +105,8 @@ class StreamPlan:
             ],
             "changes": [{"region": one.region, "verdict": one.verdict.value, "told": one.told} for one in self.changes],
             "inputs": [msgspec.to_builtins(one) for one in self.inputs],
-            "new_checkpoints": {name: one.value for name, one in self.starts.items()},
+            "new_checkpoints": {name: str(one) for name, one in self.starts.items()},
+            "begins": self.begins,
             "notes": self.notes,
         }
         return msgspec.json.encode(told)

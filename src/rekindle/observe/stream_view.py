@@ -8,6 +8,7 @@ import msgspec
 
 from rekindle.observe.runs import INTERRUPTED
 from rekindle.observe.show_words import one_line
+from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_spec import RegionSpec
 from rekindle.streams.stream_state import RegionState, StreamState
@@ -17,6 +18,17 @@ SEEKS = "seeks poison"
 GAVE_UP = "gave up"
 STUCK = "stuck"
 NOT_IN_CODE = "not in the code"
+NOT_STARTED = "not started"
+
+
+class CommittedBatch(msgspec.Struct, frozen=True):
+    """The last batch that a checkpoint has committed, -1 for none, and up to where it read each stream."""
+
+    number: int = -1
+    reads: dict[str, str] = {}
+
+
+NO_BATCH = CommittedBatch()
 
 
 class StreamLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +51,23 @@ class StreamLine(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = ""
 
 
+class QuarantinedView(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that a region goes on without, in words and by its coordinates, and how it fails; there may be `copies`
+    of it. `batch` is the one that reads it, -1 if not known."""
+
+    record: str
+    coordinates: SourceRecord
+    batch: int
+    failure: str
+    at: str
+    copies: int
+
+
 class RegionView(msgspec.Struct, frozen=True, kw_only=True):
-    """One region. `batch` is the last one that its checkpoint has committed, -1 for none; `due_ms` is when it restarts,
-    in the state `backoff`; `why` says which rule gave up. `is_in_code` is false where the code no longer has it."""
+    """One region. `batch` is the last one that its checkpoint has committed, -1 for none, and `reads` is up to where
+    that one read each stream, by its number or name; `since_ms` is when its last query started. `due_ms` is when it
+    restarts, in the state `backoff`; `why` says which rule gave up, `why_delivered` why rows stand in the target as
+    often as `delivery` says. `is_in_code` is false where the code no longer has it."""
 
     name: str
     state: str
@@ -52,6 +78,13 @@ class RegionView(msgspec.Struct, frozen=True, kw_only=True):
     delivery: str
     trigger: str
     steps: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    stateful: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    why_delivered: str = ""
+    reads: dict[str, str] = {}
+    since_ms: int | None = None
+    quarantined: tuple[QuarantinedView, ...] = ()
     due_ms: int | None = None
     why: str = ""
     failure: str = ""
@@ -118,7 +151,7 @@ def stream_line(
 
 
 def stream_view(
-    state: StreamState, line: StreamLine, batches: Mapping[str, int], *, life: str, is_alone: bool
+    state: StreamState, line: StreamLine, batches: Mapping[str, CommittedBatch], *, life: str, is_alone: bool
 ) -> StreamView:
     """A stream with all its regions; `batches` are the last ones that the checkpoints have."""
     return StreamView(
@@ -138,20 +171,30 @@ def stream_view(
     )
 
 
-def _regions(state: StreamState, batches: Mapping[str, int], *, is_alone: bool) -> Iterator[RegionView]:
+def _regions(state: StreamState, batches: Mapping[str, CommittedBatch], *, is_alone: bool) -> Iterator[RegionView]:
     """In the order of the code, then those that it no longer has: their checkpoints are still there."""
     names = dict.fromkeys((*state.spec.names, *state.last_specs))
     for name in names:
         region, spec = state.regions[name], state.last_specs[name]
-        yield _region(region, spec, batches.get(name, -1), state=_state(state, name, is_alone=is_alone))
+        yield region_view(region, spec, batches.get(name, NO_BATCH), state=_state(state, name, is_alone=is_alone))
 
 
-def _region(region: RegionState, spec: RegionSpec, batch: int, *, state: str) -> RegionView:
+def region_view(
+    region: RegionState, spec: RegionSpec, last: CommittedBatch = NO_BATCH, *, state: str = NOT_STARTED
+) -> RegionView:
+    """One region, with the last batch that its checkpoint has."""
     failed = region.cause is not None
     return RegionView(
         name=spec.name,
         state=state,
-        batch=max(region.batch, batch),
+        batch=max(region.batch, last.number),
+        reads=dict(last.reads),
+        sources=spec.sources,
+        stateful=spec.stateful,
+        shared=spec.shared,
+        why_delivered=spec.why,
+        since_ms=region.started_ms or None,
+        quarantined=tuple(map(_quarantined, region.quarantined)),
         query=region.number,
         restarts=region.restarts,
         target=spec.target,
@@ -183,7 +226,19 @@ def _state(state: StreamState, name: str, *, is_alone: bool) -> str:
         return phase_of(state, is_alone=True) if is_alone else SEEKS
     if region.last_end is not None:
         return region.last_end.value
-    return "not started"
+    return NOT_STARTED
+
+
+def _quarantined(one: QuarantinedRecord) -> QuarantinedView:
+    root = one.cause.root
+    return QuarantinedView(
+        record=str(one.record),
+        coordinates=one.record,
+        batch=one.batch,
+        failure=one_line(root.text) or root.kind.value,
+        at=root.at,
+        copies=one.record.copies,
+    )
 
 
 def _failure(region: RegionState) -> str:

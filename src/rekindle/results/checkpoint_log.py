@@ -15,6 +15,8 @@ from rekindle.streams.planned_batch import PlannedBatch
 COMMITS, OFFSETS, SOURCES = "commits/", "offsets/", "sources/"
 # Of an entry of the log of offsets: the version of its format, and what Spark notes of the batch as a whole.
 HEAD_LINES = 2
+# The version of the format in which each position has the name of its stream before it.
+NAMED = "v2"
 FILES_MAX = 5
 # So many entries of the log of a file source are looked at for one batch.
 ENTRIES_MAX = 20
@@ -60,21 +62,37 @@ def _last(store: LogStore, folder: str) -> int:
 
 def planned(store: LogStore, checkpoint: str, number: int) -> PlannedBatch | None:
     """A batch with what it reads; None where the checkpoint has no such batch."""
-    upto = _positions(store, checkpoint, number)
+    upto = positions(store, checkpoint, number)
     if upto is None:
         return None
-    before = (_positions(store, checkpoint, number - 1) if number else None) or ()
+    before = (positions(store, checkpoint, number - 1) if number else None) or {}
     files: list[str] = []
-    for stream, position in enumerate(upto):
-        last, first = _file_offset(position), _file_offset(before[stream] if stream < len(before) else "")
+    for stream, position in upto.items():
+        last, first = _file_offset(position), _file_offset(before.get(stream, ""))
         if last is not None:
             files += _files(store, f"{checkpoint}/{SOURCES}{stream}/", -1 if first is None else first, last)
-    return PlannedBatch(number=number, before=before, upto=upto, files=tuple(files[:FILES_MAX]), file_count=len(files))
+    return PlannedBatch(
+        number=number,
+        streams=tuple(upto),
+        before=tuple(before.get(stream, "") for stream in upto),
+        upto=tuple(upto.values()),
+        files=tuple(files[:FILES_MAX]),
+        file_count=len(files),
+    )
 
 
-def _positions(store: LogStore, checkpoint: str, number: int) -> tuple[str, ...] | None:
+def positions(store: LogStore, checkpoint: str, number: int) -> dict[str, str] | None:
+    """Up to where a batch reads each stream, by its number, or by its name where all have one; None where the
+    checkpoint has no such batch."""
     body = store.get(f"{checkpoint}/{OFFSETS}{number}")
-    return None if body is None else tuple(body.decode(errors="replace").splitlines()[HEAD_LINES:])
+    if body is None:
+        return None
+    lines = body.decode(errors="replace").splitlines()
+    told = lines[HEAD_LINES:]
+    if lines[:1] != [NAMED]:
+        return {str(stream): position for stream, position in enumerate(told)}
+    named = (line.partition(":") for line in told)
+    return {stream: position for stream, _, position in named}
 
 
 def _file_offset(position: str) -> int | None:

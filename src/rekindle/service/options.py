@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,9 +15,10 @@ from rekindle.gc.collect_run import GcRules
 from rekindle.journal.lease import STALE_SECONDS
 from rekindle.master.facts.config import MasterConfig
 from rekindle.observe.plan import Plan
-from rekindle.remedies import StartRemedy
+from rekindle.remedies import StartRemedy, TextRemedy
 from rekindle.runtime.watcher import Watcher, ignore
 from rekindle.service.limits import master_config, rules_of
+from rekindle.streams.source_starts import StartRequest, start_request
 from rekindle.streams.stream_spec import SourceStart
 
 
@@ -55,7 +57,8 @@ class RunOptions:
     stall_seconds   of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever
     compact_batches of a stream: number of batches whose files are made few larger ones in the background; 0 is never
     new_checkpoint  of a stream: regions that get a new checkpoint, which adds to the rows in their targets
-    start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there
+    start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there, an
+                    ISO time with its zone what is older, `offsets:{"topic": {"0": 42}}` what lies before in Kafka
     is_asked_to_stop    of a stream: a function that returns a reason to stop after the batches that run, or ""
     say             of a stream: called with each line of its plan and news, also with `quiet`
     """
@@ -109,7 +112,7 @@ class RunOptions:
             raise Refused(f"there is no failover strategy {self.strategy!r}", f"use one of {names}") from None
 
     @property
-    def starts(self) -> dict[str, SourceStart]:
+    def starts(self) -> dict[str, StartRequest]:
         """The regions that get a new checkpoint, and where it begins to read."""
         if not self.new_checkpoint:
             if self.start_from:
@@ -118,16 +121,22 @@ class RunOptions:
                     StartRemedy(to="go on with the checkpoints that are there", leaves=("from_",)),
                 )
             return {}
-        try:
-            start = SourceStart(self.start_from)
-        except ValueError:
-            given = tuple(self.new_checkpoint)
+        given = tuple(self.new_checkpoint)
+        anew = StartRemedy(
+            to="read all again", new_checkpoint=given, start_from=SourceStart.EARLIEST.value, leaves=("from_",)
+        )
+        if not self.start_from:
             raise Refused(
                 f"a new checkpoint of {', '.join(given)} adds to the rows in its target, so say where it begins to "
                 "read: from the earliest input all rows are added again, from the latest what came meanwhile is left "
                 "out",
-                StartRemedy(to="read all again", new_checkpoint=given, start_from=SourceStart.EARLIEST.value),
-            ) from None
+                anew,
+            )
+        try:
+            start = start_request(self.start_from, round(time.time() * 1000))
+        except ValueError as error:
+            said = "say earliest, latest, a time such as 2026-01-31T06:00:00Z, or offsets"
+            raise Refused(f"a new checkpoint cannot begin there: {error}", (TextRemedy(said), anew)) from None
         return dict.fromkeys(self.new_checkpoint, start)
 
 

@@ -10,10 +10,10 @@ from rekindle.journal.history import read
 from rekindle.journal.keys import parameters_of, stream_folder
 from rekindle.journal.lease import LivenessState, sign_of_life
 from rekindle.observe.stream_story import RegionStory, region_story
-from rekindle.observe.stream_view import StreamLine, StreamView, stream_line, stream_view
+from rekindle.observe.stream_view import CommittedBatch, StreamLine, StreamView, stream_line, stream_view
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.remedies import CommandRemedy
-from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, planned
+from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, planned, positions
 from rekindle.runtime.ownership import codec_of
 from rekindle.service.life import life_text
 from rekindle.service.streaming import look
@@ -55,8 +55,7 @@ def view(seen: SeenStream) -> StreamView:
     """All that there is to show of a stream, with the last batches of its checkpoints."""
     store, state = seen.store, seen.state
     line = seen.line(parameters_of(store, state.pipeline).get(state.run))
-    root = stream_folder(state.pipeline, state.run)
-    batches = {name: last_commit(store, _checkpoint(root, state, name)) for name in state.last_specs}
+    batches = {name: last_batch(store, state, name) for name in state.last_specs}
     return stream_view(state, line, batches, life=seen.life, is_alone=seen.is_alone)
 
 
@@ -79,6 +78,13 @@ def explain(seen: SeenStream, region: str) -> RegionStory:
     )
     (shown,) = (one for one in view(seen).regions if one.name == region)
     return region_story(records, shown, state, planned(store, checkpoint, batch + 1))
+
+
+def last_batch(store: Store, state: StreamState, region: str) -> CommittedBatch:
+    """The last one that the checkpoint of a region has committed."""
+    checkpoint = _checkpoint(stream_folder(state.pipeline, state.run), state, region)
+    number = last_commit(store, checkpoint)
+    return CommittedBatch(number, positions(store, checkpoint, number) or {} if number >= 0 else {})
 
 
 def _checkpoint(root: str, state: StreamState, region: str) -> str:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, changes_of
+from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
@@ -56,7 +57,7 @@ class PreparedRegions:
     prepared: PreparedStream
     constants: RunConstants
     changes: tuple[RegionChange, ...]
-    starts: Mapping[str, SourceStart]
+    starts: Mapping[str, StartRequest]
 
     @property
     def known(self) -> StreamState | None:
@@ -139,7 +140,8 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
             application=engine.application,
             owner=str(this_process()),
             strategy=options.chosen_strategy,
-            new_checkpoints=dict(ready.starts),
+            new_checkpoints={name: one.start for name, one in ready.starts.items()},
+            positions=dict(ready.prepared.positions),
             taken=tuple(one.step for one in ready.prepared.inputs if one.is_taken),
         )
 
@@ -249,7 +251,7 @@ def _refuse_inputs(wish: RunRequest, ready: PreparedRegions) -> None:
             )
 
 
-def _refuse_starts(starts: Mapping[str, SourceStart], known: StreamState | None, prepared: PreparedStream) -> None:
+def _refuse_starts(starts: Mapping[str, StartRequest], known: StreamState | None, prepared: PreparedStream) -> None:
     """Refuse regions that have no checkpoint which could be replaced."""
     there = [name for name in prepared.spec.names if name in _generations(known)]
     missing = tuple(name for name in starts if name not in there)
@@ -274,13 +276,19 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         taken=frozenset(wish.options.replace),
         replaced={one: number + (one in starts) for one, number in _generations(known).items()},
         starts=starts,
+        positions={} if known is None else _positions(known, starts),
         available_now=wish.options.available_now,
         is_asked_to_stop=wish.options.is_asked_to_stop,
     )
 
 
+def _positions(known: StreamState, starts: Container[str]) -> dict[str, tuple[SourcePosition, ...]]:
+    """Where the checkpoints that stay began."""
+    return {name: one.positions for name, one in known.regions.items() if one.positions and name not in starts}
+
+
 def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
-    return () if known is None else changes_of(known.last_specs, prepared.spec)
+    return () if known is None else changes_of(known.last_specs, prepared.spec, prepared.noted)
 
 
 def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
@@ -320,6 +328,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         notes=ready.prepared.notes,
         inputs=ready.prepared.inputs,
         starts=ready.starts,
+        begins=ready.prepared.begins,
     )
 
 

@@ -6,7 +6,7 @@ the old state, and the rows of both are mixed. So every change there is refused 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,6 +16,7 @@ from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 # The part of a region that is no step: settings and versions.
 SETTINGS_PART = ""
 SETTING = "spark."
+MOVED = "from other places, or in another order"
 # The function that a target calls, above everything that keeps state.
 TARGET_PART = "the function of its target"
 
@@ -40,13 +41,15 @@ class RegionChange:
     told: tuple[str, ...] = ()
 
 
-def changes_of(was: Mapping[str, RegionSpec], now: StreamSpec) -> tuple[RegionChange, ...]:
+def changes_of(
+    was: Mapping[str, RegionSpec], now: StreamSpec, noted: Mapping[str, Container[str]]
+) -> tuple[RegionChange, ...]:
     """All regions that were there before, producers first. State over rows of a region that changed has rows of both
-    meanings, too."""
+    meanings, too. `noted` are, for each, the streams that ever had a position in its checkpoint."""
     found: dict[str, RegionChange] = {}
     for region in now.regions:
         if region.name in was:
-            change = change_of(was[region.name], region)
+            change = change_of(was[region.name], region, noted.get(region.name, ()))
             found[region.name] = _with_inputs(region, change, found)
     return tuple(found.values())
 
@@ -60,17 +63,12 @@ def _with_inputs(region: RegionSpec, change: RegionChange, known: Mapping[str, R
     return RegionChange(region.name, verdict, (*change.steps, *changed), (*change.told, *told))
 
 
-def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
-    """What a region's code is now, against what its checkpoint was made with."""
+def change_of(was: RegionSpec, now: RegionSpec, noted: Container[str] = ()) -> RegionChange:
+    """What a region's code is now, against what its checkpoint was made with. `noted` are the streams, by name, that
+    ever had a position in that checkpoint."""
     if was.target == now.target and (columns := _other_columns(was, now)):
         return RegionChange(now.name, ChangeVerdict.OTHER_COLUMNS, (now.name,), columns)
-    if set(was.sources) != set(now.sources):
-        told = f"it read the streams {', '.join(was.sources)} and reads {', '.join(now.sources)} now"
-        return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
-    if was.leaves and was.leaves != now.leaves:
-        told = (
-            "its streams come from other places, or in another order, and the checkpoint has positions in the old ones"
-        )
+    if told := _lost_positions(was, now, noted):
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
     if was.target != now.target:
         told = f"it wrote to {was.target} and writes to {now.target} now"
@@ -81,13 +79,54 @@ def change_of(was: RegionSpec, now: RegionSpec) -> RegionChange:
     names = dict.fromkeys((*was.steps, *now.steps, TARGET_PART))
     steps = [name for name in names if was.fingerprints.get(name) != now.fingerprints.get(name)]
     settings = _settings(was) != _settings(now)
-    differs = (*(_told(was, now, name) for name in steps), *((_told(was, now, SETTINGS_PART),) if settings else ()))
-    if not steps and not settings:
+    streams = tuple(_streams_told(was, now))
+    differs = (
+        *streams,
+        *(_told(was, now, name) for name in steps),
+        *((_told(was, now, SETTINGS_PART),) if settings else ()),
+    )
+    if not steps and not settings and not streams:
         return RegionChange(now.name, ChangeVerdict.SAME)
     below = {*was.stateful, *now.stateful}
     if (settings and below) or was.output_mode != now.output_mode or any(name in below for name in steps):
         return RegionChange(now.name, ChangeVerdict.MIXES_STATE, tuple(steps), differs)
     return RegionChange(now.name, ChangeVerdict.COMPATIBLE, tuple(steps), differs)
+
+
+def _lost_positions(was: RegionSpec, now: RegionSpec, noted: Container[str]) -> str:
+    """Why the positions of a checkpoint are not those of its streams now; empty if they are. Without names they are by
+    the order of the streams, and with names Spark begins with a name that it does not find among the last ones."""
+    if bool(was.names) != bool(now.names) and was.leaves:
+        had, has = ("names", "none") if was.names else ("no names", "some")
+        return f"its streams had {had} and have {has} now: the checkpoint has positions by the old ones"
+    if not now.names:
+        if set(was.sources) != set(now.sources):
+            return f"it read the streams {', '.join(was.sources)} and reads {', '.join(now.sources)} now"
+        if was.leaves and was.leaves != now.leaves:
+            return f"its streams come {MOVED}, and the checkpoint has positions in the old ones"
+        return ""
+    gone = {place: name for name, place in was.names.items() if name not in now.names}
+    for name, place in now.names.items():
+        if was.names.get(name, place) != place:
+            return f"the stream {name} comes from another place, and the checkpoint has a position in the old one"
+        if name not in was.names and place in gone:
+            return (
+                f"the stream {gone[place]} is removed and {name} is added, at the same place: Spark does not know that "
+                "it was renamed, and would read it from its beginning again"
+            )
+        if name not in was.names and name in noted:
+            return f"the stream {name} was removed before: Spark would read it from its beginning again"
+    return ""
+
+
+def _streams_told(was: RegionSpec, now: RegionSpec) -> Iterator[str]:
+    """Streams with names come and go over one checkpoint."""
+    for name in now.names:
+        if name not in was.names:
+            yield f"the stream {name} is added, and is read from where its options begin"
+    for name in was.names:
+        if name not in now.names:
+            yield f"the stream {name} is removed, and what it has left is not read"
 
 
 def _other_columns(was: RegionSpec, now: RegionSpec) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ DIGEST_SHOWN = 12
 
 
 class SourceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record. `source` is the number of its stream among those of the region. In a topic of Kafka `place` is the
-    topic, `partition` and `number` are its partition and offset. In a file `place` is the file and `number` the row,
-    where the format numbers rows; elsewhere `digest` tells the record by its content, of which there may be `copies` in
-    that file: they fail alike."""
+    """One record. `source` is the number of its stream among those of the region, `stream` its name, if it has one. In
+    a topic of Kafka `place` is the topic, `partition` and `number` are its partition and offset. In a file `place` is
+    the file and `number` the row, where the format numbers rows; elsewhere `digest` tells the record by its content, of
+    which there may be `copies` in that file: they fail alike."""
 
     source: int
     place: str
@@ -21,11 +21,16 @@ class SourceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     partition: int = -1
     digest: str = ""
     copies: int = 1
+    stream: str = ""
 
     @property
-    def key(self) -> tuple[int, str, int, int, str]:
+    def key(self) -> tuple[int | str, str, int, int, str]:
         """Equal for one record, however often it is named."""
-        return self.source, self.place, self.partition, self.number, self.digest
+        return self.stream or self.source, self.place, self.partition, self.number, self.digest
+
+    def is_of(self, number: int, stream: str) -> bool:
+        """Whether it is of the stream that has this number now, and this name: numbers change when streams do."""
+        return self.stream == stream if self.stream else self.source == number
 
     def __str__(self) -> str:
         if self.partition >= 0:

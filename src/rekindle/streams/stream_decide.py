@@ -119,7 +119,8 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
 def _replaced(state: StreamState, stimulus: OpenStream, now_ms: int) -> Iterator[CheckpointReplaced]:
     for name, start in stimulus.new_checkpoints.items():
         generation = state.regions[name].generation + 1
-        yield CheckpointReplaced(region=name, generation=generation, start=start, at_ms=now_ms)
+        positions = stimulus.positions.get(name, ())
+        yield CheckpointReplaced(region=name, generation=generation, start=start, at_ms=now_ms, positions=positions)
 
 
 def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from rekindle.failover.backoff import BackoffState
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
 from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
@@ -71,12 +72,13 @@ class StreamOpened(_StreamEvent, frozen=True, tag=True, kw_only=True):
 
 class CheckpointReplaced(_StreamEvent, frozen=True, tag=True, kw_only=True):
     """The user gave a region a new checkpoint, the `generation`th after its first. It reads its sources from `start`
-    on, and adds to what is in its target."""
+    on, which are these `positions`, and adds to what is in its target."""
 
     region: str
     generation: int
     start: SourceStart
     at_ms: int
+    positions: tuple[SourcePosition, ...] = ()
 
 
 class QueryStarted(_StreamEvent, frozen=True, tag=True):

@@ -37,6 +37,8 @@ class SourceStart(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"
 
 
 class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +46,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
     sink's, in Spark's words. `operators` are those that keep state, in the order of the plan. `shared` are the steps
     that another region computes too. `leaves` are the streams in the order in which the query reads them, hashed: a
-    checkpoint has positions by that order. `columns` are those of what it writes, with their types. `why` says, where a
+    checkpoint has positions by that order. Where all of them have names, `names` are these, with the same hashes: then
+    positions are by name. `columns` are those of what it writes, with their types. `why` says, where a
     delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
     without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`."""
 
@@ -59,6 +62,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operators: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     leaves: tuple[str, ...] = ()
+    names: dict[str, str] = {}
     columns: dict[str, str] = {}
     why: str = ""
     quarantine: int = 0

@@ -18,6 +18,7 @@ from rekindle.model.failures import Cause
 from rekindle.model.partitions import Partitions
 from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_events import (
     CheckpointReplaced,
     PoisonSuspected,
@@ -42,9 +43,9 @@ ONE = Partitions.first(1)
 class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
     starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place
-    of its first one. `sought` is the batch whose failing records are sought,
-    `quarantined` are those that it goes on without. `gave_up` says why it is not tried again; `is_stuck`: its
-    query would not stop, so that only another driver can start it."""
+    of its first one; `positions` is where its checkpoint begins to read, if the user said so. `sought` is the batch
+    whose failing records are sought, `quarantined` are those that it goes on without. `gave_up` says why it is not
+    tried again; `is_stuck`: its query would not stop, so that only another driver can start it."""
 
     number: int = 0
     generation: int = 0
@@ -64,6 +65,7 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     is_stuck: bool = False
     sought: int | None = None
     quarantined: tuple[QuarantinedRecord, ...] = ()
+    positions: tuple[SourcePosition, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -215,6 +217,7 @@ def _replaced(state: StreamState, event: CheckpointReplaced) -> StreamState:
         number=region.number,
         generation=event.generation,
         restarts=region.restarts,
+        positions=event.positions,
         due_ms=event.at_ms if state.spec.region(event.region).is_fed else None,
     )
     return replace(state, regions={**state.regions, event.region: began})

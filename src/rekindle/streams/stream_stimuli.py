@@ -7,14 +7,15 @@ import msgspec
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
 from rekindle.streams.source_records import QuarantinedRecord
+from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_events import QueryEnd
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 
 
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     """The first one of each driver: what the code is now. Time and seed count for a new stream only.
-    `new_checkpoints` are regions whose checkpoint the user replaces, `taken` steps whose newer batch inputs are read
-    from now on."""
+    `new_checkpoints` are regions whose checkpoint the user replaces, `positions` is where those begin; `taken` are
+    steps whose newer batch inputs are read from now on."""
 
     pipeline: str
     run: str
@@ -27,6 +28,7 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy | None = None
     new_checkpoints: dict[str, SourceStart] = {}
     taken: tuple[str, ...] = ()
+    positions: dict[str, tuple[SourcePosition, ...]] = {}
 
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):

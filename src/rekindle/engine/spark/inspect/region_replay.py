@@ -30,7 +30,9 @@ def replay_region(spark: SparkSession, request: StreamRequest, asked: BatchReque
     frames, inputs = opened(spark, own, sink, asked.batch)
     session = frames.frame.sparkSession
     rows = [
-        rows_of(session, one, is_none_of(one.leaf, [kept for kept in asked.without if kept.source == source]))
+        rows_of(
+            session, one, is_none_of(one.leaf, [kept for kept in asked.without if kept.is_of(source, one.leaf.named)])
+        )
         for source, one in enumerate(inputs)
     ]
     parts = replayed(session, frames.frame, rows)

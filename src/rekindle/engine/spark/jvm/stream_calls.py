@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -59,6 +59,18 @@ def may_reach_below(frame: DataFrame, read: Sequence[DataFrame]) -> bool:
 def leaves(frame: DataFrame) -> str:
     """The streams that it reads, in the order of a checkpoint, as JSON."""
     return str(ours(frame.sparkSession).StreamReplay.leaves(execution(frame)))
+
+
+def start_offsets(spark: SparkSession, frame: DataFrame, number: int, starting: Mapping[str, str], folder: str) -> str:
+    """Where a stream of its plan, by its number, begins with these options, as JSON. The source is asked, and notes it
+    in a new folder."""
+    return str(ours(spark).StreamStarts.asked(session_of(spark), execution(frame), number, dict(starting), folder))
+
+
+def begun(session: SparkSession, frame: DataFrame, offsets: Sequence[str]) -> DataFrame:
+    """The frame whose streams begin at these offsets, in their order; an empty text leaves one alone."""
+    made = ours(session).StreamStarts.begun(session_of(session), execution(frame), list(offsets))
+    return frame_of(session, made)
 
 
 def filtered(session: SparkSession, frame: DataFrame, conditions: Sequence[str]) -> DataFrame:

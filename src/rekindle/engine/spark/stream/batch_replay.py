@@ -22,33 +22,51 @@ from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.errors import Refused
 from rekindle.publish.target import PointerStore
+from rekindle.results.checkpoint_log import OFFSETS, SOURCES
+from rekindle.results.checkpoint_log import positions as positions_in
+from rekindle.streams.source_starts import SourcePosition
 
 FILES, KAFKA, PARQUET = "FileSource", "kafka", "parquet"
+# The result of another region (java/StreamSegments).
+SEGMENTS = "StreamSegments"
 COMPACT = ".compact"
 NOTHING = "-"
-# Offsets follow the version and the settings of the batch.
-OFFSETS_HEAD = 2
 READ_ONCE = {"__globPaths__": "false"}
 
 
 class StreamLeaf(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream as the plan of a query reads it. `schema` is Spark's, as JSON, of all columns but the hidden one that
-    has facts about files; `whole` has that one too, where the plan reads it."""
+    """A stream as the plan of a query reads it. `stream` tells its place, `named` is the name that the user gave it, if
+    any. `schema` is Spark's, as JSON, of all columns but the hidden one that has facts about files; `whole` has that
+    one too, where the plan reads it."""
 
     name: str
+    stream: str
     format: str
     options: dict[str, str]
     columns: tuple[str, ...]
     schema: str
     whole: str
+    named: str = ""
 
     @property
     def is_files(self) -> bool:
         return self.name.startswith(FILES)
 
     @property
+    def is_result(self) -> bool:
+        return self.name.startswith(SEGMENTS)
+
+    @property
     def has_row_numbers(self) -> bool:
         return self.is_files and PARQUET in self.format.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file that a source has listed."""
+
+    path: str
+    modified_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +94,50 @@ def leaves_of(frame: DataFrame) -> tuple[StreamLeaf, ...]:
 
 
 def recorded(
-    store: PointerStore, checkpoint: str, leaves: Sequence[StreamLeaf], batch: int
+    store: PointerStore,
+    checkpoint: str,
+    leaves: Sequence[StreamLeaf],
+    batch: int,
+    positions: Sequence[SourcePosition] = (),
 ) -> tuple[RecordedInput, ...]:
-    """What a batch reads, by a checkpoint below this store. Raises `Refused` if that is no longer known."""
-    ends = _offsets(store, checkpoint, batch, len(leaves))
-    starts = _offsets(store, checkpoint, batch - 1, len(leaves)) if batch > 0 else (NOTHING,) * len(leaves)
+    """What a batch reads, by a checkpoint below this store that begins at these positions. Raises `Refused` if that is
+    no longer known."""
+    since = {one.stream: one.since_ms for one in positions}
+    keys = [leaf.named or str(number) for number, leaf in enumerate(leaves)]
+    ends = _offsets(store, checkpoint, batch)
+    others = set(ends) - set(keys) if all(leaf.named for leaf in leaves) else set(ends) ^ set(keys)
+    if others:
+        raise Refused(
+            f"batch {batch} reads the streams {', '.join(ends)}, and the code reads {', '.join(keys)}",
+            "restore the code that it ran with",
+        )
+    starts = _offsets(store, checkpoint, batch - 1) if batch > 0 else {}
     return tuple(
-        _input(store, f"{checkpoint}/sources/{number}", leaf, starts[number], ends[number])
-        for number, leaf in enumerate(leaves)
+        _input(
+            store,
+            f"{checkpoint}/{SOURCES}{key}",
+            leaf,
+            (starts.get(key, NOTHING), ends.get(key, NOTHING)),
+            since.get(leaf.stream, -1),
+        )
+        for key, leaf in zip(keys, leaves, strict=True)
     )
 
 
-def _offsets(store: PointerStore, checkpoint: str, batch: int, count: int) -> tuple[str, ...]:
-    body = store.get(f"{checkpoint}/offsets/{batch}")
-    if body is None:
-        held = sorted(int(name) for name in store.list_after(f"{checkpoint}/offsets/") if name.isdecimal())
+def _offsets(store: PointerStore, checkpoint: str, batch: int) -> dict[str, str]:
+    found = positions_in(store, checkpoint, batch)
+    if found is None:
+        held = sorted(int(name) for name in store.list_after(f"{checkpoint}/{OFFSETS}") if name.isdecimal())
         has = f"it has batches {held[0]} to {held[-1]}" if held else "it has none"
         raise Refused(f"the checkpoint does not say what batch {batch} reads: {has}", "name a later batch: --batch")
-    lines = body.decode().splitlines()[OFFSETS_HEAD:]
-    if len(lines) != count:
-        raise Refused(
-            f"batch {batch} reads {len(lines)} streams, and the code reads {count}", "restore the code that it ran with"
-        )
-    return tuple(lines)
+    return found
 
 
-def _input(store: PointerStore, log: str, leaf: StreamLeaf, start: str, end: str) -> RecordedInput:
+def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, str], since_ms: int) -> RecordedInput:
+    start, end = between
     if leaf.is_files:
-        low, high = _log_offset(start), _log_offset(end)
-        files = {path: None for number, path in _logged(store, log, low, high) if low < number <= high}
+        listed = _logged(store, log, *map(_log_offset, between))
+        files = dict.fromkeys(one.path for one in listed if one.modified_ms >= since_ms)
         return RecordedInput(leaf, files=tuple(files))
     if leaf.name == KAFKA:
         if start == NOTHING and end != NOTHING:
@@ -121,7 +154,7 @@ def _log_offset(text: str) -> int:
     return -1 if text == NOTHING else int(json.loads(text)["logOffset"])
 
 
-def _logged(store: PointerStore, log: str, low: int, high: int) -> Iterator[tuple[int, str]]:
+def _logged(store: PointerStore, log: str, low: int, high: int) -> Iterator[ListedFile]:
     """The files that a source has listed between two positions: every tenth object of its log has all before it."""
     wanted = set(range(low + 1, high + 1))
     names = store.list_after(f"{log}/")
@@ -137,7 +170,7 @@ def _logged(store: PointerStore, log: str, low: int, high: int) -> Iterator[tupl
         for line in body.splitlines()[1:]:
             entry = json.loads(line)
             if int(entry["batchId"]) == number:
-                yield number, unquote(str(entry["path"]))
+                yield ListedFile(unquote(str(entry["path"])), int(entry["timestamp"]))
 
 
 def _ranges(start: str, end: str) -> Iterator[TopicRange]:

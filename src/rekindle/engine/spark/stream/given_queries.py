@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -23,15 +24,17 @@ from rekindle.engine.spark.jvm import plan_calls, stream_calls
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.publish.stream_target import CompactionReport
 from rekindle.engine.spark.session import attach
+from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
-from rekindle.engine.spark.stream.region_frames import settings_of
+from rekindle.engine.spark.stream.region_frames import names_of, settings_of
+from rekindle.engine.spark.stream.source_begins import begins_told
 from rekindle.engine.spark.stream.stream_engine import OF_STATE, QueryStart, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes, input_notes
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.stream_entries import owner_of, take
 from rekindle.publish.target import PointerStore, same_place
 from rekindle.remedies import StartRemedy
-from rekindle.results.checkpoint_log import checkpoint_folder, last_commit
+from rekindle.results.checkpoint_log import SOURCES, checkpoint_folder, last_commit
 from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW, Delivery, RegionSpec, StreamSpec
 
@@ -80,6 +83,10 @@ class GivenQuery:
 
     def last(self, stores: Stores) -> int:
         return last_commit(stores(self.checkpoint))
+
+    def has_noted(self, stores: Stores, stream: str) -> bool:
+        """Whether a stream, by its number or name, has noted in the checkpoint where it began."""
+        return stores(self.checkpoint).get(f"{SOURCES}{stream}/0") is not None
 
     def check(self, stores: Stores) -> None:
         """A checkpoint is that of one stream: two that wrote into it would be fenced from each other by nobody."""
@@ -137,6 +144,7 @@ class GivenQuery:
             stateful=(name,) if operators else (),
             operators=operators,
             leaves=streams,
+            names=names_of(frame),
             columns={field.name: field.dataType.simpleString() for field in frame.schema.fields},
             fingerprints={
                 name: {"plan": f"#{plan.shape}", **functions_told(plan.commands), **compiled_told(plan)},
@@ -153,12 +161,22 @@ def prepare_writers(spark: SparkSession, request: StreamRequest, writers: Sequen
     for one in queries.values():
         one.check(request.wanted.stores)
     regions = tuple(one.spec(spark) for one in queries.values())
+    batches = {name: one.last(request.wanted.stores) for name, one in queries.items()}
     adopted = [f"{one.name}: {STATE_NOTE}" for one in regions if one.stateful and queries[one.name].is_adopted]
     loose = [note for one in queries.values() for note in input_notes(one.given.name, one.frame)]
     return PreparedStream(
         engine=SparkStreamEngine(spark, request, queries),
         spec=StreamSpec(regions=regions),
-        batches={name: one.last(request.wanted.stores) for name, one in queries.items()},
+        batches=batches,
+        noted={
+            one.name: frozenset(filter(partial(queries[one.name].has_noted, request.wanted.stores), one.names))
+            for one in regions
+        },
+        begins={
+            name: begins_told(leaves_of(one.frame), (), partial(one.has_noted, request.wanted.stores))
+            for name, one in queries.items()
+            if batches[name] < 0
+        },
         notes=(*adopted, *loose, *fifo_notes(spark, len(regions))),
     )
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, TopicRange, replayed, rows_of, source_rows
-from rekindle.engine.spark.stream.record_conditions import FILE, ROW, content, digest, is_none_of, is_record, text
+from rekindle.engine.spark.stream.record_conditions import FILE, ROW, both, content, digest, is_none_of, is_record, text
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.streams.poison_search import PoisonSearch, RecordRange, UnitRange, unit_ranges
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord, copies
@@ -134,10 +134,14 @@ class PoisonFinder:
         if unit.given.ranges:
             (part,) = unit.given.ranges
             return SourceRecord(
-                source=unit.source, place=part.topic, partition=part.partition, number=part.low + at.low
+                source=unit.source,
+                stream=unit.given.leaf.named,
+                place=part.topic,
+                partition=part.partition,
+                number=part.low + at.low,
             )
         if unit.given.leaf.has_row_numbers:
-            return SourceRecord(source=unit.source, place=unit.place, number=at.low)
+            return SourceRecord(source=unit.source, stream=unit.given.leaf.named, place=unit.place, number=at.low)
         return self._by_content(at.unit, unit)
 
     def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
@@ -159,7 +163,7 @@ class PoisonFinder:
         named = order[search.named]
         if not self._fails(self._only(unit), {unit.source: f"{digest(leaf)} = '{named}'"}):
             raise SearchEnded(f"{file} fails, and {ALONE}")
-        return SourceRecord(source=unit.source, place=rows[0].f, digest=named, copies=counts[named])
+        return SourceRecord(source=unit.source, stream=leaf.named, place=rows[0].f, digest=named, copies=counts[named])
 
     def _tried(self, units: Sequence[BatchUnit], ranges: Sequence[UnitRange]) -> bool:
         """Whether these ranges fail."""
@@ -174,7 +178,7 @@ class PoisonFinder:
                 topics.setdefault(unit.source, []).append(narrow)
             if unit.place and (one.low, one.high) != (0, unit.size):
                 outside = f"{FILE} = {text(unit.place)} AND ({ROW} < {one.low} OR {ROW} >= {one.high})"
-                within[unit.source] = _both(within.get(unit.source, ""), f"NOT ({outside})")
+                within[unit.source] = both(within.get(unit.source, ""), f"NOT ({outside})")
         given = [
             RecordedInput(one.leaf, tuple(files.get(source, ())), tuple(topics.get(source, ())))
             for source, one in enumerate(self._inputs)
@@ -185,7 +189,7 @@ class PoisonFinder:
         """Whether the region fails over these rows. The cause is kept."""
         narrowed = within or {}
         rows = [
-            rows_of(self._session, one, _both(self._rest(source), narrowed.get(source, "")))
+            rows_of(self._session, one, both(self._rest(source), narrowed.get(source, "")))
             for source, one in enumerate(given)
         ]
         for part in replayed(self._session, self._frame, rows):
@@ -227,7 +231,7 @@ class PoisonFinder:
 
     def _rest(self, source: int) -> str:
         leaf = self._inputs[source].leaf
-        return is_none_of(leaf, [one for one in self._without if one.source == source])
+        return is_none_of(leaf, [one for one in self._without if one.is_of(source, leaf.named)])
 
 
 def is_alike(expected: Cause, found: Cause) -> bool:
@@ -237,10 +241,6 @@ def is_alike(expected: Cause, found: Cause) -> bool:
     if one.kind is not other.kind or one.at != other.at:
         return False
     return not one.at or one.text.partition(":")[0] == other.text.partition(":")[0]
-
-
-def _both(one: str, other: str) -> str:
-    return f"{one} AND {other}" if one and other else one or other
 
 
 def _plain(path: str) -> str:

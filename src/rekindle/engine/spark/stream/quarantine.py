@@ -23,13 +23,15 @@ from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, leaves_of, recorded
 from rekindle.engine.spark.stream.pinned_reader import PinnedReader
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFinder, PoisonFound
-from rekindle.engine.spark.stream.record_conditions import is_none_of
+from rekindle.engine.spark.stream.record_conditions import both, is_none_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build
+from rekindle.engine.spark.stream.source_begins import begun, is_since
 from rekindle.errors import StoreFailed
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore, is_certainly_put
 from rekindle.results.checkpoint_log import checkpoint_folder
 from rekindle.streams.source_records import QuarantinedRecord, copies
+from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_commands import FindPoison
 
 QUARANTINE = "quarantine"
@@ -37,14 +39,20 @@ QUARANTINE = "quarantine"
 SEARCH_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
 
 
-def left_out(session: SparkSession, frames: RegionFrames, without: Sequence[QuarantinedRecord]) -> RegionFrames:
-    """The frames of a region whose query does not get these records."""
-    if not without:
+def left_out(
+    session: SparkSession,
+    frames: RegionFrames,
+    without: Sequence[QuarantinedRecord],
+    positions: Sequence[SourcePosition],
+) -> RegionFrames:
+    """The frames of a region whose query does not get these records, nor what lies before its positions."""
+    frames = begun(session, frames, positions)
+    conditions = []
+    for number, leaf in enumerate(leaves_of(frames.frame)):
+        records = [one.record for one in without if one.record.is_of(number, leaf.named)]
+        conditions.append(both(is_since(leaf, positions), is_none_of(leaf, records)))
+    if not any(conditions):
         return frames
-    conditions = [
-        is_none_of(leaf, [one.record for one in without if one.record.source == number])
-        for number, leaf in enumerate(leaves_of(frames.frame))
-    ]
     made = stream_calls.filtered(session, frames.frame, conditions)
     return replace(frames, frames={**frames.frames, frames.sink.name: made})
 
@@ -57,7 +65,8 @@ def opened(
     read = partial(PinnedReader(request.pins, store).read_for, sink.name, batch)
     frames = build(clone(spark, SEARCH_SETTINGS), request.wanted, sink, read)
     folder = checkpoint_folder(sink.name, request.replaced.get(sink.name, 0))
-    return frames, recorded(store, folder, leaves_of(frames.frame), batch)
+    positions = request.positions.get(sink.name, ())
+    return frames, recorded(store, folder, leaves_of(frames.frame), batch, positions)
 
 
 def searched(

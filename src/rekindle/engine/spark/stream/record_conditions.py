@@ -55,3 +55,8 @@ def is_record(leaf: StreamLeaf, record: SourceRecord) -> str:
 def is_none_of(leaf: StreamLeaf, records: Iterable[SourceRecord]) -> str:
     """Holds for every other record; empty where there is none to leave out."""
     return " AND ".join(f"NOT ({is_record(leaf, one)})" for one in records)
+
+
+def both(one: str, other: str) -> str:
+    """Holds where both do; an empty condition always does."""
+    return f"{one} AND {other}" if one and other else one or other

@@ -22,20 +22,17 @@ from rekindle.engine.spark.plan.determinism import judge
 from rekindle.engine.spark.plan.identity import parameter_text, value_settings, versions
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.publish.stream_result import ResultReader
-from rekindle.errors import GraphRefused, Refused
+from rekindle.engine.spark.stream.batch_replay import SEGMENTS, leaves_of
+from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
-from rekindle.remedies import StartRemedy, new_run
 from rekindle.streams.region_changes import TARGET_PART
-from rekindle.streams.stream_spec import SourceStart
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
 STREAM_LEAVES = ("StreamingRelation", "StreamingRelationV2")
-FILE_SOURCE = "FileSource"
-SEGMENTS = "StreamSegments"
-SAME_AGAIN = (FILE_SOURCE, SEGMENTS, "kafka")
+SAME_AGAIN = ("FileSource", SEGMENTS, "kafka")
 WATERMARK = "EventTimeWatermark"
 BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
 # The frame of a step over the batch inputs that are pinned.
@@ -62,6 +59,9 @@ class RegionFrames:
     def leaves(self) -> tuple[str, ...]:
         """The streams in the order in which a checkpoint numbers them."""
         return tuple(map(hashed, stream_calls.streams_of(self.frame)))
+
+    def names(self) -> dict[str, str]:
+        return names_of(self.frame)
 
     def columns(self) -> dict[str, str]:
         return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
@@ -117,26 +117,10 @@ class RegionFrames:
         return found
 
 
-def refuse_start(frames: RegionFrames, start: SourceStart) -> None:
-    """Refuse where a new checkpoint would not begin to read where the user says."""
-    for stream in stream_calls.streams_of(frames.frame):
-        if not stream.startswith((FILE_SOURCE, SEGMENTS)):
-            raise Refused(
-                f"a new checkpoint of {frames.sink.name} reads the stream {stream} from where its own options say, "
-                f"which may not be {start.value}",
-                new_run("start a new stream, with the options that you mean"),
-            )
-        if start is SourceStart.LATEST:
-            raise Refused(
-                f"a new checkpoint of {frames.sink.name} cannot begin at the latest file of {stream}: Spark reads all "
-                "files that lie there",
-                StartRemedy(
-                    to="read all files again, and add their rows to the target",
-                    new_checkpoint=(frames.sink.name,),
-                    start_from=SourceStart.EARLIEST.value,
-                    leaves=("from_",),
-                ),
-            )
+def names_of(frame: DataFrame) -> dict[str, str]:
+    """The names that the user gave to the streams of a plan, with their places; none if one of them has none."""
+    found = {leaf.named: hashed(leaf.stream) for leaf in leaves_of(frame)}
+    return {} if "" in found else found
 
 
 def settings_of(spark: SparkSession) -> Fingerprint:

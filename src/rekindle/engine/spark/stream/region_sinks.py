@@ -25,7 +25,8 @@ from rekindle.engine.spark.stream.region_frames import RegionFrames, build
 from rekindle.engine.spark.stream.stream_engine import QueryStart
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.stream_entries import generation_of
-from rekindle.results.checkpoint_log import OFFSETS, checkpoint_folder, last_commit, last_planned
+from rekindle.results.checkpoint_log import OFFSETS, SOURCES, checkpoint_folder, last_commit, last_planned
+from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 
@@ -42,7 +43,7 @@ RESULT = "its caching result"
 class RegionSink:
     """The last step of a region, with all steps as the region sees them: `root` is where the run has its files, `run`
     its name, and `replaced` how many checkpoints the region had before this one; `takes` if the user gives it the
-    target of another stream."""
+    target of another stream; `positions` is where its checkpoint begins to read, if the user said so."""
 
     sink: Declared
     steps: tuple[Declared, ...]
@@ -51,6 +52,7 @@ class RegionSink:
     replaced: int = 0
     available_now: bool = False
     takes: bool = False
+    positions: tuple[SourcePosition, ...] = ()
 
     @property
     def name(self) -> str:
@@ -134,13 +136,18 @@ class RegionSink:
         lines = (stores(self.root).get(f"{self._below}/{OFFSETS}{last}") or b"").decode().splitlines()
         return {} if len(lines) < CONF_LINE else dict(json.loads(lines[CONF_LINE - 1]).get("conf", {}))
 
+    def has_noted(self, stores: Stores, stream: str) -> bool:
+        """Whether a stream, by its number or name, has noted in the checkpoint where it began."""
+        return stores(self.root).get(f"{self._below}/{SOURCES}{stream}/0") is not None
+
     def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
         session = clone(start.spark, start.settings)
         owner = self.take(start.wanted.stores)
         read = partial(start.inputs.read, self.name)
         frames = build(session, replace(start.wanted, steps=self.steps), self.sink, read)
-        writer = self._writer(left_out(session, frames, start.without), owner, start.look)
+        frames = left_out(session, frames, start.without, self.positions)
+        writer = self._writer(frames, owner, start.look)
         return lambda: writer.start()
 
     def search(self, spark: SparkSession, request: StreamRequest, command: FindPoison, limited: Limited) -> PoisonFound:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
+from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.input_looks import InputLooks
 from rekindle.engine.spark.stream.region_cuts import CutStream, find_cuts, of_region
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build, refuse_start, settings_of
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.engine.spark.stream.source_begins import begins_told, positions_of
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
@@ -54,20 +57,31 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     )
     regions: list[RegionSpec] = []
     notes: list[str] = []
+    positions = dict(request.positions)
+    begins: dict[str, tuple[str, ...]] = {}
+    noted: dict[str, frozenset[str]] = {}
     for sink in sinks.values():
         session = clone(spark, SETTINGS)
         frames = build(session, of_region(wanted, cuts, sink.sink), sink.sink, inputs.read)
         if sink.name in request.starts:
-            refuse_start(frames, request.starts[sink.name])
+            positions[sink.name] = positions_of(spark, frames, request.starts[sink.name])
+        has_noted = partial(sink.has_noted, wanted.stores)
+        noted[sink.name] = frozenset(filter(has_noted, frames.names()))
+        if batches[sink.name] < 0:
+            begins[sink.name] = begins_told(leaves_of(frames.frame), positions.get(sink.name, ()), has_noted)
         regions.append(_region(spark, request, sink, frames, cuts))
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
             notes += inputs.notes(regions[-1])
+    sinks = {name: replace(one, positions=positions.get(name, ())) for name, one in sinks.items()}
     pins = {name: one.pin for name, one in inputs.looks.items()}
     return PreparedStream(
-        engine=SparkStreamEngine(spark, replace(request, pins=pins), sinks),
+        engine=SparkStreamEngine(spark, replace(request, pins=pins, positions=positions), sinks),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared, inputs=pins),
         batches=batches,
+        positions={name: positions[name] for name in sinks if name in request.starts},
+        begins=begins,
+        noted=noted,
         bases=tuple(filter(None, bases.values())),
         notes=(*notes, *fifo_notes(spark, len(regions))),
         inputs=tuple(inputs.looks.values()),
@@ -107,6 +121,7 @@ def _region(
         operators=frames.operators(),
         shared=tuple(one.name for one in cuts.shared(sink.sink)),
         leaves=frames.leaves(),
+        names=frames.names(),
         columns=frames.columns(),
         quarantine=sink.sink.quarantine,
         fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
