@@ -2,7 +2,8 @@
 
 First a driver compacts every five batches while files come in; it is killed at random moments and started again, and
 three kinds of readers read on (compaction_readers.py). Then the cost of a long stream: so many batches are put into a
-target, and what it takes to read their entries is measured before a compaction, after it, and after gc.
+target, and what it takes to read their entries is measured before a compaction, after it, and after gc. Last, readers
+of a target whose `current` is exchanged hundreds of times.
 """
 
 from __future__ import annotations
@@ -26,18 +27,23 @@ import pyarrow.parquet as pq
 
 import rekindle as rk
 from local_spark import local_spark
+from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
+from rekindle.engine.spark.session import attach
 from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.collect_run import GcRules
 from rekindle.gc.collect_stream import StreamTargetCollector
 from rekindle.gc.policy import Retention
 from rekindle.publish.stream_entries import batch_files
+from rekindle.publish.stream_view import link_all, new_view
 from rekindle.storage.local_disk import LocalDisk
 from stream_compaction.compaction_readers import READERS, ROWS, ReaderFigures, read_on, resolved
 
 WAIT_SECONDS = 300.0
 # Files are put no faster than they are read.
 AHEAD = 3
+# Of the target whose view is exchanged many times.
+BATCHES = 50
 RUN = "20261118T000000Z-aa"
 
 
@@ -187,15 +193,51 @@ def long_stream(folder: Path, batches: int) -> bool:
     return is_same and after[1] < before[1] // 100
 
 
+def many_swaps(folder: Path, swaps: int) -> bool:
+    """Whether readers of `current` saw all rows once while it changed between files of batches and compacted ones."""
+    target, is_over = folder / "swaps", threading.Event()
+    filled(target, BATCHES)
+    store, base, region = LocalDisk(target), f"file:{target}", ("plain", RUN)
+    before = list(batch_files(store))
+    figures = {name: ReaderFigures() for name in READERS}
+    with local_spark({}) as spark:
+        attach(spark)
+        StreamCompactor(spark=spark, base=base, store=store, region="plain", generation=RUN).compact(BATCHES)
+        after = list(batch_files(store))
+        threads = [
+            threading.Thread(target=read_on, args=(read, target, is_over, figures[name]), daemon=True)
+            for name, read in READERS.items()
+        ]
+        for one in threads:
+            one.start()
+        for number in range(swaps):
+            name = new_view(base, *region, number)
+            link_all(base, name, after if number % 2 else before)
+            stream_calls.show_view(spark, base, region, BATCHES - 1, name)
+            time.sleep(0.02)
+        is_over.set()
+        for one in threads:
+            one.join(60)
+    wrong = sum(one.wrong + one.shrunk for one in figures.values())
+    told = " ".join(f"{name}_reads={one.reads} {name}_errors={one.errors}" for name, one in figures.items())
+    print(f"RESULT stream-compaction part=swaps swaps={swaps} wrong={wrong} {told}", flush=True)
+    return not wrong and not figures["reader"].errors and not figures["resolved"].errors
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="stream-compaction")
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--batches", type=int, default=2_000)
+    parser.add_argument("--swaps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-compaction-"))
     try:
-        good = [under_kills(folder / "kills", asked.kills, asked.seed), long_stream(folder, asked.batches)]
+        good = [
+            under_kills(folder / "kills", asked.kills, asked.seed),
+            long_stream(folder, asked.batches),
+            many_swaps(folder, asked.swaps),
+        ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"stream-compaction: {sum(good)} of {len(good)} parts, {(time.monotonic() - began) / 60:.1f} minutes")
