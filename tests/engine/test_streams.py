@@ -26,6 +26,7 @@ from rekindle.runtime.ownership import codec_of
 from rekindle.service.streaming import name_of
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.streams.region_changes import ChangeVerdict
+from rekindle.streams.source_starts import instant_text
 from rekindle.streams.stream_events import QueryStarted, StreamPhase
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import RegionSpec
@@ -251,13 +252,15 @@ def test_a_new_checkpoint_of_one_region_over_a_full_target_loses_nothing(
     stream = run(two(4))
     assert any("goes on after batch 1" in line for line in stream.lines), "with the new checkpoint"
     assert place.rows("first") == both and place.rows("plain") == numbers(0, 1, 2)
-    for number in (0, 1):
-        os.utime(place.source / f"{number:05d}.json", (number, number))
-    stream = run(two(4), new_checkpoint=["plain"], start_from="1970-01-01T00:00:01Z")
-    assert any("files modified at 1970-01-01T00:00:01.000Z or later" in line for line in stream.lines)
+    now = time.time()
+    for number, hours in enumerate((3, 1, 0)):
+        os.utime(place.source / f"{number:05d}.json", (now - 3600 * hours,) * 2)
+    since = instant_text(round((now - 2 * 3600) * 1000))
+    stream = run(two(4), new_checkpoint=["plain"], start_from=since)
+    assert any(f"files modified at {since} or later; older ones are skipped" in line for line in stream.lines)
     assert place.rows("plain") == numbers(0, 1, 2) + numbers(1, 2), "file 0 is older"
     place.feed(3)
-    os.utime(place.source / "00003.json", (0, 0))
+    os.utime(place.source / "00003.json", (now - 3600 * 3,) * 2)
     place.feed(4)
     run(two(4))
     assert place.rows("plain") == numbers(0, 1, 2) + numbers(1, 2, 4), "and the next driver skips the same"

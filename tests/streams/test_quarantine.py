@@ -137,3 +137,12 @@ def test_records_in_words() -> None:
     assert str(line) == "record aaaaaaaaaaaa of in/a.json"
     assert str(replace(line, copies=2)) == "record aaaaaaaaaaaa of in/a.json (2 equal ones)"
     assert replace(line, copies=2).key == line.key
+
+
+def test_a_record_is_told_by_the_name_of_its_stream_where_it_has_one() -> None:
+    """Streams with names change their numbers."""
+    named = SourceRecord(source=0, stream="a", place="in", partition=0, number=7)
+    assert named.is_of(1, "a") and not named.is_of(0, "b")
+    numbered = SourceRecord(source=0, place="in", partition=0, number=7)
+    assert numbered.is_of(0, "") and not numbered.is_of(1, "")
+    assert named.key != numbered.key
