@@ -34,16 +34,13 @@ import scala.collection.immutable.Seq;
 
 /**
  * The files of a batch input of a stream, as they were pinned: nothing is listed, and what was added later is not read. Each batch asks for them anew, and
- * then they are looked at again, not more often than every second: a batch over files that are not what was pinned fails before it reads them.
+ * then they are looked at again, once: a batch over files that are not what was pinned fails before it reads them.
  *
  * <p>After a newer input was taken by name, a batch that had been planned before still reads the earlier one: it may have been computed already.
  */
 final class PinnedFiles extends PartitioningAwareFileIndex {
   static final String ZONE = "UTC";
   private static final String BATCH = "streaming.sql.batchId";
-  private static final long LOOK_NANOS_MIN = 1_000_000_000L;
-  private static final long LOOK_NANOS_MAX = 60 * LOOK_NANOS_MIN;
-  private static final long LOOK_SHARE = 10;
 
   final String step;
   private final SparkSession session;
@@ -69,7 +66,7 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
     private final scala.collection.immutable.Map<Path, FileStatus[]> directories;
     private final List<FileStatus> files = new ArrayList<>();
     private final SourceFiles looked;
-    private long nextLook = Long.MIN_VALUE;
+    private String lookedFor;
 
     PinnedList(JsonNode leaf, StructType columns, Configuration configuration) {
       List<PartitionPath> found = new ArrayList<>();
@@ -101,17 +98,15 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
       return new Cast(literal, type, Option.apply(ZONE), EvalMode.LEGACY()).eval(null);
     }
 
-    private synchronized void look(String step) {
-      long began = System.nanoTime();
-      if (nextLook != Long.MIN_VALUE && began - nextLook < 0) {
+    private synchronized void look(String step, String batch) {
+      if (batch != null && batch.equals(lookedFor)) {
         return;
       }
       String changed = changed(step);
       if (!changed.isEmpty()) {
         throw new PinnedInputChanged(step, changed);
       }
-      long ended = System.nanoTime();
-      nextLook = ended + Math.min(Math.max(LOOK_NANOS_MIN, LOOK_SHARE * (ended - began)), LOOK_NANOS_MAX);
+      lookedFor = batch;
     }
 
     private String changed(String step) {
@@ -132,14 +127,19 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
     return lines;
   }
 
+  /** The batch that is planned; null outside of one. */
+  private String batch() {
+    return session.sparkContext().getLocalProperty(BATCH);
+  }
+
   private PinnedList chosen() {
-    String batch = earlier == null ? null : session.sparkContext().getLocalProperty(BATCH);
-    return batch != null && Long.parseLong(batch) <= until ? earlier : now;
+    String batch = batch();
+    return earlier != null && batch != null && Long.parseLong(batch) <= until ? earlier : now;
   }
 
   @Override
   public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-    chosen().look(step);
+    chosen().look(step, batch());
     return super.listFiles(partitionFilters, dataFilters);
   }
 
