@@ -140,3 +140,15 @@ def test_the_page_of_a_stream_has_its_regions_and_the_records_that_they_go_on_wi
     ended = replace(view, phase="interrupted", ended_ms=5, stop_why="SIGTERM", regions=(gave_up,))
     assert "was to stop: SIGTERM" in stream_page(ended) and "gave up (poison)" in stream_page(ended)
     assert "No record is in quarantine." in stream_page(ended)
+
+
+def test_a_region_whose_result_others_read_leads_to_them() -> None:
+    made = replace(GOLD, name="clean", steps=("orders", "clean"), target="its caching result", stateful=(), shared=())
+    read = replace(GOLD, steps=("clean", "gold"), sources=("clean",), reads=("clean",), shared=())
+    picture = stream_picture([region_view(RAN, made), region_view(RAN, read)])
+    assert [one.name for one in picture.nodes] == ["orders", "clean", "gold", shortened(GOLD.target)]
+    assert [(one.producer, one.consumer) for one in picture.links] == [
+        ("orders", "clean"),
+        ("clean", "gold"),
+        ("gold", shortened(GOLD.target)),
+    ]

@@ -3,7 +3,7 @@
 - A region is one query, so that its box has every step of it. A step that several regions compute stands in each box,
   marked; the last step up to which state is kept is marked, too.
 - Each region has a position of its own in what it reads. A source shows it where all its readers have the same one.
-- A target shows how often rows stand in it.
+- A target shows how often rows stand in it. A region whose result others read leads to these, and to no target.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ def stream_picture(
 ) -> Picture:
     """`states` are the colours of regions where they are not those of how they are; those `marked` have a border."""
     told = states or {one.name: STATES.get(one.state, "missing") for one in regions}
-    sources = dict.fromkeys(name for one in regions for name in one.sources)
-    targets = dict.fromkeys(one.target for one in regions)
+    read = dict.fromkeys(name for one in regions for name in one.sources)
+    sources = [name for name in read if name not in {one.name for one in regions}]
+    ends = [one for one in regions if one.name not in read]
+    targets = dict.fromkeys(one.target for one in ends)
     nodes = [
         *(_source(name, [one for one in regions if name in one.sources]) for name in sources),
         *(_region(one, told[one.name], is_marked=one.name in marked) for one in regions),
-        *(_target(name, [one for one in regions if one.target == name]) for name in targets),
+        *(_target(name, [one for one in ends if one.target == name]) for name in targets),
     ]
     links = [
         *(Link(name, one.name) for one in regions for name in one.sources),
-        *(Link(one.name, shortened(one.target)) for one in regions),
+        *(Link(one.name, shortened(one.target)) for one in ends),
     ]
     return Picture(tuple(nodes), tuple(links))
 
