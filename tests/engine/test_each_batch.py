@@ -126,3 +126,20 @@ def test_what_cannot_be_given_is_refused(spark: SparkSession, place: NumbersFold
     batch.add_sink(lambda some: None, rk.each_batch(lambda rows: None, "db"), name="out")
     with pytest.raises(GraphRefused, match="db, by a function for each batch takes streams only"):
         batch.run(spark, str(place.state), options=rk.RunOptions(quiet=True))
+
+
+def test_two_streams_that_a_user_gave_one_name_have_other_keys(spark: SparkSession, tmp_path: Path) -> None:
+    def key_of(folder: Path) -> str:
+        folder.mkdir()
+        one = NumbersFolder(folder)
+        one.feed(0)
+        calls = Calls(one)
+        pipeline = pipeline_of(one, rk.each_batch(lambda rows, key: calls.write(rows, key), "orders db"))
+        with RunningStream(spark, pipeline, one, available_now=True, new=True, run="nightly") as stream:
+            stream.ended()
+        (key,) = calls.keys
+        return key
+
+    first, second = key_of(tmp_path / "here"), key_of(tmp_path / "there")
+    assert first != second, "a database that both write to would drop the rows of the second"
+    assert first.startswith("database/nightly-") and second.startswith("database/nightly-")

@@ -28,7 +28,7 @@ BARE = "bare"
 
 def orders_of(spark: SparkSession, day: str, rows: int, countries: int = 3) -> DataFrame:
     """Countries have letters that Hive escapes, and one is null."""
-    country = f"case id % {countries} when 0 then 'D:E' when 1 then null else concat('C', id % {countries}) end"
+    country = f"case id % {countries} when 0 then 'D:E%20F' when 1 then null else concat('C', id % {countries}) end"
     return spark.range(rows).selectExpr("id % 7 customer", "id amount", f"'{day}' day", f"{country} country")
 
 

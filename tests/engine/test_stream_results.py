@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from cli.calling import call
 from engine.number_streams import NumbersFolder, RunningStream, numbers
 from rekindle.errors import GraphRefused, Refused
 
@@ -68,7 +69,7 @@ def draws(place: NumbersFolder, sink: str) -> Counter[tuple[int, int]]:
 
 
 def test_a_step_that_is_not_determinate_has_one_version_for_all_its_readers(
-    spark: SparkSession, place: NumbersFolder
+    spark: SparkSession, place: NumbersFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in (0, 1):
         place.feed(number)
@@ -85,6 +86,13 @@ def test_a_step_that_is_not_determinate_has_one_version_for_all_its_readers(
     assert place.rows("fragile") == place.rows("once") == numbers(0, 1)
     assert draws(place, "fragile") == draws(place, "once"), "both read what was drawn once"
     assert [one.restarts for one in summary.regions.values()] == [0, 0, 0]
+    *_, last = sorted(place.state.glob("live/_streams/*/checkpoints/fragile/offsets/?"))
+    assert '{"entry":1,"result":"drawn"}' in last.read_text().splitlines()
+    log = [one for one in place.state.glob("live/_streams/*/results/drawn/*/drawn/*") if one.is_dir()]
+    said = call(capsys, "gc", "--location", str(place.state), "--set", "gc.grace_hours=0")
+    assert said.code == 0 and "every reader has passed its batch" in said.out
+    kept = {one.parent.parent.name: sorted(batch.name.partition("-")[0] for batch in one.iterdir()) for one in log}
+    assert kept == {"entries": ["1"], "data": ["1"]}, "the last batch stays"
     place.feed(2)
     with RunningStream(spark, forked(place), place, available_now=True) as stream:
         stream.ended()

@@ -9,6 +9,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -67,16 +69,28 @@ public final class StreamSegments implements StreamSourceProvider {
     return options.apply("path") + "/entries/" + options.apply("region") + "/" + options.apply("generation");
   }
 
+  /** The last batch of a result that was read: in a log it says of which one. */
   private static final class Position extends Offset {
+    private static final Pattern ENTRY = Pattern.compile("\\{\"entry\":(-?\\d+),.*");
     private final long entry;
+    private final String result;
 
-    Position(long entry) {
+    Position(long entry, String result) {
       this.entry = entry;
+      this.result = result;
+    }
+
+    static long of(String json) {
+      Matcher found = ENTRY.matcher(json);
+      if (!found.matches()) {
+        throw new IllegalStateException("this is no position in a result: " + json);
+      }
+      return Long.parseLong(found.group(1));
     }
 
     @Override
     public String json() {
-      return Long.toString(entry);
+      return "{\"entry\":" + entry + ",\"result\":\"" + result + "\"}";
     }
   }
 
@@ -121,18 +135,18 @@ public final class StreamSegments implements StreamSourceProvider {
     @Override
     public org.apache.spark.sql.connector.read.streaming.Offset latestOffset(
         org.apache.spark.sql.connector.read.streaming.Offset start, ReadLimit asked) {
-      long from = start == null ? oldest() : Long.parseLong(start.json());
+      long from = start == null ? oldest() : Position.of(start.json());
       long most = asked instanceof ReadMaxFiles files ? files.maxFiles() : Integer.MAX_VALUE;
       long upto = Math.min(Math.min(newest(from), last), from + most);
-      return upto > from ? new Position(upto) : start;
+      return upto > from ? new Position(upto, folder.getParent().getName()) : start;
     }
 
     @Override
     public Dataset<Row> getBatch(Option<Offset> start, Offset end) {
-      long from = start.isDefined() ? Long.parseLong(start.get().json()) : oldest();
+      long from = start.isDefined() ? Position.of(start.get().json()) : oldest();
       List<String> directories = new ArrayList<>();
       StringBuilder names = new StringBuilder();
-      for (long entry = from + 1; entry <= Long.parseLong(end.json()); entry++) {
+      for (long entry = from + 1; entry <= Position.of(end.json()); entry++) {
         String[] lines = read(entry).split("\n");
         for (int at = 3; at < lines.length; at++) {
           names.append(directories.size()).append('\t').append(lines[at]).append('\n');

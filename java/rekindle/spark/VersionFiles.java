@@ -136,7 +136,8 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
       String[] parts = place.getValue().split("/");
       Object[] values = new Object[parts.length];
       for (int i = 0; i < parts.length; i++) {
-        String value = ExternalCatalogUtils.unescapePathName(parts[i].substring(parts[i].indexOf('=') + 1));
+        // As it stands in the path: Spark's cast takes the escapes away.
+        String value = parts[i].substring(parts[i].indexOf('=') + 1);
         boolean isNull = value.equals(ExternalCatalogUtils.DEFAULT_PARTITION_NAME());
         values[i] = isNull ? null : PartitioningUtils.castPartValueToDesiredType(columns.fields()[i].dataType(), value, zone);
       }

@@ -16,8 +16,9 @@ from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.errors import NotFound, StoreFailed
 from rekindle.gc.collect_location import tend_all, tend_targets, tidy_location
+from rekindle.gc.collect_results import tend_streams
 from rekindle.gc.collect_run import CLOSED_FOR_GOOD, FILES, JOURNAL, RELEASED, GcItem, GcReport
-from rekindle.gc.collect_stream import STREAM, tell_streams
+from rekindle.gc.collect_stream import STREAM
 from rekindle.gc.policy import GcAction, RunCondition
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.pipeline.did_you_mean import did_you_mean
@@ -54,8 +55,8 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     Of what was published the newest version of each target stays. A version that was replaced can be read for
     gc.versions_hours more, plus gc.grace_hours; then gc deletes the files that only it has.
 
-    Of a stream gc deletes files in its targets that tries left whose batch another try committed. Its journal, its
-    checkpoints and its fences stay.
+    Of a stream gc deletes files in its targets that tries left whose batch another try committed, and batches of its
+    results that every reader has passed. Its journal, its checkpoints and its fences stay.
     """
     config = settings.located()
     store = open_store(config.location, config.storage)
@@ -68,7 +69,7 @@ def command(settings: Settings, pipeline: str | None, is_dry: bool, is_all: bool
     for name in names:
         reports += tend_targets(store, name, rules, partial(open_target, storage=config.storage))
         streams = [(one.run, one.number) for one in named if one.is_stream and one.pipeline == name]
-        reports += tell_streams(store, name, streams)
+        reports += tend_streams(store, name, streams, rules)
     if not is_dry:
         tidy_location(store, rules.terms)
     if is_json:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.errors import AppendRejected, AppendUnknown, Refused, StoreFailed
@@ -28,7 +28,6 @@ from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
 from rekindle.gc.replaced_batches import MADE, ReplacedBatches, old_views, replaced_batches
-from rekindle.journal.keys import stream_folder
 from rekindle.publish.stream_entries import BatchEntry, data_folders, find_entry, generation_folder, run_of
 from rekindle.results.leftovers import without_checksum
 from rekindle.storage.schemes import is_local
@@ -41,7 +40,6 @@ LEFT = "its compactor did not finish, and another one did"
 UNSHOWN = "another view took its place"
 KEPT_TARGET = "every batch that counts stays"
 DAMAGED = "a batch of it that counts is damaged"
-KEPT_STREAM = "it is a stream: its journal, checkpoints and fences stay"
 NAMES_IN_ENTRY = 1000
 # The kind of a report.
 STREAM = "stream"
@@ -210,29 +208,6 @@ def _is_whole(store: Store, kept: BatchEntry, tries: Tries, folder: str, found: 
             )
             return False
     return True
-
-
-def tell_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]]) -> Iterator[GcReport]:
-    """What streams have at their location, by name and number. All of it stays."""
-    for run, number in places:
-        files, size, trouble = 0, 0, ""
-        try:
-            for page in store.walk(f"{stream_folder(pipeline, run)}/"):
-                files, size = files + len(page), size + sum(one.bytes for one in page)
-        except StoreFailed as error:
-            trouble = error.message
-        yield GcReport(
-            pipeline=pipeline,
-            run=run,
-            number=number,
-            act=GcAction.LEAVE,
-            because=KEPT_STREAM,
-            trouble=trouble,
-            is_failed=bool(trouble),
-            kind=STREAM,
-            kept_files=files,
-            kept_bytes=size,
-        )
 
 
 def _report(pipeline: str, base: str, found: _Findings, *, because: str, is_failed: bool = False) -> GcReport:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from rekindle.journal.codec import Codec
-from rekindle.journal.history import History, Position, confirm
+from rekindle.journal.history import History, Position, confirm, read
 from rekindle.journal.lease import STALE_SECONDS, Lease
 from rekindle.journal.takeover import take_over
 from rekindle.model.machine import CommandPort, CommandT, EventT, Machine, StateT, StimulusT
@@ -40,6 +40,16 @@ class JournalRead(Generic[StateT]):
     def can_be_followed(self) -> bool:
         """What follows a record that was cut off is judged by what stands before it."""
         return self.state is not None and self.position.kept == self.position.sequence
+
+
+def look_at_journal(
+    machine: Machine[StateT, EventT, StimulusT, CommandT], store: Store, run: str
+) -> JournalRead[StateT]:
+    """Read the journal of a run without owning it."""
+    keeper = StateKeeper(machine, store, run)
+    after, base = keeper.load()
+    history = read(store, run, codec_of(machine), after=after)
+    return JournalRead(_Folding(machine, base)(history), history.position, keeper)
 
 
 class _Folding(Generic[StateT, EventT, StimulusT, CommandT]):

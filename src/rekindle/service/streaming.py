@@ -18,7 +18,7 @@ from rekindle.engine.location import run_root
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import Exponential
 from rekindle.gc.targets import note_targets
-from rekindle.journal.history import folder_of, read
+from rekindle.journal.history import folder_of
 from rekindle.journal.keys import STREAMS, claim, claim_anew, enlist, find_claim, identify, next_order, stream_folder
 from rekindle.journal.owner import this_process
 from rekindle.master.facts.config import BackoffSpec
@@ -27,8 +27,7 @@ from rekindle.observe.stream_inputs import shortened, take_remedy
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
 from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.opening import RunConstants
-from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
-from rekindle.runtime.snapshots import StateKeeper
+from rekindle.runtime.ownership import JournalRead, look_at_journal, now_ms, run_as_owner
 from rekindle.service.running import RunRequest, fresh_name, wanted_of
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
@@ -191,14 +190,7 @@ def is_stream(store: Store, pipeline: str, run: str) -> bool:
 
 def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
     """Read the journal of a stream without owning it."""
-    name = name_of(pipeline, run)
-    keeper = StateKeeper(STREAM, store, name)
-    after, base = keeper.load()
-    history = read(store, name, codec_of(STREAM), after=after)
-    state = STREAM.fold(base, history.events)
-    if state is not None:
-        STREAM.invariants(state)
-    return JournalRead(state, history.position, keeper)
+    return look_at_journal(STREAM, store, name_of(pipeline, run))
 
 
 def make_ready(wish: RunRequest, prepare: PrepareStream) -> PreparedRegions:

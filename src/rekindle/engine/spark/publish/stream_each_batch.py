@@ -57,7 +57,7 @@ class EachBatchStream:
 
         def call(rows: DataFrame, batch: int) -> None:
             look()
-            key = f"{region.sink.name}/{region.generation}/{batch}"
+            key = f"{region.sink.name}/{region.everywhere}/{batch}"
             values = {"batch": batch, "key": key}
             write(rows, **{name: values[name] for name in asked})
 

@@ -85,7 +85,8 @@ class KafkaStream:
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
     ) -> DataStreamWriter:
-        return writer.format(SINK).options(**{**self.target.client, **region.options, "topic": self.target.topic})
+        own = {**region.options, "generation": region.everywhere, "topic": self.target.topic}
+        return writer.format(SINK).options(**{**self.target.client, **own})
 
 
 def refuse_no_connector(spark: SparkSession, what: str) -> None:

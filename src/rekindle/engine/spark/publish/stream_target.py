@@ -21,14 +21,21 @@ NO_OWNER = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionTarget:
     """The region that writes into a target: `generation` is that of its checkpoint, `older` are those of the
-    checkpoints that it had before, `takes` if the user gives it the target of another stream."""
+    checkpoints that it had before, `takes` if the user gives it the target of another stream. `stamp` was drawn for its
+    stream: users may give one name to two streams."""
 
     sink: Declared
     checkpoint: str
     generation: str
     output_mode: str
     takes: bool
+    stamp: str
     older: tuple[str, ...] = ()
+
+    @property
+    def everywhere(self) -> str:
+        """What tells its checkpoint from all others of all locations."""
+        return f"{self.generation}-{self.stamp}"
 
     @property
     def options(self) -> dict[str, str]:

@@ -42,13 +42,15 @@ RESULT = "its caching result"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSink:
     """The last step of a region, with all steps as the region sees them: `root` is where the run has its files, `run`
-    its name, and `replaced` how many checkpoints the region had before this one; `takes` if the user gives it the
-    target of another stream; `positions` is where its checkpoint begins to read, if the user said so."""
+    its name, `stamp` what was drawn for it, and `replaced` how many checkpoints the region had before this one; `takes`
+    if the user gives it the target of another stream; `positions` is where its checkpoint begins to read, if the user
+    said so."""
 
     sink: Declared
     steps: tuple[Declared, ...]
     root: str
     run: str
+    stamp: str
     replaced: int = 0
     available_now: bool = False
     takes: bool = False
@@ -101,6 +103,7 @@ class RegionSink:
             generation=self.generation,
             output_mode=self.output_mode,
             takes=self.takes,
+            stamp=self.stamp,
             older=tuple(generation_of(self.run, number) for number in range(self.replaced)),
         )
 

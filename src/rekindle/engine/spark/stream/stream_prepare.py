@@ -36,6 +36,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             steps=cuts.steps_for(one),
             root=wanted.root,
             run=request.generation,
+            stamp=f"{wanted.constants.seed:x}",
             replaced=request.replaced.get(one.name, 0),
             available_now=request.available_now,
             takes=one.name in wanted.takes,

@@ -1,0 +1,102 @@
+"""gc of what streams have at their location: batches of results that every reader has passed (passed_batches.py).
+
+Their journals, checkpoints and fences stay, and so does all of a stream whose journal cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from rekindle.errors import RekindleError
+from rekindle.gc.audit_log import AuditEntry, AuditLog
+from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
+from rekindle.gc.collect_stream import NAMES_IN_ENTRY, STREAM
+from rekindle.gc.passed_batches import passed_batches
+from rekindle.gc.policy import GcAction, is_ripe
+from rekindle.gc.remover import Remover
+from rekindle.journal.keys import stream_folder
+from rekindle.journal.lease import refuse_loss
+from rekindle.runtime.ownership import look_at_journal
+from rekindle.storage.store import Store, StoredObject
+from rekindle.streams.stream_machine import STREAM as MACHINE
+
+PASSED = "every reader has passed its batch"
+KEPT_STREAM = "it is a stream: its journal, checkpoints and fences stay"
+
+
+def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]], rules: GcRules) -> Iterator[GcReport]:
+    """The streams of a pipeline, by name and number."""
+    now = store.now()
+    diary = AuditLog(store, pipeline, round(now * 1000))
+    for run, number in places:
+        folder, trouble = f"{stream_folder(pipeline, run)}/", ""
+        passed: list[StoredObject] = []
+        files = size = 0
+        try:
+            passed = _passed(store, pipeline, run, rules, now)
+            if not rules.is_dry:
+                _remove(store, diary, run, folder, passed, rules)
+            for page in store.walk(folder):
+                files, size = files + len(page), size + sum(one.bytes for one in page)
+        except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
+            trouble, passed = str(error).split("\n")[0], []
+        yield GcReport(
+            pipeline=pipeline,
+            run=run,
+            number=number,
+            act=GcAction.SWEEP if passed else GcAction.LEAVE,
+            because=KEPT_STREAM,
+            findings=(_item(passed),) if passed else (),
+            trouble=trouble,
+            is_failed=bool(trouble),
+            kind=STREAM,
+            kept_files=files,
+            kept_bytes=size,
+        )
+
+
+def _passed(store: Store, pipeline: str, run: str, rules: GcRules, now: float) -> list[StoredObject]:
+    folder = stream_folder(pipeline, run)
+    seen = look_at_journal(MACHINE, store, folder)
+    if seen.state is None:
+        return []
+    # One whose end was lost may not know of a reader, or of a new checkpoint of one.
+    refuse_loss(store, folder, seen.position)
+    found = passed_batches(store, f"{folder}/", seen.state)
+    return [
+        one
+        for batches in found
+        for one in batches.objects(store, f"{folder}/", lambda at: is_ripe((now - at) * 1000, rules.terms))
+    ]
+
+
+def _remove(store: Store, diary: AuditLog, run: str, folder: str, passed: list[StoredObject], rules: GcRules) -> None:
+    remover = Remover(store, rules.limits)
+    for start in range(0, len(passed), NAMES_IN_ENTRY):
+        some = passed[start : start + NAMES_IN_ENTRY]
+        item = _item(some)
+        diary.note(
+            AuditEntry(
+                run=run,
+                act="batches",
+                why=PASSED,
+                files=item.files,
+                bytes=item.bytes,
+                oldest_ms=item.oldest_ms,
+                folders=(folder,),
+                names=tuple(one.name for one in some),
+            )
+        )
+        remover.remove(folder, [one.name for one in some])
+
+
+def _item(files: list[StoredObject]) -> GcItem:
+    return GcItem(
+        what=FILES,
+        why=PASSED,
+        files=len(files),
+        bytes=sum(one.bytes for one in files),
+        oldest_ms=round(min(one.modified for one in files) * 1000),
+    )

@@ -1,0 +1,111 @@
+"""gc of the results between regions of a stream: batches that every reader has passed.
+
+Rules
+- A reader has passed a batch when its own commit log says so: its last committed batch read up to there. A region that
+  the code no longer has is not waited for; if it comes back, the batches that it misses are named.
+- The last batch that the producer committed stays, with all after it: its checkpoint is compared with its result.
+- Positions only grow, and a batch is read again only behind the last committed one: what was passed is never read
+  again, whoever runs meanwhile. A new reader, or a new checkpoint of one, begins with the oldest batch that is there.
+- Entries go before their files: a reader finds a batch with all its files, or not at all.
+- Nothing younger than the grace time goes, and nothing before the audit log says what and why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from rekindle.gc.replaced_batches import IsRipe
+from rekindle.publish.stream_entries import entries_folder, generation_folder, generation_of
+from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, positions
+from rekindle.storage.store import Store, StoredObject
+from rekindle.streams.stream_state import StreamState
+
+RESULTS = "results"
+NO_BATCH = -1
+# BATCH, and BATCH-EPOCH-UUID, made by java/StreamFiles.
+OF_ENTRY, OF_FILES = re.compile(r"(\d+)$"), re.compile(r"(\d+)-")
+
+
+class _Position(msgspec.Struct, frozen=True):
+    """As java/StreamSegments writes it."""
+
+    entry: int
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBatches:
+    """Of the result of one region in one generation: all batches up to `through` may go; -1 for none."""
+
+    region: str
+    generation: str
+    through: int
+
+    def objects(self, store: Store, folder: str, is_ripe: IsRipe) -> list[StoredObject]:
+        """What may go of them, by names below the folder of the stream: entries first. Entries were put in their
+        order, and after their files: files go whose entry goes, or went before."""
+        base = f"{RESULTS}/{self.region}/"
+        entries, data = (
+            [*_numbered(store, folder, f"{base}{kind(self.region, self.generation)}", pattern)]
+            for kind, pattern in ((entries_folder, OF_ENTRY), (generation_folder, OF_FILES))
+        )
+        ripe = [number for number, one in entries if number <= self.through and is_ripe(one.modified)]
+        through = max(ripe, default=NO_BATCH)
+        return [one for number, one in (*entries, *data) if number <= through and is_ripe(one.modified)]
+
+
+def passed_batches(store: Store, folder: str, state: StreamState) -> list[PassedBatches]:
+    """What every reader has passed, of each result of a stream whose files lie in `folder`, which ends with a slash."""
+    found = []
+    for producer in state.spec.regions:
+        readers = [one.name for one in state.spec.regions if producer.name in one.reads]
+        if not readers:
+            continue
+        number = state.regions[producer.name].generation
+        last = last_commit(_Below(store, folder), checkpoint_folder(producer.name, number))
+        passed = min(_position(store, folder, state, reader, producer.name) for reader in readers)
+        found.append(PassedBatches(producer.name, generation_of(state.run, number), min(passed, last - 1)))
+    return found
+
+
+def _position(store: Store, folder: str, state: StreamState, reader: str, producer: str) -> int:
+    """The last batch of a result that the last committed batch of a reader has read, -1 for none."""
+    checkpoint = checkpoint_folder(reader, state.regions[reader].generation)
+    below = _Below(store, folder)
+    read = positions(below, checkpoint, last_commit(below, checkpoint)) or {}
+    entries = [one.entry for one in map(_told, read.values()) if one is not None and one.result == producer]
+    return min(entries, default=NO_BATCH)
+
+
+def _numbered(store: Store, folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, StoredObject]]:
+    """Objects of batches, with the numbers of these."""
+    for page in store.walk(folder + below):
+        for one in page:
+            told = pattern.match(one.name)
+            if told is not None:
+                yield int(told.group(1)), StoredObject(below + one.name, one.bytes, one.modified)
+
+
+def _told(position: str) -> _Position | None:
+    try:
+        return msgspec.json.decode(position, type=_Position)
+    except msgspec.MsgspecError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """The part of a store that a stream has."""
+
+    store: Store
+    folder: str
+
+    def get(self, key: str) -> bytes | None:
+        return self.store.get(self.folder + key)
+
+    def list_after(self, folder: str, after: str = "") -> list[str]:
+        return self.store.list_after(self.folder + folder, after)
