@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from cli.calling import call
 from engine.number_streams import NumbersFolder, RunningStream, numbers
-from rekindle.errors import GraphRefused, Refused
+from rekindle.errors import GraphRefused, Refused, RunFailed
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ Kind = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 NOT_FOR_STREAMS: tuple[Kind, ...] = ("blocking", "memory")
 
 
-def forked(place: NumbersFolder, *, result: Kind = "auto", by: int = 1) -> rk.Pipeline:
+def forked(place: NumbersFolder, *, result: Kind = "auto", by: int = 1, is_alone: bool = False) -> rk.Pipeline:
     """Two sinks over a step that is drawn anew each time: one passes on, and fails while the bad file is there; one
-    keeps state."""
+    keeps state, and `is_alone` where the other one left the code."""
     pipeline, bad = rk.Pipeline("live"), str(place.bad)
 
     @pipeline.source
@@ -50,8 +50,8 @@ def forked(place: NumbersFolder, *, result: Kind = "auto", by: int = 1) -> rk.Pi
 
         return drawn.withColumn("id", F.udf(looked_at, "long")("id"))
 
-    @pipeline.sink(rk.files(f"{place.folder}/fragile"))
-    def fragile(looked: DataFrame) -> None: ...
+    if not is_alone:
+        pipeline.add_sink(lambda looked: None, rk.files(f"{place.folder}/fragile"), name="fragile")
 
     @pipeline.sink(rk.files(f"{place.folder}/once"))
     def once(drawn: DataFrame) -> DataFrame:
@@ -153,3 +153,23 @@ def test_other_kinds_of_results_are_refused_for_streams(spark: SparkSession, pla
             forked(place, result=kind).plan_stream(spark, str(place.state))
     with pytest.raises(GraphRefused, match="drawn is read by several sinks, so that each computes it"):
         forked(place, result="pipelined").plan_stream(spark, str(place.state))
+
+
+def test_a_reader_that_comes_back_after_its_batches_went_is_told_which(
+    spark: SparkSession, place: NumbersFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def day(number: int, *, is_alone: bool) -> None:
+        place.feed(number)
+        pipeline = forked(place, result="caching", is_alone=is_alone)
+        with RunningStream(spark, pipeline, place, available_now=True) as stream:
+            stream.ended()
+
+    day(0, is_alone=False)
+    day(1, is_alone=True)
+    day(2, is_alone=True)
+    assert call(capsys, "gc", "--location", str(place.state), "--set", "gc.grace_hours=0").code == 0
+    with pytest.raises(RunFailed, match=r"fragile gave up: .*batch 1 of the result of drawn is gone") as told:
+        day(3, is_alone=False)
+    assert "new_checkpoint=['fragile']" in str(told.value)
+    assert place.rows("fragile") == numbers(0), "nothing was left out in silence"
+    assert place.rows("once") == numbers(0, 1, 2, 3), "the other reader goes on"

@@ -4,7 +4,6 @@ package rekindle.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -13,7 +12,6 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -39,7 +37,8 @@ import scala.Tuple2;
  * 1. A batch of the producer is there if and only if its entry is ({@link StreamFiles}). Entries have every number and never change, so all readers get the
  *    same rows however often they read them.
  * 2. Nothing is listed but at the very first start, for the oldest entry: new ones are told by the sink in this process, and looked for now and then.
- * 3. An entry that is gone is an error with its number, never an empty batch.
+ * 3. An entry that is gone is an error with its number, never an empty batch. gc leaves the last entry of the producer, and what a reader has not read: so
+ *    where a reader finds neither the entry that it read last nor the next one, that one is gone.
  */
 public final class StreamSegments implements StreamSourceProvider {
   static final String NAME = "StreamSegments";
@@ -100,6 +99,8 @@ public final class StreamSegments implements StreamSourceProvider {
     private final Path folder;
     private final StructType schema;
     private final int limit;
+    private final Configuration settings;
+    private boolean isFollowed;
     private long known = -1;
     private long lookedMs;
     private long last = Long.MAX_VALUE;
@@ -110,6 +111,7 @@ public final class StreamSegments implements StreamSourceProvider {
       this.folder = new Path(folder);
       this.schema = schema;
       this.limit = limit;
+      this.settings = session.sessionState().newHadoopConf();
     }
 
     @Override
@@ -135,10 +137,10 @@ public final class StreamSegments implements StreamSourceProvider {
     @Override
     public org.apache.spark.sql.connector.read.streaming.Offset latestOffset(
         org.apache.spark.sql.connector.read.streaming.Offset start, ReadLimit asked) {
-      long from = start == null ? oldest() : Position.of(start.json());
+      long from = start == null ? oldest() : follow(Position.of(start.json()));
       long most = asked instanceof ReadMaxFiles files ? files.maxFiles() : Integer.MAX_VALUE;
       long upto = Math.min(Math.min(newest(from), last), from + most);
-      return upto > from ? new Position(upto, folder.getParent().getName()) : start;
+      return upto > from ? new Position(upto, step()) : start;
     }
 
     @Override
@@ -169,7 +171,25 @@ public final class StreamSegments implements StreamSourceProvider {
     }
 
     private FileSystem store() throws IOException {
-      return folder.getFileSystem(session.sessionState().newHadoopConf());
+      return folder.getFileSystem(settings);
+    }
+
+    /** A position, after a look, once, whether what comes after it can still be read. */
+    private long follow(long position) {
+      if (!isFollowed && !exists(position) && !exists(position + 1)) {
+        throw gone(position + 1, null);
+      }
+      isFollowed = true;
+      return position;
+    }
+
+    private ResultBatchGone gone(long entry, Exception why) {
+      return new ResultBatchGone(entry, step(), why);
+    }
+
+    /** The step whose result this is. */
+    private String step() {
+      return folder.getParent().getName();
     }
 
     /** The position before the oldest entry. */
@@ -216,12 +236,10 @@ public final class StreamSegments implements StreamSourceProvider {
     }
 
     private String read(long entry) {
-      Path path = new Path(folder, Long.toString(entry));
-      Configuration settings = session.sessionState().newHadoopConf();
-      try (FSDataInputStream in = path.getFileSystem(settings).open(path)) {
-        return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-      } catch (FileNotFoundException gone) {
-        throw new IllegalStateException("batch " + entry + " of the result " + folder + " is gone: its rows cannot be read again", gone);
+      try {
+        return StreamCompactions.read(new Path(folder, Long.toString(entry)), settings);
+      } catch (FileNotFoundException missing) {
+        throw gone(entry, missing);
       } catch (IOException failed) {
         throw new UncheckedIOException(failed);
       }

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rekindle.errors import RekindleError
-from rekindle.gc.audit_log import AuditEntry, AuditLog
-from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
-from rekindle.gc.collect_stream import NAMES_IN_ENTRY, STREAM
+from rekindle.gc.audit_log import AuditLog
+from rekindle.gc.batch_removal import batch_item, remove_batches
+from rekindle.gc.collect_run import GcReport, GcRules
+from rekindle.gc.collect_stream import STREAM
 from rekindle.gc.passed_batches import passed_batches
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
@@ -37,7 +38,7 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
         try:
             passed = _passed(store, pipeline, run, rules, now)
             if not rules.is_dry:
-                _remove(store, diary, run, folder, passed, rules)
+                remove_batches(Remover(store, rules.limits), diary, run, PASSED, passed, folder=folder)
             for page in store.walk(folder):
                 files, size = files + len(page), size + sum(one.bytes for one in page)
         except (RekindleError, msgspec.MsgspecError, AssertionError, ValueError, KeyError) as error:
@@ -48,7 +49,7 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
             number=number,
             act=GcAction.SWEEP if passed else GcAction.LEAVE,
             because=KEPT_STREAM,
-            findings=(_item(passed),) if passed else (),
+            findings=(batch_item(PASSED, passed),) if passed else (),
             trouble=trouble,
             is_failed=bool(trouble),
             kind=STREAM,
@@ -70,33 +71,3 @@ def _passed(store: Store, pipeline: str, run: str, rules: GcRules, now: float) -
         for batches in found
         for one in batches.objects(store, f"{folder}/", lambda at: is_ripe((now - at) * 1000, rules.terms))
     ]
-
-
-def _remove(store: Store, diary: AuditLog, run: str, folder: str, passed: list[StoredObject], rules: GcRules) -> None:
-    remover = Remover(store, rules.limits)
-    for start in range(0, len(passed), NAMES_IN_ENTRY):
-        some = passed[start : start + NAMES_IN_ENTRY]
-        item = _item(some)
-        diary.note(
-            AuditEntry(
-                run=run,
-                act="batches",
-                why=PASSED,
-                files=item.files,
-                bytes=item.bytes,
-                oldest_ms=item.oldest_ms,
-                folders=(folder,),
-                names=tuple(one.name for one in some),
-            )
-        )
-        remover.remove(folder, [one.name for one in some])
-
-
-def _item(files: list[StoredObject]) -> GcItem:
-    return GcItem(
-        what=FILES,
-        why=PASSED,
-        files=len(files),
-        bytes=sum(one.bytes for one in files),
-        oldest_ms=round(min(one.modified for one in files) * 1000),
-    )

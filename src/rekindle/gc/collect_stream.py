@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.errors import AppendRejected, AppendUnknown, Refused, StoreFailed
-from rekindle.gc.audit_log import AuditEntry, AuditLog
-from rekindle.gc.collect_run import FILES, GcItem, GcReport, GcRules
+from rekindle.gc.audit_log import AuditLog
+from rekindle.gc.batch_removal import batch_item, remove_batches
+from rekindle.gc.collect_run import GcReport, GcRules
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
 from rekindle.gc.replaced_batches import MADE, ReplacedBatches, old_views, replaced_batches
@@ -40,7 +41,6 @@ LEFT = "its compactor did not finish, and another one did"
 UNSHOWN = "another view took its place"
 KEPT_TARGET = "every batch that counts stays"
 DAMAGED = "a batch of it that counts is damaged"
-NAMES_IN_ENTRY = 1000
 # The kind of a report.
 STREAM = "stream"
 # BATCH-EPOCH-UUID, made by java/StreamFiles.
@@ -82,7 +82,9 @@ class StreamTargetCollector:
             if is_local(base) and not found.trouble:
                 found.waste[UNSHOWN] += old_views(store, base, self._is_ripe)
             if not self._rules.is_dry:
-                self._remove(store, base, found)
+                remover = Remover(store, self._rules.limits)
+                for why, files in found.waste.items():
+                    remove_batches(remover, self._diary, base, why, files)
             return _report(pipeline, base, found, because=DAMAGED if found.trouble else KEPT_TARGET)
         except (StoreFailed, AppendUnknown, AppendRejected) as error:
             failed = _Findings(trouble=error.message)
@@ -168,24 +170,6 @@ class StreamTargetCollector:
             found.waste[UNLISTED if is_kept else SUPERSEDED] += goes
             found.files, found.bytes = found.files - len(goes), found.bytes - sum(one.bytes for one in goes)
 
-    def _remove(self, store: Store, base: str, found: _Findings) -> None:
-        remover = Remover(store, self._rules.limits)
-        for why, files in found.waste.items():
-            for start in range(0, len(files), NAMES_IN_ENTRY):
-                some = files[start : start + NAMES_IN_ENTRY]
-                self._diary.note(
-                    AuditEntry(
-                        run=base,
-                        act="batches",
-                        why=why,
-                        files=len(some),
-                        bytes=sum(one.bytes for one in some),
-                        oldest_ms=_oldest_ms(some),
-                        names=tuple(one.name for one in some),
-                    )
-                )
-                remover.remove("", [one.name for one in some])
-
 
 def _has_more_than_one_try(tries: Tries) -> bool:
     """Of the batch, or of one of its tasks. Of all others no entry is read: they are nearly all."""
@@ -217,17 +201,7 @@ def _report(pipeline: str, base: str, found: _Findings, *, because: str, is_fail
         number=0,
         act=GcAction.LEAVE if is_failed else GcAction.SWEEP,
         because=because,
-        findings=tuple(
-            GcItem(
-                what=FILES,
-                why=why,
-                files=len(files),
-                bytes=sum(one.bytes for one in files),
-                oldest_ms=_oldest_ms(files),
-            )
-            for why, files in found.waste.items()
-            if files
-        ),
+        findings=tuple(batch_item(why, files) for why, files in found.waste.items() if files),
         young=found.young,
         trouble=found.trouble,
         is_failed=is_failed,
@@ -236,7 +210,3 @@ def _report(pipeline: str, base: str, found: _Findings, *, because: str, is_fail
         kept_files=found.files,
         kept_bytes=found.bytes,
     )
-
-
-def _oldest_ms(files: Sequence[StoredObject]) -> int:
-    return round(min(one.modified for one in files) * 1000)

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 import msgspec
 
 from rekindle.gc.replaced_batches import IsRipe
-from rekindle.publish.stream_entries import entries_folder, generation_folder, generation_of
+from rekindle.publish.stream_entries import RESULTS, entries_folder, generation_folder, generation_of
 from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, positions
 from rekindle.storage.store import Store, StoredObject
 from rekindle.streams.stream_state import StreamState
 
-RESULTS = "results"
 NO_BATCH = -1
 # BATCH, and BATCH-EPOCH-UUID, made by java/StreamFiles.
 OF_ENTRY, OF_FILES = re.compile(r"(\d+)$"), re.compile(r"(\d+)-")
@@ -66,7 +65,7 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
         if not readers:
             continue
         number = state.regions[producer.name].generation
-        last = last_commit(_Below(store, folder), checkpoint_folder(producer.name, number))
+        last = last_commit(store, f"{folder}{checkpoint_folder(producer.name, number)}")
         passed = min(_position(store, folder, state, reader, producer.name) for reader in readers)
         found.append(PassedBatches(producer.name, generation_of(state.run, number), min(passed, last - 1)))
     return found
@@ -74,9 +73,8 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
 
 def _position(store: Store, folder: str, state: StreamState, reader: str, producer: str) -> int:
     """The last batch of a result that the last committed batch of a reader has read, -1 for none."""
-    checkpoint = checkpoint_folder(reader, state.regions[reader].generation)
-    below = _Below(store, folder)
-    read = positions(below, checkpoint, last_commit(below, checkpoint)) or {}
+    checkpoint = f"{folder}{checkpoint_folder(reader, state.regions[reader].generation)}"
+    read = positions(store, checkpoint, last_commit(store, checkpoint)) or {}
     entries = [one.entry for one in map(_told, read.values()) if one is not None and one.result == producer]
     return min(entries, default=NO_BATCH)
 
@@ -95,17 +93,3 @@ def _told(position: str) -> _Position | None:
         return msgspec.json.decode(position, type=_Position)
     except msgspec.MsgspecError:
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Below:
-    """The part of a store that a stream has."""
-
-    store: Store
-    folder: str
-
-    def get(self, key: str) -> bytes | None:
-        return self.store.get(self.folder + key)
-
-    def list_after(self, folder: str, after: str = "") -> list[str]:
-        return self.store.list_after(self.folder + folder, after)

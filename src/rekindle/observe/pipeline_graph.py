@@ -24,10 +24,9 @@ from rekindle.model.ids import ExchangeId, parse_vertex
 from rekindle.model.kinds import Determinism, FailureDomain
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.model.reasons import sentence
+from rekindle.observe.graph_picture import GraphPicture
 from rekindle.observe.mermaid import kept_note, mermaid
 from rekindle.observe.picture import Picture, PictureNode, Share
-from rekindle.observe.picture_page import drawing_page
-from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.plan import numbers_text
 from rekindle.observe.region_picture import link_of, region_picture
 from rekindle.observe.words import names_text
@@ -41,7 +40,7 @@ LEGEND = "! fails   # runs again   = stays   . has not started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineGraph:
+class PipelineGraph(GraphPicture):
     """`strategy` is the one of the run; `failure` is what was asked about, and `restarts` what would run again then.
     Notebooks draw it."""
 
@@ -129,11 +128,6 @@ class PipelineGraph:
             for why, at in self.restarts.steps[name].because:
                 yield f"{numbers_text(at)}: {sentence(why)}"
 
-    def lines(self) -> Iterator[str]:
-        """As text."""
-        yield from text(self.picture())
-        yield from self._answer()
-
     def _answer(self) -> Iterator[str]:
         """What would run again, if that was asked."""
         if self.restarts is None:
@@ -151,19 +145,6 @@ class PipelineGraph:
         """As a flowchart of Mermaid: every step, and a box for each region of more than one."""
         again = [name for name in self.restarts.steps if self.restarts.partitions(name)] if self.restarts else []
         return mermaid(self.spec, again)
-
-    def svg(self) -> str:
-        return svg(self.picture())
-
-    def html(self) -> str:
-        title = f"graph of {self.pipeline}" + (f", if {self.failure} fails" if self.failure else "")
-        return drawing_page(title, self.picture(), list(self._answer()))
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def _repr_html_(self) -> str:
-        return f'<div style="overflow: auto">{self.svg()}</div>'
 
 
 def _exchanges(graph: Graph, started: Mapping[str, Partitions]) -> dict[ExchangeId, Partitions]:

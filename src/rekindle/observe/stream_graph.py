@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from rekindle.errors import NotFound
 from rekindle.failover.restart import Strategy, restart_set
 from rekindle.model.availability import Availability
+from rekindle.observe.graph_picture import GraphPicture
 from rekindle.observe.mermaid import flowchart, quoted
 from rekindle.observe.picture import Link, Picture
-from rekindle.observe.picture_page import drawing_page
-from rekindle.observe.picture_svg import svg, text
 from rekindle.observe.stream_picture import inside_of, stream_picture
 from rekindle.observe.stream_view import RegionView
 from rekindle.streams.stream_spec import StreamSpec
@@ -24,7 +23,7 @@ LEGEND = "! fails   # restarts from its checkpoint   = goes on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamGraph:
+class StreamGraph(GraphPicture):
     """`regions` as they are now, or before the first start; `failure` is the region that was asked about, and
     `restarts` are those that start again then. Notebooks draw it."""
 
@@ -53,11 +52,6 @@ class StreamGraph:
             return stream_picture(self.regions)
         states = {name: "computed" if name in self.restarts else "reused" for name in self.spec.names}
         return stream_picture(self.regions, states | {self.failure: "failed"}, self.restarts)
-
-    def lines(self) -> Iterator[str]:
-        """As text."""
-        yield from text(self.picture())
-        yield from self._answer()
 
     def _answer(self) -> Iterator[str]:
         if not self.failure:
@@ -91,16 +85,3 @@ class StreamGraph:
         for step in one.steps:
             for name in reads.get(step, ()):
                 yield Link(name if name in one.sources else f"{one.name}/{name}", f"{one.name}/{step}")
-
-    def svg(self) -> str:
-        return svg(self.picture())
-
-    def html(self) -> str:
-        title = f"graph of {self.pipeline}" + (f", if {self.failure} fails" if self.failure else "")
-        return drawing_page(title, self.picture(), list(self._answer()))
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def _repr_html_(self) -> str:
-        return f'<div style="overflow: auto">{self.svg()}</div>'

@@ -26,6 +26,8 @@ from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
 OWNERS = "owners/"
+# Where a stream has the results that its regions read from each other, below its own files.
+RESULTS = "results"
 REPLACED = "@"
 HEAD_LINES = 3
 ROUNDS_MAX = 20

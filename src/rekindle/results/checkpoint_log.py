@@ -6,10 +6,14 @@ release may write it in another way.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 
+from rekindle.errors import Refused
 from rekindle.streams.planned_batch import PlannedBatch
 
 COMMITS, OFFSETS, SOURCES = "commits/", "offsets/", "sources/"
@@ -35,9 +39,12 @@ class _FileOffset(msgspec.Struct, frozen=True):
     at: int = msgspec.field(name="logOffset")
 
 
-class _SeenFile(msgspec.Struct, frozen=True):
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file that a source has listed, with its path as a URI has it."""
+
     path: str
-    batch: int = msgspec.field(name="batchId")
+    modified_ms: int = msgspec.field(name="timestamp")
+    at: int = msgspec.field(name="batchId")
 
 
 def checkpoint_folder(region: str, replaced: int = 0) -> str:
@@ -70,7 +77,7 @@ def planned(store: LogStore, checkpoint: str, number: int) -> PlannedBatch | Non
     for stream, position in upto.items():
         last, first = _file_offset(position), _file_offset(before.get(stream, ""))
         if last is not None:
-            files += _files(store, f"{checkpoint}/{SOURCES}{stream}/", -1 if first is None else first, last)
+            files += _known_files(store, f"{checkpoint}/{SOURCES}{stream}", -1 if first is None else first, last)
     return PlannedBatch(
         number=number,
         streams=tuple(upto),
@@ -102,16 +109,30 @@ def _file_offset(position: str) -> int | None:
         return None
 
 
-def _files(store: LogStore, folder: str, after: int, last: int) -> list[str]:
-    """Those of the entries behind `after`; every tenth entry has all files before it, too."""
-    found = []
-    for number in range(max(after + 1, last + 1 - ENTRIES_MAX), last + 1):
-        body = store.get(f"{folder}{number}") or store.get(f"{folder}{number}{COMPACT}") or b""
-        for line in body.splitlines()[1:]:
-            try:
-                seen = msgspec.json.decode(line, type=_SeenFile)
-            except msgspec.MsgspecError:
-                continue
-            if seen.batch == number:
-                found.append(seen.path)
+def listed_files(store: LogStore, log: str, after: int, last: int) -> Iterator[ListedFile]:
+    """The files that a source has listed between two positions, by its log. Every tenth object has those of all
+    before it, which go. Raises `Refused` for a position that the log no longer tells of."""
+    names = frozenset(store.list_after(f"{log}/"))
+    compacted = sorted(int(name.removesuffix(COMPACT)) for name in names if name.endswith(COMPACT))
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for number in range(after + 1, last + 1):
+        name = str(number)
+        if name not in names:
+            found = next((one for one in compacted if one >= number), None)
+            if found is None:
+                raise Refused(f"{log} lacks position {number}", "name a later batch: --batch")
+            name = f"{found}{COMPACT}"
+        wanted[name].add(number)
+    for name, numbers in wanted.items():
+        for line in (store.get(f"{log}/{name}") or b"").splitlines()[1:]:
+            listed = msgspec.json.decode(line, type=ListedFile)
+            if listed.at in numbers:
+                yield listed
+
+
+def _known_files(store: LogStore, log: str, after: int, last: int) -> list[str]:
+    """Those of the newest entries, as far as they can be read."""
+    found: list[str] = []
+    with suppress(Refused, msgspec.MsgspecError):
+        found.extend(one.path for one in listed_files(store, log, max(after, last - ENTRIES_MAX), last))
     return found

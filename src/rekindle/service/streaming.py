@@ -42,6 +42,7 @@ from rekindle.streams.stream_stimuli import OpenStream
 
 HEALTH_SECONDS = 30.0
 OR_TAKE = "or take what there is now"
+OR_LEFT = "or go on with the batches that are left, without those that are gone"
 
 # What the engine makes of a stream, given a session.
 PrepareStream = Callable[[Any, StreamRequest], PreparedStream]
@@ -339,6 +340,7 @@ def _backoff(wish: RunRequest) -> BackoffSpec:
 def _failure_of(state: StreamState) -> RunFailed:
     told = [f"stream {state.run} of {state.pipeline} stopped"]
     changed: set[str] = set()
+    behind: list[str] = []
     for name in state.spec.names:
         region = state.regions[name]
         if region.gave_up:
@@ -346,6 +348,7 @@ def _failure_of(state: StreamState) -> RunFailed:
             told.append(f"  {name} gave up: {region.gave_up}; {cause}")
             if region.cause is not None and region.cause.root.kind is FailureKind.INPUT_CHANGED:
                 changed.update(step for step in state.spec.region(name).steps if step in state.spec.inputs)
+                behind += [name] if state.spec.region(name).is_fed else []
         elif region.last_end is QueryEnd.FAILED:
             cause = region.cause.root.text if region.cause is not None else ""
             told.append(f"  {name} had failed, and was to restart: {cause}")
@@ -354,4 +357,5 @@ def _failure_of(state: StreamState) -> RunFailed:
     go_on = StartRemedy(to="correct it, then", leaves=ONCE)
     # Which one of several it is the next start says, before anything runs.
     takes = [take_remedy(step, OR_TAKE, leaves=ONCE) for step in changed]
-    return RunFailed("\n".join(told), (go_on, *(takes if len(takes) == 1 else ())))
+    left = StartRemedy(to=OR_LEFT, is_stream=True, leaves=ONCE, new_checkpoint=tuple(behind))
+    return RunFailed("\n".join(told), (go_on, *(takes if len(takes) == 1 else ()), *((left,) if behind else ())))

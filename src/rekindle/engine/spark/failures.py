@@ -30,7 +30,7 @@ from rekindle.storage.schemes import is_local, plain_path
 
 JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"\bLawViolated: ", FailureKind.INVARIANT),
-    (r"\bPinnedInputChanged: ", FailureKind.INPUT_CHANGED),
+    (r"\b(?:PinnedInputChanged|ResultBatchGone): ", FailureKind.INPUT_CHANGED),
     (
         r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Py4JNetworkError|"
         r"Answer from Java side is empty|Error while sending or receiving|Master removed our application|"
@@ -93,7 +93,7 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"Mkdirs failed to create|Premature EOF|EOFException", FailureKind.READ_ERROR),
 )
 # Classes of ours that stand in front of a sentence for people.
-OF_JAVA = re.compile(r"\b(?:LawViolated|PinnedInputChanged): ")
+OF_JAVA = re.compile(r"\b(?:LawViolated|PinnedInputChanged|ResultBatchGone): ")
 PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:MemoryError|ArrowMemoryError)\b", FailureKind.OUT_OF_MEMORY),
     (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),

@@ -10,21 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.publish.each_batch import EachBatch, asked_of_stream
 from rekindle.publish.each_partition import name_of
 from rekindle.streams.stream_spec import Delivery
 
 
 @dataclass(frozen=True, slots=True)
-class EachBatchStream:
+class EachBatchStream(NoFiles):
     """Gives batches to a function."""
 
     target: EachBatch
-
-    @property
-    def base(self) -> str:
-        return ""
 
     @property
     def code(self) -> Callable[..., Any] | None:
@@ -43,12 +39,6 @@ class EachBatchStream:
         asks = "key" in asked_of_stream(self.target.write)
         advice = "it asks for its key" if asks else f"key it by the parameter key of {called}"
         return RegionDelivery(Delivery.AT_LEAST_ONCE, f"your function {called} is called again after a crash; {advice}")
-
-    def take(self, region: RegionTarget, stores: Stores) -> int:
-        return NO_OWNER
-
-    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
-        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

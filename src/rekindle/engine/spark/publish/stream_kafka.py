@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -21,7 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.publish.kafka import Kafka
@@ -44,18 +43,10 @@ SENT = "a driver that dies in a batch has sent some of its rows, and the next on
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaStream:
+class KafkaStream(NoFiles):
     """Sends batches to a topic."""
 
     target: Kafka
-
-    @property
-    def base(self) -> str:
-        return ""
-
-    @property
-    def code(self) -> Callable[..., Any] | None:
-        return None
 
     def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
         refuse_no_connector(spark, f"{region.sink.place}: {region.sink.name} publishes to {self.target.shown}")
@@ -75,12 +66,6 @@ class KafkaStream:
             return RegionDelivery(Delivery.AT_LEAST_ONCE, f"{SENT}; rk.read_kafka drops what was sent twice")
         told = f"{SENT}; doubles cannot be told, because it may have other rows then: {', '.join(doubts)}"
         return RegionDelivery(Delivery.AT_LEAST_ONCE, told)
-
-    def take(self, region: RegionTarget, stores: Stores) -> int:
-        return NO_OWNER
-
-    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
-        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

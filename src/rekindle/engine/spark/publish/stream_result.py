@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
@@ -16,30 +15,22 @@ from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.stream_files import SINK
-from rekindle.engine.spark.publish.stream_target import NO_OWNER, CompactionReport, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.errors import Refused
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.stream_entries import has_entry
+from rekindle.publish.stream_entries import RESULTS, has_entry
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
 SOURCE = "rekindle.spark.StreamSegments"
-RESULTS = "results"
 
 
 @dataclass(frozen=True, slots=True)
-class ResultStream:
-    """Adds batches to a caching result at `path`."""
+class ResultStream(NoFiles):
+    """Adds batches to a caching result at `path`. Its readers have numbers of batches as their positions, so it is
+    never compacted."""
 
     path: str
-
-    @property
-    def base(self) -> str:
-        return ""
-
-    @property
-    def code(self) -> Callable[..., Any] | None:
-        return None
 
     def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
         """Refuse a result that has lost what the checkpoint says is there."""
@@ -55,13 +46,6 @@ class ResultStream:
 
     def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
         return RegionDelivery(Delivery.EXACTLY_ONCE)
-
-    def take(self, region: RegionTarget, stores: Stores) -> int:
-        return NO_OWNER
-
-    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
-        """Its readers have numbers of batches as their positions."""
-        return None
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

@@ -97,3 +97,24 @@ class StreamTarget(Protocol):
         """Make few files of those of many batches, where as many as `every` are not compacted. None where it has no
         files."""
         ...
+
+
+class NoFiles:
+    """What is true of all that take batches and have no files of a target: no other stream owns them, and nothing is
+    compacted."""
+
+    __slots__ = ()
+
+    @property
+    def base(self) -> str:
+        return ""
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        return None
+
+    def take(self, region: RegionTarget, stores: Stores) -> int:
+        return NO_OWNER
+
+    def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
+        return None

@@ -22,14 +22,13 @@ from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.errors import Refused
 from rekindle.publish.target import PointerStore
-from rekindle.results.checkpoint_log import OFFSETS, SOURCES
+from rekindle.results.checkpoint_log import OFFSETS, SOURCES, listed_files
 from rekindle.results.checkpoint_log import positions as positions_in
 from rekindle.streams.source_starts import SourcePosition
 
 FILES, KAFKA, PARQUET = "FileSource", "kafka", "parquet"
 # The result of another region (java/StreamSegments).
 SEGMENTS = "StreamSegments"
-COMPACT = ".compact"
 NOTHING = "-"
 READ_ONCE = {"__globPaths__": "false"}
 
@@ -59,14 +58,6 @@ class StreamLeaf(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_row_numbers(self) -> bool:
         return self.is_files and PARQUET in self.format.lower()
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file that a source has listed."""
-
-    path: str
-    modified_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +127,8 @@ def _offsets(store: PointerStore, checkpoint: str, batch: int) -> dict[str, str]
 def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, str], since_ms: int) -> RecordedInput:
     start, end = between
     if leaf.is_files:
-        listed = _logged(store, log, *map(_log_offset, between))
-        files = dict.fromkeys(one.path for one in listed if one.modified_ms >= since_ms)
+        listed = listed_files(store, log, *map(_log_offset, between))
+        files = dict.fromkeys(unquote(one.path) for one in listed if one.modified_ms >= since_ms)
         return RecordedInput(leaf, files=tuple(files))
     if leaf.name == KAFKA:
         if start == NOTHING and end != NOTHING:
@@ -152,25 +143,6 @@ def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, 
 
 def _log_offset(text: str) -> int:
     return -1 if text == NOTHING else int(json.loads(text)["logOffset"])
-
-
-def _logged(store: PointerStore, log: str, low: int, high: int) -> Iterator[ListedFile]:
-    """The files that a source has listed between two positions: every tenth object of its log has all before it."""
-    wanted = set(range(low + 1, high + 1))
-    names = store.list_after(f"{log}/")
-    compacted = [int(name.removesuffix(COMPACT)) for name in names if name.endswith(COMPACT)]
-    for number in sorted(wanted):
-        name = str(number) if str(number) in names else ""
-        if not name:
-            after = min((one for one in compacted if one >= number), default=-1)
-            if after < 0:
-                raise Refused(f"{log} lacks position {number}", "name a later batch: --batch")
-            name = f"{after}{COMPACT}"
-        body = (store.get(f"{log}/{name}") or b"").decode()
-        for line in body.splitlines()[1:]:
-            entry = json.loads(line)
-            if int(entry["batchId"]) == number:
-                yield ListedFile(unquote(str(entry["path"])), int(entry["timestamp"]))
 
 
 def _ranges(start: str, end: str) -> Iterator[TopicRange]:

@@ -88,7 +88,8 @@ def find_cuts(spark: SparkSession, request: StreamRequest) -> CutStream:
             if frame.isStreaming:
                 _refuse_kind(one)
                 cuts = _cut(cuts, request, one, frame)
-    while (found := next(_doubtful(spark, request.wanted, cuts), None)) is not None:
+    proved: set[str] = set()
+    while (found := next(_doubtful(spark, request.wanted, cuts, proved), None)) is not None:
         cuts = _cut(cuts, request, *found)
     return cuts
 
@@ -103,16 +104,21 @@ def _frames(spark: SparkSession, wanted: PrepareRequest, cuts: CutStream, end: D
     return build(clone(spark, SETTINGS), of_region(wanted, cuts, end), end, lambda step, frame: frame)
 
 
-def _doubtful(spark: SparkSession, wanted: PrepareRequest, cuts: CutStream) -> Iterator[tuple[Declared, DataFrame]]:
-    """Steps at which a cut is needed."""
+def _doubtful(
+    spark: SparkSession, wanted: PrepareRequest, cuts: CutStream, proved: set[str]
+) -> Iterator[tuple[Declared, DataFrame]]:
+    """Steps at which a cut is needed. One that is `proved` for one region is so for all, and is not asked about
+    again."""
     for end in cuts.ends:
-        shared = cuts.shared(end)
+        shared = [one for one in cuts.shared(end) if one.name not in proved]
         if not shared:
             continue
         frames = _frames(spark, wanted, cuts, end)
         for one in shared:
             doubts = frames.doubts(one.name)
-            if doubts:
+            if not doubts:
+                proved.add(one.name)
+            else:
                 fork = cuts.fork(one)
                 _refuse_pipelined(one, fork, doubts)
                 yield fork, frames.frames[fork.name]
