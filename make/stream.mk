@@ -46,3 +46,13 @@ stream-compaction: ## a stream compacted all the time, its driver killed, under 
 	@$(VERIFY) stream_compaction $(ARGS)
 
 .PHONY: stream-compaction
+
+stream-results: ## KILLS=60 faults of a stream whose regions read each other's result: rows, restarts of the producer, batches read again, files left
+	@$(VERIFY) stream_results --kills $(KILLS) $(ARGS)
+
+.PHONY: stream-results
+
+bench-stream-results: ## what a result between two streaming regions costs in CPU, against one query, against a topic, and as its log grows
+	@$(VERIFY) bench_results $(ARGS)
+
+.PHONY: bench-stream-results

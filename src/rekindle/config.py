@@ -165,6 +165,18 @@ class Config:
         "number of batches in files whose files are made few larger ones in the background; 0 is never",
         least=0,
     )
+    keep_results_minutes: float = _setting(
+        "stream.keep_results_minutes",
+        60.0,
+        "how long a stream that runs keeps batches of a result that every region which reads it has committed",
+        least=0,
+    )
+    result_bytes_max: int = _setting(
+        "stream.result_bytes_max",
+        0,
+        "bytes of a result of a stream over which the region that makes it waits for those that read it; 0 is no bound",
+        least=0,
+    )
     stale_seconds: float = _setting(
         "lease.stale_seconds",
         30.0,

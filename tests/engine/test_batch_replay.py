@@ -57,14 +57,14 @@ def test_a_recorded_batch_gives_the_rows_of_its_entry(spark: SparkSession, place
     leaves = leaves_of(frame)
     (place.state / checkpoint / "sources/0/3").unlink()
     for batch in (3, 9, 11):
-        rows = [rows_of(session, one) for one in recorded(store, checkpoint, leaves, batch)]
+        rows = [rows_of(session, one) for one in recorded(lambda path: store, "", checkpoint, leaves, batch)]
         (made,) = replayed(session, frame, rows)
         assert not made.isStreaming
         found = Counter(row.id for row in made.collect())
         assert found == entry_rows(place.folder / "some", batch) and found, batch
     (place.state / checkpoint / "offsets/4").unlink()
     with pytest.raises(Refused, match="does not say what batch 4 reads: it has batches 0 to 11"):
-        recorded(store, checkpoint, leaves, 5)
+        recorded(lambda path: store, "", checkpoint, leaves, 5)
 
 
 def batch_of(folder: Path) -> LocalDisk:
@@ -90,7 +90,7 @@ def checked(*bad: int) -> Column:
 
 
 def finder(frame: DataFrame, folder: Path) -> PoisonFinder:
-    return PoisonFinder(frame, recorded(batch_of(folder), "c", leaves_of(frame), 0))
+    return PoisonFinder(frame, recorded(lambda path: batch_of(folder), "", "c", leaves_of(frame), 0))
 
 
 @pytest.fixture

@@ -64,6 +64,46 @@ def test_a_region_goes_on_without_the_record_that_fails(spark: SparkSession, pla
     assert any("goes on without record" in line for line in stream.lines)
 
 
+def test_a_region_goes_on_without_a_record_of_the_result_that_it_reads(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    """Rows of a result are told by their segment and number; the region that made it is not asked again."""
+
+    def pipeline() -> rk.Pipeline:
+        made = pipeline_of(place, 2, POISON)
+
+        @made.step(result="caching")
+        def known(orders: DataFrame) -> DataFrame:
+            return orders.withColumn("drawn", F.rand())
+
+        def looked_at(one: int) -> int:
+            if one == POISON:
+                raise ValueError(f"{one} is bad")
+            return one
+
+        @made.sink(rk.files(f"{place.folder}/reader"), quarantine=2)
+        def reader(known: DataFrame) -> DataFrame:
+            return known.select(F.udf(looked_at, "long")("id").alias("id"), F.lit("a.b").alias("x.y"))
+
+        return made
+
+    for number in range(3):
+        place.feed(number)
+    with RunningStream(spark, pipeline(), place, available_now=True) as stream:
+        summary = stream.ended()
+    rest = numbers(0, 1, 2) - Counter([POISON])
+    assert place.rows("reader") == rest, stream.lines
+    (left,) = summary.regions["reader"].quarantined
+    assert left.record.place.endswith(".parquet") and "/results/known/" in left.record.place
+    (kept,) = place.state.glob("live/_streams/*/quarantine/reader/*.jsonl")
+    assert json.loads(json.loads(kept.read_text())["record"])["id"] == POISON
+    assert summary.regions["known"].restarts == 0
+    place.feed(3)
+    with RunningStream(spark, pipeline(), place, available_now=True) as stream:
+        stream.ended()
+    assert place.rows("reader") == rest + numbers(3), "the next driver leaves it out too"
+
+
 def test_over_its_bound_a_region_gives_up_and_reproduce_names_the_record(
     spark: SparkSession, place: NumbersFolder
 ) -> None:

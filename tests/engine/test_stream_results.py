@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
 from cli.calling import call
-from engine.number_streams import NumbersFolder, RunningStream, numbers
+from engine.number_streams import FAST, NumbersFolder, RunningStream, numbers
 from rekindle.errors import GraphRefused, Refused, RunFailed
+from rekindle.failover.backoff import FixedDelay
+from rekindle.master.facts.config import BackoffSpec
 
 
 @pytest.fixture
@@ -25,6 +28,9 @@ def place(tmp_path: Path) -> NumbersFolder:
 
 Kind = Literal["auto", "pipelined", "blocking", "caching", "memory"]
 NOT_FOR_STREAMS: tuple[Kind, ...] = ("blocking", "memory")
+# A reader that fails tries again for ever, and the producer of what it reads waits for it.
+PATIENT = replace(FAST, backoff=BackoffSpec.of(FixedDelay(attempts_max=9_999, delay_ms=500)), poison_tries_max=9_999)
+HOLDING: dict[str, Any] = {"keep_results_minutes": 0.0, "result_bytes_max": 1, "config": PATIENT}
 
 
 def forked(place: NumbersFolder, *, result: Kind = "auto", by: int = 1, is_alone: bool = False) -> rk.Pipeline:
@@ -173,3 +179,45 @@ def test_a_reader_that_comes_back_after_its_batches_went_is_told_which(
     assert "new_checkpoint=['fragile']" in str(told.value)
     assert place.rows("fragile") == numbers(0), "nothing was left out in silence"
     assert place.rows("once") == numbers(0, 1, 2, 3), "the other reader goes on"
+
+
+def test_a_stream_that_runs_releases_what_was_read_and_holds_a_producer_that_is_far_ahead(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    def entries() -> set[str]:
+        return {one.name for one in place.state.glob("live/_streams/*/results/drawn/entries/drawn/*/*")}
+
+    place.bad.touch()
+    with RunningStream(spark, forked(place, result="caching"), place, **HOLDING) as stream:
+        place.feed(0)
+        stream.wait(lambda: any("drawn waits: its result has" in line for line in stream.lines))
+        assert any("; fragile is 1 batches behind" in line for line in stream.lines)
+        place.feed(1)
+        place.feed(2)
+        began = sum("fragile restarts" in line for line in stream.lines)
+        stream.wait(lambda: sum("fragile restarts" in line for line in stream.lines) > began + 2)
+        assert entries() == {"0"}, "nothing is added meanwhile"
+        place.bad.unlink()
+        stream.wait(lambda: place.rows("fragile") == place.rows("once") == numbers(0, 1, 2))
+        stream.wait(lambda: entries() == {"2"})
+        summary = stream.stopped()
+    assert any("drawn goes on" in line for line in stream.lines)
+    assert summary.regions["drawn"].restarts == 0, "to wait is no failure"
+    kept = {one.name.partition("-")[0] for one in place.state.glob("live/_streams/*/results/drawn/data/drawn/*/*")}
+    assert kept == {"2"} and list(place.state.glob("live/_gc/*")), "and the audit log has it"
+
+
+def test_a_stream_that_is_stopped_while_its_producer_is_held_goes_on_the_next_day(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    place.bad.touch()
+    with RunningStream(spark, forked(place, result="caching"), place, **HOLDING) as stream:
+        place.feed(0)
+        stream.wait(lambda: any("drawn waits: its result has" in line for line in stream.lines))
+        place.feed(1)
+        with pytest.raises(RunFailed, match="drawn: its checkpoint is kept"):
+            stream.stopped()
+    place.bad.unlink()
+    with RunningStream(spark, forked(place, result="caching"), place, available_now=True) as stream:
+        stream.ended()
+    assert place.rows("fragile") == place.rows("once") == numbers(0, 1)

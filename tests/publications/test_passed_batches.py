@@ -49,7 +49,7 @@ class ResultFolder:
 
     def goes(self, state: StreamState = STATE, *, is_ripe: bool = True) -> set[str]:
         passed = passed_batches(self.store, FOLDER, state)
-        found = [one.objects(self.store, FOLDER, lambda at: is_ripe) for one in passed]
+        found = [one.look(self.store, FOLDER, lambda at: is_ripe).objects for one in passed]
         return {one.name.rpartition("made/r/")[2].partition("/")[0] for some in found for one in some}
 
 
@@ -68,7 +68,7 @@ def test_what_the_slowest_reader_has_committed_goes(tmp_path: Path) -> None:
     assert folder.goes() == batches(3), "a batch that is planned and not committed is read again"
     assert folder.goes(is_ripe=False) == set(), "nothing younger than the grace time"
     (only,) = passed_batches(folder.store, FOLDER, STATE)
-    assert [one.name.split("/")[2] for one in only.objects(folder.store, FOLDER, lambda at: True)] == [
+    assert [one.name.split("/")[2] for one in only.look(folder.store, FOLDER, lambda at: True).objects] == [
         *["entries"] * 4,
         *["data"] * 4,
     ], "an entry goes before its files"
@@ -106,5 +106,5 @@ def test_files_of_a_young_entry_stay(tmp_path: Path) -> None:
     for batch in range(5, 10):
         os.utime(folder.root / f"results/made/entries/made/r/{batch}", (young, young))
     (only,) = passed_batches(folder.store, FOLDER, STATE)
-    found = only.objects(folder.store, FOLDER, lambda at: at < young)
+    found = only.look(folder.store, FOLDER, lambda at: at < young).objects
     assert {one.name.rpartition("made/r/")[2].partition("/")[0] for one in found} == batches(4)

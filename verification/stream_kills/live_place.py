@@ -32,6 +32,9 @@ Rows = Counter[tuple[Any, ...]]
 class LivePlace:
     """One folder: two sources, a target for each region, the location of the runs."""
 
+    regions: tuple[str, ...] = REGIONS
+    waited_for: tuple[str, ...] = WAITED_FOR
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.location = folder, folder / "state"
         self.orders, self.payments, self.called = folder / "orders", folder / "payments", folder / CALLED

@@ -2,6 +2,7 @@
 package rekindle.spark;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -147,6 +148,7 @@ public final class StreamFiles implements StreamSinkProvider {
       Path entry = new Path(target, "entries/" + region + "/" + generation + "/" + batch);
       StreamFence ownership = StreamFence.ofTarget(target, owner);
       try {
+        StreamHolds.await(target);
         fence.look(settings);
         if (owner > 0) {
           ownership.look(settings);
@@ -169,6 +171,9 @@ public final class StreamFiles implements StreamSinkProvider {
         fence.look(settings);
         put(entry, lines + String.join("\n", files) + "\n", offsets, fence, settings);
         seen(entry, settings);
+      } catch (InterruptedException stopped) {
+        Thread.currentThread().interrupt();
+        throw new UncheckedIOException(new InterruptedIOException("stopped while it was held"));
       } catch (IOException failed) {
         throw new UncheckedIOException(failed);
       }

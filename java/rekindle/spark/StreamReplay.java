@@ -82,13 +82,20 @@ public final class StreamReplay {
     int number = 0;
     for (LogicalPlan leaf : streams(execution.analyzed())) {
       String condition = conditions.get(number++);
-      if (!condition.isEmpty()) {
-        Dataset<Row> rows = Dataset.ofRows(session, leaf);
-        Column[] columns = CollectionConverters.asJava(leaf.output()).stream().map(one -> rows.col("`" + one.name().replace("`", "``") + "`")).toArray(Column[]::new);
-        instead.put(leaf, rows.where(condition).select(columns).queryExecution().analyzed());
+      if (StreamSegments.isResult(leaf) && !condition.isEmpty()) {
+        instead.put(leaf, named(leaf, StreamSegments.narrowed(session, (StreamingRelation) leaf, condition)));
+      } else if (!condition.isEmpty()) {
+        List<String> names = CollectionConverters.asJava(leaf.output()).stream().map(Attribute::name).toList();
+        instead.put(leaf, only(Dataset.ofRows(session, leaf), condition, names).queryExecution().analyzed());
       }
     }
     return Dataset.ofRows(session, replaced(execution.analyzed(), instead));
+  }
+
+  /** Those columns of the rows for which a condition holds; it may be about what these columns do not have. */
+  static Dataset<Row> only(Dataset<Row> rows, String condition, List<String> names) {
+    Column[] columns = names.stream().map(one -> rows.col("`" + one.replace("`", "``") + "`")).toArray(Column[]::new);
+    return rows.where(condition).select(columns);
   }
 
   /**

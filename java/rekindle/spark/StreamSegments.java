@@ -18,6 +18,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.streaming.Offset;
 import org.apache.spark.sql.execution.streaming.Source;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.sources.StreamSourceProvider;
 import org.apache.spark.sql.types.StructType;
 
@@ -44,11 +46,30 @@ public final class StreamSegments implements StreamSourceProvider {
   static final String NAME = "StreamSegments";
   private static final long LOOK_MS = 5_000;
   private static final String LIMIT = "100";
+  private static final String CONDITION = "condition";
   private static final Map<String, Long> TOLD = new ConcurrentHashMap<>();
 
   /** The sink says that an entry is there. */
-  static void tell(Path entry) {
+  public static void tell(Path entry) {
     TOLD.merge(entry.getParent().toString(), Long.parseLong(entry.getName()), Math::max);
+  }
+
+  /** Whether a stream of a plan is such a result. */
+  static boolean isResult(LogicalPlan leaf) {
+    return leaf instanceof StreamingRelation one && one.sourceName().startsWith(NAME + "[");
+  }
+
+  /** The same stream with the rows for which a condition holds: it may tell them by their files, of which a stream of a plan has no columns. */
+  static LogicalPlan narrowed(SparkSession session, StreamingRelation leaf, String condition) {
+    return session
+        .readStream()
+        .format(StreamSegments.class.getName())
+        .schema(leaf.schema())
+        .options(leaf.dataSource().options())
+        .option(CONDITION, condition)
+        .load()
+        .queryExecution()
+        .analyzed();
   }
 
   @Override
@@ -60,8 +81,7 @@ public final class StreamSegments implements StreamSourceProvider {
   @Override
   public Source createSource(
       SQLContext context, String metadata, Option<StructType> schema, String provider, scala.collection.immutable.Map<String, String> options) {
-    int limit = Integer.parseInt(options.getOrElse("maxEntriesPerTrigger", () -> LIMIT));
-    return new Entries((SparkSession) context.sparkSession(), options.apply("path"), folder(options), schema.get().asNullable(), limit);
+    return new Entries((SparkSession) context.sparkSession(), folder(options), schema.get().asNullable(), options);
   }
 
   private static String folder(scala.collection.immutable.Map<String, String> options) {
@@ -99,18 +119,20 @@ public final class StreamSegments implements StreamSourceProvider {
     private final Path folder;
     private final StructType schema;
     private final int limit;
+    private final String condition;
     private final Configuration settings;
     private boolean isFollowed;
     private long known = -1;
     private long lookedMs;
     private long last = Long.MAX_VALUE;
 
-    Entries(SparkSession session, String base, String folder, StructType schema, int limit) {
+    Entries(SparkSession session, String folder, StructType schema, scala.collection.immutable.Map<String, String> options) {
       this.session = session;
-      this.base = base;
+      this.base = options.apply("path");
       this.folder = new Path(folder);
       this.schema = schema;
-      this.limit = limit;
+      this.limit = Integer.parseInt(options.getOrElse("maxEntriesPerTrigger", () -> LIMIT));
+      this.condition = options.getOrElse(CONDITION, () -> "");
       this.settings = session.sessionState().newHadoopConf();
     }
 
@@ -157,7 +179,8 @@ public final class StreamSegments implements StreamSourceProvider {
       }
       var relation = VersionFiles.relation(
           session, String.join("\n", directories), names.toString(), schema.json(), "", new VersionFiles.Reading("parquet", Map.of()));
-      return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+      var rows = Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
+      return condition.isEmpty() ? rows : StreamReplay.only(rows, condition, List.of(schema.fieldNames()));
     }
 
     @Override

@@ -132,6 +132,10 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
         """Sentences about what was done in the background, since it was last asked."""
         ...
 
+    def hold(self, region: str, is_held: bool) -> None:
+        """Let the next batch of a region that makes a result wait, or go on."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:

@@ -14,7 +14,7 @@ from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.batch_removal import batch_item, remove_batches
 from rekindle.gc.collect_run import GcReport, GcRules
 from rekindle.gc.collect_stream import STREAM
-from rekindle.gc.passed_batches import passed_batches
+from rekindle.gc.passed_batches import PassedBatches, passed_batches
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
 from rekindle.journal.keys import stream_folder
@@ -36,7 +36,8 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
         passed: list[StoredObject] = []
         files = size = 0
         try:
-            passed = _passed(store, pipeline, run, rules, now)
+            for one in results_of(store, pipeline, run):
+                passed += one.look(store, folder, lambda at: is_ripe((now - at) * 1000, rules.terms)).objects
             if not rules.is_dry:
                 remove_batches(Remover(store, rules.limits), diary, run, PASSED, passed, folder=folder)
             for page in store.walk(folder):
@@ -58,16 +59,12 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
         )
 
 
-def _passed(store: Store, pipeline: str, run: str, rules: GcRules, now: float) -> list[StoredObject]:
+def results_of(store: Store, pipeline: str, run: str) -> list[PassedBatches]:
+    """What every reader has passed, of each result of a stream; none before it was opened."""
     folder = stream_folder(pipeline, run)
     seen = look_at_journal(MACHINE, store, folder)
     if seen.state is None:
         return []
     # One whose end was lost may not know of a reader, or of a new checkpoint of one.
     refuse_loss(store, folder, seen.position)
-    found = passed_batches(store, f"{folder}/", seen.state)
-    return [
-        one
-        for batches in found
-        for one in batches.objects(store, f"{folder}/", lambda at: is_ripe((now - at) * 1000, rules.terms))
-    ]
+    return passed_batches(store, f"{folder}/", seen.state)

@@ -37,16 +37,26 @@ class _Position(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class ResultLook:
+    """Of a result: what may go, by names below the folder of its stream, entries first; and what stays of it."""
+
+    objects: list[StoredObject]
+    bytes_left: int
+
+
+@dataclass(frozen=True, slots=True)
 class PassedBatches:
-    """Of the result of one region in one generation: all batches up to `through` may go; -1 for none."""
+    """Of the result of one region in one generation: all batches up to `through` may go; -1 for none. `slowest` is the
+    reader that is furthest behind, and `behind` is by how many batches."""
 
     region: str
     generation: str
     through: int
+    slowest: str = ""
+    behind: int = 0
 
-    def objects(self, store: Store, folder: str, is_ripe: IsRipe) -> list[StoredObject]:
-        """What may go of them, by names below the folder of the stream: entries first. Entries were put in their
-        order, and after their files: files go whose entry goes, or went before."""
+    def look(self, store: Store, folder: str, is_ripe: IsRipe) -> ResultLook:
+        """Entries were put in their order, and after their files: files go whose entry goes, or went before."""
         base = f"{RESULTS}/{self.region}/"
         entries, data = (
             [*_numbered(store, folder, f"{base}{kind(self.region, self.generation)}", pattern)]
@@ -54,7 +64,9 @@ class PassedBatches:
         )
         ripe = [number for number, one in entries if number <= self.through and is_ripe(one.modified)]
         through = max(ripe, default=NO_BATCH)
-        return [one for number, one in (*entries, *data) if number <= through and is_ripe(one.modified)]
+        goes = [one for number, one in (*entries, *data) if number <= through and is_ripe(one.modified)]
+        size = sum(one.bytes for _, one in (*entries, *data))
+        return ResultLook(goes, size - sum(one.bytes for one in goes))
 
 
 def passed_batches(store: Store, folder: str, state: StreamState) -> list[PassedBatches]:
@@ -66,8 +78,9 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
             continue
         number = state.regions[producer.name].generation
         last = last_commit(store, f"{folder}{checkpoint_folder(producer.name, number)}")
-        passed = min(_position(store, folder, state, reader, producer.name) for reader in readers)
-        found.append(PassedBatches(producer.name, generation_of(state.run, number), min(passed, last - 1)))
+        passed, slowest = min((_position(store, folder, state, reader, producer.name), reader) for reader in readers)
+        generation = generation_of(state.run, number)
+        found.append(PassedBatches(producer.name, generation, min(passed, last - 1), slowest, last - passed))
     return found
 
 

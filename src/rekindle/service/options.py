@@ -56,6 +56,11 @@ class RunOptions:
     stop_on_give_up of a stream: all regions stop when one gave up; otherwise the others go on
     stall_seconds   of a new stream: a batch that takes longer counts as a failure of its region; 0 is for ever
     compact_batches of a stream: number of batches whose files are made few larger ones in the background; 0 is never
+    keep_results_minutes
+                    of a stream: how long batches of a result are kept that every region which reads it has committed
+    result_bytes_max
+                    of a stream: bytes of a result over which the region that makes it waits for those that read it; 0
+                    is no bound
     new_checkpoint  of a stream: regions that get a new checkpoint, which adds to the rows in their targets
     start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there, an
                     ISO time with its zone what is older, `offsets:{"topic": {"0": 42}}` what lies before in Kafka
@@ -88,6 +93,8 @@ class RunOptions:
     stop_on_give_up: bool = False
     stall_seconds: float = 300.0
     compact_batches: int = 1_000
+    keep_results_minutes: float = 60.0
+    result_bytes_max: int = 0
     new_checkpoint: Sequence[str] = ()
     start_from: str = ""
     is_asked_to_stop: Callable[[], str] = lambda: ""
@@ -153,4 +160,6 @@ def as_settings_say(config: Config) -> RunOptions:
         stop_on_give_up=config.stops_on_give_up,
         stall_seconds=config.stall_seconds,
         compact_batches=config.compact_batches,
+        keep_results_minutes=config.keep_results_minutes,
+        result_bytes_max=config.result_bytes_max,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import Exponential
+from rekindle.gc.stream_release import ReleaseRules, StreamRelease
 from rekindle.gc.targets import note_targets
 from rekindle.journal.history import folder_of
 from rekindle.journal.keys import STREAMS, claim, claim_anew, enlist, find_claim, identify, next_order, stream_folder
@@ -71,10 +73,13 @@ class HealthReport:
         self._say = say
         self._told = time.monotonic()
         self.engine: StreamEngine | None = None
+        self.release: StreamRelease | None = None
         self.state: StreamState | None = None
 
     def tell(self) -> None:
-        for line in () if self.engine is None else self.engine.notes():
+        found = [*(() if self.engine is None else self.engine.notes())]
+        found += () if self.release is None else self.release.notes()
+        for line in found:
             self._say(f"{time.strftime('%H:%M:%S')} {line}")
         if self.state is None or self.engine is None or time.monotonic() - self._told < HEALTH_SECONDS:
             return
@@ -145,20 +150,32 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
             taken=tuple(one.step for one in ready.prepared.inputs if one.is_taken),
         )
 
-    state = run_as_owner(
-        STREAM,
-        store,
-        name_of(wish.pipeline, ready.run),
-        first,
-        engine,
-        watcher=watch,
-        seen=ready.seen,
-        force=options.force,
-        stale_seconds=options.stale_seconds,
-    )
+    with ExitStack() as beside:
+        if any(one.reads for one in ready.prepared.spec.regions):
+            pulse.release = beside.enter_context(_release(wish, ready))
+        state = run_as_owner(
+            STREAM,
+            store,
+            name_of(wish.pipeline, ready.run),
+            first,
+            engine,
+            watcher=watch,
+            seen=ready.seen,
+            force=options.force,
+            stale_seconds=options.stale_seconds,
+        )
     if state.phase is StreamPhase.FAILED:
         raise _failure_of(state)
     return stream_summary(state, engine.health(), was_resumed=ready.known is not None)
+
+
+def _release(wish: RunRequest, ready: PreparedRegions) -> StreamRelease:
+    options = wish.options
+    rules = ReleaseRules(
+        keep_seconds=options.keep_results_minutes * 60,
+        bytes_max=0 if options.available_now else options.result_bytes_max,
+    )
+    return StreamRelease(wish.store, wish.pipeline, ready.run, rules, ready.prepared.engine.hold)
 
 
 def claimed(wish: RunRequest) -> RunRequest:

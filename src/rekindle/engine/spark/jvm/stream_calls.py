@@ -25,6 +25,11 @@ def look(spark: SparkSession) -> str:
     return str(ours(spark).StreamQueries.look())
 
 
+def hold(spark: SparkSession, target: str, *, is_held: bool) -> None:
+    """Let what is written into a target next wait, or go on."""
+    ours(spark).StreamHolds.hold(target, is_held)
+
+
 def streams_of(frame: DataFrame) -> list[str]:
     """The streams that its plan reads, in the order in which a checkpoint numbers them: `FileSource[PATH]`,
     `kafka[topics, brokers]`, as Spark names others."""

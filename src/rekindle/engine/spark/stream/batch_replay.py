@@ -1,7 +1,8 @@
 """One batch of a region again, as a batch: the region's own plan over what its checkpoint recorded for that batch.
 
 - Spark writes what a batch reads before it runs it: `offsets/K` has a position for each stream, and of files
-  `sources/N` says which ones lie between two positions. The oldest entries go after a while; then it is refused.
+  `sources/N` says which ones lie between two positions. The oldest entries go after a while; then it is refused. Of the
+  result of another region, the entries between two positions say which files they are.
 - The streams of the plan are replaced by these rows, with the same column ids (java/StreamReplay). Where the region
   keeps state, the plan is replayed up to the lowest operators that do: that is where code sees single records.
 - Nothing is written.
@@ -18,9 +19,11 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.errors import Refused
+from rekindle.publish.stream_entries import batches_after, entries_of
 from rekindle.publish.target import PointerStore
 from rekindle.results.checkpoint_log import OFFSETS, SOURCES, listed_files
 from rekindle.results.checkpoint_log import positions as positions_in
@@ -57,7 +60,7 @@ class StreamLeaf(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_row_numbers(self) -> bool:
-        return self.is_files and PARQUET in self.format.lower()
+        return self.is_result or (self.is_files and PARQUET in self.format.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,16 @@ def leaves_of(frame: DataFrame) -> tuple[StreamLeaf, ...]:
 
 
 def recorded(
-    store: PointerStore,
+    stores: Stores,
+    root: str,
     checkpoint: str,
     leaves: Sequence[StreamLeaf],
     batch: int,
     positions: Sequence[SourcePosition] = (),
 ) -> tuple[RecordedInput, ...]:
-    """What a batch reads, by a checkpoint below this store that begins at these positions. Raises `Refused` if that is
-    no longer known."""
+    """What a batch reads, by a checkpoint of the stream at `root` that begins at these positions. Raises `Refused` if
+    that is no longer known."""
+    store = stores(root)
     since = {one.stream: one.since_ms for one in positions}
     keys = [leaf.named or str(number) for number, leaf in enumerate(leaves)]
     ends = _offsets(store, checkpoint, batch)
@@ -103,16 +108,14 @@ def recorded(
             "restore the code that it ran with",
         )
     starts = _offsets(store, checkpoint, batch - 1) if batch > 0 else {}
-    return tuple(
-        _input(
-            store,
-            f"{checkpoint}/{SOURCES}{key}",
-            leaf,
-            (starts.get(key, NOTHING), ends.get(key, NOTHING)),
-            since.get(leaf.stream, -1),
-        )
-        for key, leaf in zip(keys, leaves, strict=True)
-    )
+    found = []
+    for key, leaf in zip(keys, leaves, strict=True):
+        between = starts.get(key, NOTHING), ends.get(key, NOTHING)
+        if leaf.is_result:
+            found.append(RecordedInput(leaf, files=tuple(_entry_files(stores, leaf, *between))))
+        else:
+            found.append(_input(store, f"{checkpoint}/{SOURCES}{key}", leaf, between, since.get(leaf.stream, -1)))
+    return tuple(found)
 
 
 def _offsets(store: PointerStore, checkpoint: str, batch: int) -> dict[str, str]:
@@ -141,6 +144,24 @@ def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, 
     )
 
 
+def _entry_files(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> Iterator[str]:
+    """The files of the batches of a result after one position, up to another. The first position of all is not
+    recorded: its reader began with the oldest batch that was there."""
+    path, region, generation = (leaf.options[name] for name in ("path", "region", "generation"))
+    store = stores(path)
+    first, last = _entry_number(start), _entry_number(end)
+    there = [one for one in batches_after(store, region, generation, first) if one <= last]
+    wanted = list(range(first + 1, last + 1)) if start != NOTHING else there
+    for number, entry in zip(wanted, entries_of(store, region, generation, wanted), strict=True):
+        if entry is None:
+            raise Refused(f"batch {number} of the result of {region} is gone", "name a later batch: --batch")
+        yield from (f"{path}/{entry.directory}/{name}" for name in entry.files)
+
+
+def _entry_number(text: str) -> int:
+    return -1 if text == NOTHING else int(json.loads(text)["entry"])
+
+
 def _log_offset(text: str) -> int:
     return -1 if text == NOTHING else int(json.loads(text)["logOffset"])
 
@@ -156,7 +177,7 @@ def _ranges(start: str, end: str) -> Iterator[TopicRange]:
 
 def source_rows(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
     """The recorded rows of one stream for which a condition holds, as its reader gives them. Nothing is read yet."""
-    rows = _file_rows(session, given) if given.leaf.is_files else _topic_rows(session, given)
+    rows = _topic_rows(session, given) if given.leaf.name == KAFKA else _file_rows(session, given)
     return rows.where(condition) if condition else rows
 
 
@@ -168,6 +189,9 @@ def rows_of(session: SparkSession, given: RecordedInput, condition: str = "") ->
 
 
 def _file_rows(session: SparkSession, given: RecordedInput) -> DataFrame:
+    if given.leaf.is_result:
+        schema = StructType.fromJson(json.loads(given.leaf.schema))
+        return session.read.schema(schema).options(**READ_ONCE).parquet(*given.files)
     options = {name: value for name, value in given.leaf.options.items() if name.lower() != "path"}
     path = next((value for name, value in given.leaf.options.items() if name.lower() == "path"), "")
     base = {} if not path or any(one in path for one in "*?[{") else {"basePath": path}

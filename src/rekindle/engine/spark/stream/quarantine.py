@@ -66,7 +66,8 @@ def opened(
     frames = build(clone(spark, SEARCH_SETTINGS), request.wanted, sink, read)
     folder = checkpoint_folder(sink.name, request.replaced.get(sink.name, 0))
     positions = request.positions.get(sink.name, ())
-    return frames, recorded(store, folder, leaves_of(frames.frame), batch, positions)
+    wanted = request.wanted
+    return frames, recorded(wanted.stores, wanted.root, folder, leaves_of(frames.frame), batch, positions)
 
 
 def searched(

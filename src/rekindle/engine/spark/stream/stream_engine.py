@@ -35,6 +35,7 @@ from rekindle.engine.adapter import PrepareRequest, Stores, StreamRequest
 from rekindle.engine.spark.failures import cause_of, cause_of_ours, first_line, signature, text_of
 from rekindle.engine.spark.jvm import driver_calls, stream_calls
 from rekindle.engine.spark.jvm.access import CallFailed
+from rekindle.engine.spark.publish.stream_result import result_path
 from rekindle.engine.spark.publish.stream_target import CompactionReport
 from rekindle.engine.spark.stream.background_compactor import BackgroundCompactor
 from rekindle.engine.spark.stream.pinned_reader import PinnedReader
@@ -141,6 +142,7 @@ class SparkStreamEngine:
         self._is_closed = False
         self._has_asked = False
         self._searches: set[str] = set()
+        self._held: set[str] = set()
         self._compactor = BackgroundCompactor(
             spark,
             {name: partial(one.compact, stores=request.wanted.stores) for name, one in starters.items()},
@@ -188,6 +190,11 @@ class SparkStreamEngine:
 
     def notes(self) -> Sequence[str]:
         return self._compactor.notes()
+
+    def hold(self, region: str, is_held: bool) -> None:
+        driver_calls.enter_thread(self._spark, self._loader)
+        stream_calls.hold(self._spark, result_path(self._root, region), is_held=is_held)
+        (self._held.add if is_held else self._held.discard)(region)
 
     def close(self) -> None:
         """Stops every query, all at once, within the time that a stop may take."""
@@ -333,7 +340,8 @@ class SparkStreamEngine:
             if health is None or one.is_ours_to_end:
                 continue
             one.batch = max(one.batch, health.batch)
-            one.health, one.progress = health, progressed(one.progress, health, round(now * 1000))
+            before = None if one.region in self._held else one.progress
+            one.health, one.progress = health, progressed(before, health, round(now * 1000))
             if not health.is_active:
                 self._ended(one, health)
             elif is_stalled(one.progress, round(now * 1000), self._request.stall_ms):
@@ -363,8 +371,8 @@ class SparkStreamEngine:
             self._report(one, QueryEnd.FAILED, Cause(FailureKind.CANCELLED, "somebody else stopped its query"))
 
     def _end(self, running: RunningQuery, stalled: Cause | None) -> None:
-        """Stop it, and say so. One that is stalled is not given the time to end its batch."""
-        if stalled is None:
+        """Stop it, and say so. One that is stalled, or held, is not given the time to end its batch."""
+        if stalled is None and running.region not in self._held:
             self._wait_for_batch(running)
         with self._lock:
             running.is_abandoned = running.query is None and not running.is_over.is_set()

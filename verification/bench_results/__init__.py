@@ -1,0 +1,1 @@
+"""What a result between two streaming regions costs."""

@@ -1,0 +1,273 @@
+"""`make bench-stream-results`: what a result between two streaming regions costs.
+
+CPU seconds of the driver's process and of all below it, for each batch from its file to its last commit. Drivers live
+side by side, and are given a batch in turns that rotate; `fused` is there twice, as the control. The broker's own CPU
+is not counted.
+
+- The path: rows through one step to a target, in one query (fused), in two with a result between them (caching), in two
+  with a topic between them (kafka).
+- The producer: the step into its result, against the same rows into Spark's own sink for files.
+- The source: a batch of a result that has 100, 20,000 and 100,000 batches, against Spark's source for files over as
+  many files (but the last).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench_batch.figures import Estimate, estimate
+from bench_results.log_driver import FILES, GENERATION, RESULT, STEP
+from bench_results.path_driver import CACHING, FIRST, FUSED, KAFKA, LAST, MADE, SPARKS
+from build_jar import JAR
+from parts import kafka_jars
+from support.drivers import Driver, start_driver
+from support.kafka import KafkaBroker
+from support.signals import when
+
+AGAIN = "fused again"
+ROWS, REST_S, WARM_UP = 20_000, 0.3, 3
+FEW, MANY, MOST = 100, 20_000, 100_000
+PATH_FUSED_MAX, PATH_KAFKA_MAX, PRODUCER_MAX = 1.7, 0.7, 0.8
+SOURCE_FEW_MAX, SOURCE_MANY_MAX, GROWTH_MAX = 1.05, 0.5, 1.1
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.jars": ",".join(map(str, [JAR, *sorted(kafka_jars().iterdir())])),
+    "spark.sql.shuffle.partitions": "2",
+}
+Costs = dict[str, list[tuple[float, float]]]
+
+
+class BenchDriver:
+    """One driver in its folder."""
+
+    def __init__(self, script: str, folder: Path, *words: str) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._driver: Driver = start_driver(
+            Path(__file__).with_name(script),
+            str(folder),
+            *words,
+            folder=folder / "driver",
+            settings=SETTINGS,
+            env={"PYSPARK_PYTHON": sys.executable},
+        )
+
+    def _cpu_s(self) -> float:
+        here = psutil.Process(self._driver.process.pid)
+        times = [one.cpu_times() for one in (here, *here.children(recursive=True))]
+        return float(sum(one.user + one.system + one.children_user + one.children_system for one in times))
+
+    def measured(self, begin: Callable[[], object], is_over: Callable[[], bool]) -> tuple[float, float]:
+        """CPU seconds and seconds."""
+        cpu_s, began = self._cpu_s(), time.monotonic()
+        begin()
+        when(lambda: is_over() or not self._driver.is_alive(), 300.0, every_s=0.005, sign=self._driver.printed)
+        took_s = time.monotonic() - began
+        if not self._driver.is_alive():
+            raise RuntimeError(f"the driver ended:\n{self._driver.text()[-3000:]}")
+        return self._cpu_s() - cpu_s, took_s
+
+    def end(self) -> None:
+        (self.folder / "halt").touch()
+        self._driver.end()
+
+
+class PathSide:
+    """Rows through a step to a target."""
+
+    def __init__(self, folder: Path, how: str, broker: KafkaBroker, rows: int) -> None:
+        self._folder, self._how, self._rows, self._files = folder, how, rows, 0
+        (folder / "in").mkdir(parents=True)
+        topic = f"bench-{rows}"
+        if how == KAFKA:
+            broker.make_topic(topic, 2)
+        self._driver = BenchDriver("path_driver.py", folder, how, broker.address, topic)
+
+    def batch(self) -> tuple[float, float]:
+        number, self._files = self._files, self._files + 1
+        made = self._folder / f".{number}"
+        first = number * self._rows
+        made.write_text(
+            "".join(
+                f'{{"id":{one},"text":"row {one} of many","amount":{one}.5}}\n'
+                for one in range(first, first + self._rows)
+            )
+        )
+        name = f"{number:06d}.json"
+        return self._driver.measured(lambda: made.rename(self._folder / "in" / name), lambda: self._is_over(number))
+
+    def _is_over(self, number: int) -> bool:
+        """Of a topic, a batch of the reader may be a part of one of the writer."""
+        if self._how == KAFKA:
+            return self._read_rows() >= (number + 1) * self._rows
+        end = FIRST if self._how in (MADE, SPARKS) else LAST
+        below = "checkpoints" if self._how == SPARKS else "state/bench/_streams/*/checkpoints"
+        return any(self._folder.glob(f"{below}/{end}/commits/{number}"))
+
+    def _read_rows(self) -> int:
+        """How many records of the topic the reader has committed, by its checkpoint."""
+        for checkpoint in self._folder.glob(f"state/bench/_streams/*/checkpoints/{LAST}"):
+            committed = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
+            if committed:
+                lines = (checkpoint / "offsets" / str(max(committed))).read_text().splitlines()
+                return sum(sum(ends.values()) for ends in _json(lines[-1]).values())
+        return 0
+
+    def end(self) -> None:
+        self._driver.end()
+
+
+class LogSide:
+    """A source with so many batches behind it."""
+
+    def __init__(self, folder: Path, how: str, count: int) -> None:
+        self._folder, self._number = folder, count
+        self._data, self._entries = folder / "data", folder / "entries" / STEP / GENERATION
+        self._data.mkdir(parents=True)
+        self._entries.mkdir(parents=True)
+        small, self._large = folder / "small.parquet", folder / "large.parquet"
+        for path, rows in ((small, 1), (self._large, ROWS)):
+            ids = list(range(rows))
+            texts, amounts = [f"row {one} of many" for one in ids], [one + 0.5 for one in ids]
+            pq.write_table(pa.table({"id": ids, "text": texts, "amount": amounts}), path)
+        self._how = how
+        for number in range(count):
+            # Of many batches of a result only the newest have a file: its reader has to read the others once, too.
+            self._add(number, small, is_empty=how == RESULT and count > MANY and number < count - FEW)
+        self._driver = BenchDriver("log_driver.py", folder, how)
+        self._driver.measured(lambda: None, lambda: self._commits() >= 0)
+        self._batches = self._commits() + 1
+
+    def _add(self, number: int, file: Path, *, is_empty: bool = False) -> None:
+        name = f"{number:08d}.parquet"
+        if not is_empty:
+            made = self._folder / f".{name}"
+            os.link(file, made)
+            made.rename(self._data / name)
+        if self._how == RESULT:
+            head = "epoch\t1\noffsets\t0\ndirectory\tdata\n"
+            entry = self._folder / f".{number}"
+            entry.write_text(head + ("" if is_empty else f"{name}\t{file.stat().st_size}\n"))
+            entry.rename(self._entries / str(number))
+
+    def _commits(self) -> int:
+        names = (one.name for one in (self._folder / "checkpoint" / "commits").glob("*"))
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def batch(self) -> tuple[float, float]:
+        number, self._number = self._number, self._number + 1
+        batch, self._batches = self._batches, self._batches + 1
+
+        def begin() -> None:
+            self._add(number, self._large)
+            new = self._folder / ".new"
+            new.write_text(str(number))
+            new.rename(self._folder / "new")
+
+        return self._driver.measured(begin, lambda: (self._folder / "checkpoint" / "commits" / str(batch)).exists())
+
+    def end(self) -> None:
+        self._driver.end()
+
+
+def _json(line: str) -> dict[str, dict[str, int]]:
+    return dict(msgspec.json.decode(line, type=dict[str, dict[str, int]]))
+
+
+Sides = Mapping[str, Callable[[], PathSide | LogSide]]
+
+
+def measure(sides: Sides, rounds: int) -> Costs:
+    """The sides live as long as this takes."""
+    living = {name: start() for name, start in sides.items()}
+    found: Costs = {name: [] for name in sides}
+    try:
+        for number in range(-WARM_UP, rounds):
+            names = list(sides)
+            turn = number % len(names)
+            for name in (*names[turn:], *names[:turn]):
+                cost = living[name].batch()
+                if number >= 0:
+                    found[name].append(cost)
+                time.sleep(REST_S)
+    finally:
+        for one in living.values():
+            one.end()
+    return found
+
+
+def ratio(found: Costs, one: str, other: str) -> Estimate:
+    return estimate([a / b for (a, _), (b, _) in zip(found[one], found[other], strict=True)])
+
+
+def told(what: str, found: Costs) -> Iterator[str]:
+    for name, costs in found.items():
+        cpu_s, took_s = (statistics.median(one[at] for one in costs) for at in (0, 1))
+        yield f"{what}, {name}: CPU {cpu_s:.3f} s, {took_s:.3f} s"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench-stream-results")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--large", type=int, default=3, help="rounds with 1,000,000 rows a batch")
+    asked = parser.parse_args()
+    began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-bench-"))
+
+    def paths(rows: int, *asked: tuple[str, str]) -> Sides:
+        return {name: partial(PathSide, folder / f"{rows}-{name}", how, broker, rows) for name, how in asked}
+
+    def logs(*asked: tuple[str, int]) -> Sides:
+        return {f"{how} {count}": partial(LogSide, folder / f"{how}-{count}", how, count) for how, count in asked}
+
+    every = [(FUSED, FUSED), (CACHING, CACHING), (KAFKA, KAFKA), (AGAIN, FUSED)]
+    with KafkaBroker() as broker:
+        path = measure(paths(ROWS, *every), asked.rounds)
+        large = measure(paths(1_000_000, *every), asked.large) if asked.large else {}
+        producer = measure(paths(ROWS, (MADE, MADE), (SPARKS, SPARKS)), asked.rounds)
+        source = measure(logs((RESULT, FEW), (FILES, FEW), (RESULT, MANY), (FILES, MANY), (RESULT, MOST)), asked.rounds)
+    shutil.rmtree(folder, ignore_errors=True)
+    parts = {"20,000 rows": path, "1,000,000 rows": large, "producer": producer, "source": source}
+    for what, found in parts.items():
+        for line in told(what, found):
+            print(line, flush=True)
+    figures = {
+        "path_fused": (ratio(path, CACHING, FUSED), PATH_FUSED_MAX),
+        "path_kafka": (ratio(path, CACHING, KAFKA), PATH_KAFKA_MAX),
+        "producer": (ratio(producer, MADE, SPARKS), PRODUCER_MAX),
+        "source_100": (ratio(source, f"{RESULT} {FEW}", f"{FILES} {FEW}"), SOURCE_FEW_MAX),
+        "source_20000": (ratio(source, f"{RESULT} {MANY}", f"{FILES} {MANY}"), SOURCE_MANY_MAX),
+        "growth": (ratio(source, f"{RESULT} {MOST}", f"{RESULT} {FEW}"), GROWTH_MAX),
+    }
+    beside = {"control": ratio(path, AGAIN, FUSED)}
+    if large:
+        beside |= {"large_fused": ratio(large, CACHING, FUSED), "large_kafka": ratio(large, CACHING, KAFKA)}
+    for name, one in (*((name, found) for name, (found, _) in figures.items()), *beside.items()):
+        print(f"{name}: {one}")
+    missed = [name for name, (one, limit) in figures.items() if one.median > limit]
+    values = {name: one for name, (one, _) in figures.items()} | beside
+    line = " ".join(f"{name}={one.median:.3f}" for name, one in values.items())
+    print(
+        f"RESULT bench-stream-results rounds={asked.rounds} {line} missed={','.join(missed) or 'none'} "
+        f"minutes={(time.monotonic() - began) / 60:.1f}"
+    )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

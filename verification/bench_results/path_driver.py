@@ -1,0 +1,82 @@
+"""A driver of `make bench-stream-results`: rows from files through one step to a target, in one query, in two with a
+result between them, or in two with a topic between them. Or just the first half, into a result or by Spark's own sink
+for files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+
+FUSED, CACHING, KAFKA, MADE, SPARKS = "fused", "caching", "kafka", "made", "sparks"
+FIRST, LAST, TRIGGER, LATER = "first", "last", "100 milliseconds", "1 hour"
+COLUMNS = "id long, text string, amount double"
+
+
+def read(spark: SparkSession, folder: str) -> DataFrame:
+    return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(f"{folder}/in")
+
+
+def made(rows: DataFrame) -> DataFrame:
+    """The first half: what is dear enough to be done once."""
+    return rows.select("id", F.upper("text").alias("text"), (F.col("amount") * 2).alias("amount"))
+
+
+def used(rows: DataFrame) -> DataFrame:
+    """The second half."""
+    return rows.where("id % 10 < 9").withColumn("size", F.length("text"))
+
+
+def pipeline_of(folder: str, how: str, brokers: str, topic: str) -> rk.Pipeline:
+    pipeline = rk.Pipeline("bench")
+    pipeline.add_source(lambda spark: read(spark, folder), name="rows")
+    target = rk.files(f"{folder}/out")
+    if how == KAFKA:
+
+        def send(rows: DataFrame) -> DataFrame:
+            return made(rows).select(F.to_json(F.struct("*")).alias("value"))
+
+        def receive(spark: SparkSession) -> DataFrame:
+            options = {"kafka.bootstrap.servers": brokers, "subscribe": topic, "startingOffsets": "earliest"}
+            return spark.readStream.format("kafka").options(**options).load()
+
+        def parsed(sent: DataFrame) -> DataFrame:
+            row = F.from_json(F.col("value").cast("string"), COLUMNS).alias("row")
+            return used(sent.select(row).select("row.*"))
+
+        pipeline.add_sink(send, rk.kafka(topic, brokers), name=FIRST, trigger=TRIGGER)
+        pipeline.add_source(receive, name="sent")
+        pipeline.add_sink(parsed, target, name=LAST, trigger=TRIGGER)
+        return pipeline
+    pipeline.add_step(made, name=FIRST, result="caching" if how in (CACHING, MADE) else "auto")
+    pipeline.add_sink(
+        lambda first: used(first), target, name=LAST, inputs={"first": FIRST}, trigger=LATER if how == MADE else TRIGGER
+    )
+    return pipeline
+
+
+def by_spark(spark: SparkSession, folder: str) -> None:
+    writer = made(read(spark, folder)).writeStream.trigger(processingTime=TRIGGER).format("parquet")
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoints/{FIRST}").option("path", f"{folder}/out")
+    query = writer.start()
+    while not Path(folder, "halt").exists() and not query.awaitTermination(1):
+        pass
+
+
+def main(folder: str, how: str, brokers: str, topic: str) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    if how == SPARKS:
+        by_spark(spark, folder)
+    else:
+        options = rk.RunOptions(is_asked_to_stop=lambda: "halt" if Path(folder, "halt").exists() else "")
+        pipeline_of(folder, how, brokers, topic).run(spark, f"{folder}/state", options=options)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The result of a streaming region that others read, under faults."""
