@@ -56,3 +56,8 @@ bench-stream-results: ## what a result between two streaming regions costs in CP
 	@$(VERIFY) bench_results $(ARGS)
 
 .PHONY: bench-stream-results
+
+stream-release: ## 5,000 batches of a result between regions, drivers killed, a reader that leaves and comes back: what is kept of it, and what is left
+	@$(VERIFY) stream_release $(ARGS)
+
+.PHONY: stream-release

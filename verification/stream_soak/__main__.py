@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import shutil
 import signal
-import statistics
 import sys
 import tempfile
 import time
@@ -31,39 +29,14 @@ from stream_soak.soak_driver import MEASURE, REGIONS, RESTARTS, is_fragile, name
 from support.drivers import Driver, start_driver
 from support.feed import Feed
 from support.signals import kill, when
+from support.slopes import slope_of
 
 ROWS, EVERY_S, FAULT_S, HEALTHY_S = 10, 2.0, 20.0, 120.0
 SIZE = Size(worker_cores=8, worker_memory_mb=4096, executor_cores=4, application_cores=8)
 FAULTS = ("batch", "batch", "batch", "executor", "worker")
 GROWING = ("heap_mb", "jvm_threads", "python_threads", "py4j_objects", "temporary_files", "descriptors")
-RECORDS_PER_RESTART_MAX, RISE_MAX, T_95 = 3.0, 0.01, 1.99
+RECORDS_PER_RESTART_MAX = 3.0
 NAMES = tuple(map(name_of, range(REGIONS)))
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """What a figure gains in an hour, with the lower end of its 95 % interval, and its mean."""
-
-    per_hour: float
-    low: float
-    mean: float
-    hours: float
-
-    @property
-    def is_flat(self) -> bool:
-        return self.low <= 0 or self.per_hour * self.hours <= RISE_MAX * self.mean
-
-
-def slope_of(found: list[dict[str, float]], name: str) -> Slope:
-    hours = [one["at_s"] / 3600 for one in found]
-    values = [one[name] for one in found]
-    middle, mean = statistics.fmean(hours), statistics.fmean(values)
-    spread = sum((hour - middle) ** 2 for hour in hours)
-    pairs = list(zip(hours, values, strict=True))
-    slope = sum((hour - middle) * (value - mean) for hour, value in pairs) / spread
-    left = sum((value - mean - slope * (hour - middle)) ** 2 for hour, value in pairs)
-    error = math.sqrt(left / max(1, len(pairs) - 2) / spread)
-    return Slope(slope, slope - T_95 * error, mean, hours[-1] - hours[0])
 
 
 class SoakPlace:
