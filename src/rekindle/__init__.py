@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from rekindle.onramp import run
     from rekindle.pipeline.constants import run_time, seed
+    from rekindle.pipeline.declared import Shard
     from rekindle.publish.targets import directory, each_batch, each_partition, files, kafka, replace, table
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "RunFailed",
     "RunOptions",
     "RunSummary",
+    "Shard",
     "StepSummary",
     "StillOwned",
     "StoreFailed",
@@ -81,6 +83,7 @@ _HOMES = {
         "read_newest",
     ),
     "pipeline.constants": ("run_time", "seed"),
+    "pipeline.declared": ("Shard",),
     "publish.targets": ("directory", "each_batch", "each_partition", "files", "kafka", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),

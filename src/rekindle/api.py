@@ -102,6 +102,9 @@ class StepOptions(TypedDict, total=False):
                     to end when all input was read; default: as soon as there is input
     output_mode     of a sink of a stream, as Spark names it: `append`, `update` or `complete`; default: `append`
     quarantine      of a sink of a stream, how many records it may go on without if they fail every time; default: none
+    shards          of a source that is a stream, in how many parts it is read, each by regions of its own; files are
+                    told by a hash of their names, topics by their partitions, and a function with a parameter `shard`
+                    reads its part itself; default: 1
     """
 
     name: str
@@ -118,6 +121,7 @@ class StepOptions(TypedDict, total=False):
     trigger: str
     output_mode: OutputMode
     quarantine: int
+    shards: int
 
 
 class Pipeline:
@@ -335,6 +339,7 @@ class Pipeline:
             trigger=options.get("trigger", ""),
             output_mode=options.get("output_mode", ""),
             quarantine=_quarantine(place, options.get("quarantine", 0)),
+            shards=options.get("shards", 0),
         )
         check_name(one, self._declared)
         self._declared.append(one)

@@ -10,8 +10,8 @@ from pathlib import Path
 import rekindle
 
 NAMES = """
-    Fenced GraphRefused Pipeline Plan Refused RekindleError RunFailed RunOptions RunSummary StepSummary StillOwned
-    StoreFailed StreamPlan StreamSummary __version__ directory each_batch each_partition files kafka previous
+    Fenced GraphRefused Pipeline Plan Refused RekindleError RunFailed RunOptions RunSummary Shard StepSummary
+    StillOwned StoreFailed StreamPlan StreamSummary __version__ directory each_batch each_partition files kafka previous
     read_kafka read_newest replace run run_time seed table
 """.split()
 PIPELINE = """

@@ -194,6 +194,36 @@ def test_kafka_sources_that_change_places_are_refused(
     assert told == f"kafka[subscribe=even, kafka.bootstrap.servers={broker.address}]"
 
 
+def test_shards_of_a_topic_read_partitions_of_their_own(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    broker.make_topic("sharded", 3)
+    feed(session, broker, "sharded", 0, NUMBERS)
+
+    def pipeline_of(shards: int) -> rk.Pipeline:
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(lambda spark: stream(spark, broker, "sharded"), name="orders", shards=shards)
+
+        def plain(orders: DataFrame) -> DataFrame:
+            return orders.selectExpr("cast(cast(value as string) as long) as id")
+
+        pipeline.add_sink(plain, rk.files(f"{place.folder}/plain"))
+        return pipeline
+
+    with pytest.raises(GraphRefused, match="its topics have 3 partitions: shard 3 would read none"):
+        pipeline_of(4).plan_stream(session, str(place.state))
+    for day in (1, 2):
+        with RunningStream(session, pipeline_of(2), place, available_now=True) as running:
+            running.ended()
+        assert place.rows("plain") == Counter(range(NUMBERS * day))
+        feed(session, broker, "sharded", NUMBERS * day, NUMBERS)
+    read = {}
+    for region in ("plain.0", "plain.1"):
+        *_, last = sorted(place.state.glob(f"live/_streams/*/checkpoints/{region}/offsets/?"))
+        read[region] = set(json.loads(last.read_text().splitlines()[-1])["sharded"])
+    assert read == {"plain.0": {"0", "2"}, "plain.1": {"1"}}, "no partition is read twice"
+
+
 def test_a_new_checkpoint_of_a_topic_begins_where_the_user_says_whatever_its_own_options_are(
     session: SparkSession, broker: KafkaBroker, place: NumbersFolder
 ) -> None:

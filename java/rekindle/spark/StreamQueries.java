@@ -60,6 +60,8 @@ public final class StreamQueries {
   private static final Set<String> AGGREGATES = Set.of("Distinct", "Except", "Intersect");
 
   /** What tells one Kafka source from another. */
+  /** An option of ours: what a stream is called whose others were replaced. */
+  static final String CALLED = "rekindle.called";
   private static final List<String> KAFKA = List.of("subscribe", "subscribePattern", "assign", "kafka.bootstrap.servers");
 
   /** The options of a writer that are told: others may hold secrets. */
@@ -202,7 +204,11 @@ public final class StreamQueries {
 
   /** One of them. */
   static String stream(LogicalPlan leaf) {
-    return leaf instanceof StreamingRelationV2 second ? second.sourceName() + told(second.extraOptions()) : ((StreamingRelation) leaf).sourceName();
+    if (leaf instanceof StreamingRelationV2 second) {
+      String called = second.extraOptions().get(CALLED);
+      return called != null ? called : second.sourceName() + told(second.extraOptions());
+    }
+    return ((StreamingRelation) leaf).sourceName();
   }
 
   private static String told(CaseInsensitiveStringMap options) {

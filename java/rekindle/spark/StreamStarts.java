@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -29,6 +30,8 @@ import scala.Product;
 public final class StreamStarts {
   private static final String STARTING = "starting";
   private static final String OFFSETS = "startingOffsets";
+  private static final String ASSIGN = "assign";
+  private static final Set<String> CHOSEN = Set.of(ASSIGN, "subscribe", "subscribepattern");
   private static final String USER_NAME = ".UserProvided";
 
   private StreamStarts() {}
@@ -69,6 +72,24 @@ public final class StreamStarts {
     return Dataset.ofRows(session, StreamReplay.replaced(execution.analyzed(), instead));
   }
 
+  /** The plan whose streams read these partitions of their topics, in their order; an empty text leaves its stream alone. What a stream is called stays. */
+  public static Dataset<Row> assigned(SparkSession session, QueryExecution execution, List<String> partitions) {
+    Map<LogicalPlan, LogicalPlan> instead = new HashMap<>();
+    int number = 0;
+    for (LogicalPlan leaf : StreamReplay.streams(execution.analyzed())) {
+      String given = partitions.get(number++);
+      if (!given.isEmpty()) {
+        StreamingRelationV2 was = (StreamingRelationV2) leaf;
+        Map<String, String> told = new HashMap<>(was.extraOptions().asCaseSensitiveMap());
+        told.keySet().removeIf(name -> CHOSEN.contains(name.toLowerCase(Locale.ROOT)));
+        told.put(ASSIGN, given);
+        told.put(StreamQueries.CALLED, StreamQueries.stream(leaf));
+        instead.put(leaf, with(was, new CaseInsensitiveStringMap(told)));
+      }
+    }
+    return Dataset.ofRows(session, StreamReplay.replaced(execution.analyzed(), instead));
+  }
+
   /** The name that the user gave a stream; empty where it has none, or where this Spark has no names. */
   static String nameOf(LogicalPlan leaf) {
     for (int i = 0; i < leaf.productArity(); i++) {
@@ -79,13 +100,17 @@ public final class StreamStarts {
     return "";
   }
 
-  /** With all that the leaf has but these two: what else there is differs between releases of Spark. */
   private static LogicalPlan begun(StreamingRelationV2 was, String offsets) {
+    return with(was, options(was, Map.of(OFFSETS, offsets)));
+  }
+
+  /** With all that the leaf has but these two: what else there is differs between releases of Spark. */
+  private static LogicalPlan with(StreamingRelationV2 was, CaseInsensitiveStringMap options) {
     Object[] parts = new Object[was.productArity()];
     for (int i = 0; i < parts.length; i++) {
       Object part = was.productElement(i);
       boolean isOlder = "v1Relation".equals(was.productElementName(i));
-      parts[i] = part instanceof CaseInsensitiveStringMap ? options(was, Map.of(OFFSETS, offsets)) : isOlder ? Option.empty() : part;
+      parts[i] = part instanceof CaseInsensitiveStringMap ? options : isOlder ? Option.empty() : part;
     }
     try {
       for (Constructor<?> one : StreamingRelationV2.class.getConstructors()) {

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from rekindle.errors import GraphRefused, ParameterRefused, Refused
 from rekindle.model.kinds import KeepUntil
-from rekindle.pipeline.declared import REQUIRED, SESSION, Argument, Binding, Declared, Role
+from rekindle.pipeline.declared import REQUIRED, SESSION, SHARD, Argument, Binding, Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.run_targets import SAY_SO, TargetFunction, asked_by, defaults, is_target
 from rekindle.pipeline.signature import name_of, place_of
@@ -25,6 +25,7 @@ CACHING, MEMORY = "caching", "memory"
 IN_BLOCKS = (CACHING, MEMORY)
 RESULTS = (AUTO, PIPELINED, BLOCKING, *IN_BLOCKS)
 REPLICAS_MAX = 9
+SHARDS_MAX = 64
 # What `Pipeline.run` takes itself.
 RESERVED = (SESSION, "location", "options", "self")
 
@@ -96,8 +97,11 @@ def _bind(one: Declared, steps: Steps) -> Declared:
     """A parameter named like a step is an input, unless it was bound by hand."""
 
     def bound(argument: Argument) -> Argument:
-        is_input = argument.binding is Binding.PARAMETER and argument.name in steps
-        return replace(argument, binding=Binding.INPUT, step=argument.name) if is_input else argument
+        if argument.binding is not Binding.PARAMETER:
+            return argument
+        if argument.name in steps:
+            return replace(argument, binding=Binding.INPUT, step=argument.name)
+        return replace(argument, binding=Binding.SHARD) if argument.name == SHARD and one.shards else argument
 
     return replace(one, arguments=tuple(bound(argument) for argument in one.arguments))
 
@@ -107,6 +111,7 @@ def _faults(one: Declared, declared: Sequence[Declared], given: Collection[str])
     yield from _result(one, declared)
     yield from _blocks(one, declared)
     yield from _layout(one)
+    yield from _shards(one)
     yield from _inputs(one, {other.name: other for other in declared})
     yield from _parameters(one, declared, given)
     yield from target_faults(one, declared, given)
@@ -197,6 +202,15 @@ def _layout(one: Declared) -> Iterator[DeclarationFault]:
             f"{what} of {one.name} is not allowed: a pipelined result is not stored, so it has no partitions of its own"
         )
         yield DeclarationFault(one.place, text, f"result='blocking', or leave out {what}")
+
+
+def _shards(one: Declared) -> Iterator[DeclarationFault]:
+    if one.shards and one.role is not Role.SOURCE:
+        text = f"shards of {one.name} is not allowed: a {one.role.value} has those of the sources that it reads"
+        yield DeclarationFault(one.place, text, "say shards at its source: @pipeline.source(shards=4)")
+    elif not isinstance(one.shards, int) or not 0 <= one.shards <= SHARDS_MAX:
+        text = f"shards={one.shards!r} of {one.name}: must be from 1 to {SHARDS_MAX}"
+        yield DeclarationFault(one.place, text, "shards=4")
 
 
 def _inputs(one: Declared, steps: Steps) -> Iterator[DeclarationFault]:

@@ -15,7 +15,7 @@ from typing import Any
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.publish.targets import Target
 
-SESSION = "spark"
+SESSION, SHARD = "spark", "shard"
 REQUIRED: Any = inspect.Parameter.empty
 
 
@@ -33,6 +33,18 @@ class Binding(Enum):
     INPUT = "input"
     SESSION = "session"
     PARAMETER = "parameter of the run"
+    SHARD = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One part of a stream. `number` counts from 0, and there are `of`."""
+
+    number: int
+    of: int
+
+
+WHOLE = Shard(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,9 @@ class Declared:
     `digest`, where the run's own counts, `replicas`, `is_reusable` (by runs of other parameters) and `is_pessimistic`
     (see `Step`); `place` is the line of their file, as `file.py:12`. Until the parameters of a run are known, `target`
     may name them in braces, or `choose_target` makes it (run_targets.py). `trigger` and `output_mode` are those of a
-    sink whose rows are a stream, empty where nothing was said; `quarantine` is how many records it may leave out."""
+    sink whose rows are a stream, empty where nothing was said; `quarantine` is how many records it may leave out.
+    `shards` is in how many parts a source is read that is a stream, 0 where nothing was said. A copy for one of them
+    (shards.py) has its `shard`, and `shard_of` is the name of which it is a copy."""
 
     name: str
     role: Role
@@ -74,6 +88,9 @@ class Declared:
     trigger: str = ""
     output_mode: str = ""
     quarantine: int = 0
+    shards: int = 0
+    shard: Shard | None = None
+    shard_of: str = ""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -116,6 +133,8 @@ class Declared:
                     value = session
                 case Binding.PARAMETER:
                     value = given.get(one.name, one.default)
+                case Binding.SHARD:
+                    value = self.shard or WHOLE
             if one.is_keyword_only:
                 named[one.name] = value
             else:

@@ -27,6 +27,7 @@ from rekindle.master.facts.config import BackoffSpec
 from rekindle.model.failures import FailureKind
 from rekindle.observe.stream_inputs import shortened, take_remedy
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
+from rekindle.pipeline.shards import with_shards
 from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, look_at_journal, now_ms, run_as_owner
@@ -278,7 +279,11 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
     starts = wish.options.starts
     wanted = wanted_of(wish, run, next_order(wish.store, wish.pipeline), constants)
     return StreamRequest(
-        wanted=replace(wanted, root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{run}")),
+        wanted=replace(
+            wanted,
+            steps=with_shards(wanted.steps),
+            root=run_root(wish.location, wish.pipeline, f"{STREAMS}/{run}"),
+        ),
         generation=run,
         stall_ms=_stall_ms(wish),
         compact_batches=wish.options.compact_batches,
@@ -317,6 +322,8 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
         match change.verdict:
             case ChangeVerdict.OTHER_COLUMNS:
                 remedies = (TextRemedy("restore what it was"), TextRemedy("or give the sink another target"))
+            case ChangeVerdict.OTHER_SHARDS:
+                remedies = (TextRemedy("restore what it was"), new_run("or start a new stream, with other targets"))
             case ChangeVerdict.NEEDS_CHECKPOINT if change.region not in ready.starts:
                 remedies = (TextRemedy("restore what it was, or"), anew)
             case ChangeVerdict.MIXES_STATE if change.region not in ready.starts:

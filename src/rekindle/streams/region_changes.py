@@ -29,6 +29,7 @@ class ChangeVerdict(Enum):
     MIXES_STATE = "changes what the state means"
     NEEDS_CHECKPOINT = "needs a new checkpoint"
     OTHER_COLUMNS = "has other columns than the rows that are in its target"
+    OTHER_SHARDS = "has another number of shards than the checkpoints that are there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,20 @@ def changes_of(
     meanings, too. `noted` are, for each, the streams that ever had a position in its checkpoint."""
     found: dict[str, RegionChange] = {}
     for region in now.regions:
-        if region.name in was:
+        if told := _other_shards(was, region):
+            found[region.name] = RegionChange(region.name, ChangeVerdict.OTHER_SHARDS, (region.name,), (told,))
+        elif region.name in was:
             change = change_of(was[region.name], region, noted.get(region.name, ()))
             found[region.name] = _with_inputs(region, change, found)
     return tuple(found.values())
+
+
+def _other_shards(was: Mapping[str, RegionSpec], now: RegionSpec) -> str:
+    """Where its rows are read by other regions than before, each from positions of its own."""
+    for one in was.values():
+        if one.declared_name == now.declared_name and one.shards != now.shards:
+            return f"{now.declared_name} was read in {max(1, one.shards)} shards, and is in {max(1, now.shards)} now"
+    return ""
 
 
 def _with_inputs(region: RegionSpec, change: RegionChange, known: Mapping[str, RegionChange]) -> RegionChange:

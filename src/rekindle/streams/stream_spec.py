@@ -49,7 +49,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint has positions by that order. Where all of them have names, `names` are these, with the same hashes: then
     positions are by name. `columns` are those of what it writes, with their types. `why` says, where a
     delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
-    without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`."""
+    without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`. Where it is one
+    of `shards`, `shard_of` is the name that all of them have in the code."""
 
     name: str
     steps: tuple[str, ...]
@@ -67,7 +68,14 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     quarantine: int = 0
     reads: tuple[str, ...] = ()
+    shard_of: str = ""
+    shards: int = 0
     fingerprints: dict[str, Fingerprint] = {}
+
+    @property
+    def declared_name(self) -> str:
+        """The name that its last step has in the code."""
+        return self.shard_of or self.name
 
     @property
     def is_fed(self) -> bool:

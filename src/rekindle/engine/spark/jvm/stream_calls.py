@@ -78,6 +78,12 @@ def begun(session: SparkSession, frame: DataFrame, offsets: Sequence[str]) -> Da
     return frame_of(session, made)
 
 
+def assigned(session: SparkSession, frame: DataFrame, partitions: Sequence[str]) -> DataFrame:
+    """The frame whose streams read these partitions of topics, in their order; an empty text leaves one alone."""
+    made = ours(session).StreamStarts.assigned(session_of(session), execution(frame), list(partitions))
+    return frame_of(session, made)
+
+
 def filtered(session: SparkSession, frame: DataFrame, conditions: Sequence[str]) -> DataFrame:
     """The frame with a condition in front of each of its streams, in their order; an empty one leaves it alone."""
     made = ours(session).StreamReplay.filtered(session_of(session), execution(frame), list(conditions))

@@ -68,6 +68,10 @@ class StepBuilder:
         key = one.name, ()
         if key not in self._built:
             self._built[key] = BuiltStep(frame=self._called(one, clone(session, {}), {}))
+            if one.shards > 1:
+                raise GraphRefused(
+                    f"{one.place}: {one.name} has shards={one.shards}, and is no stream", "leave out shards"
+                )
         return self._built[key].frame
 
     def step(

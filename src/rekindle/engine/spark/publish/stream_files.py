@@ -58,7 +58,7 @@ class FilesStream:
         store, name = stores(self.base), region.sink.name
         self._refuse_versions(name, store)
         held = owner_of(store)
-        if held is not None and not _may_take(region, held) and held[1:] != (name, region.generation):
+        if held is not None and not _may_take(region, held) and held[1:] != region.owner:
             self.take(region, stores)
         if last >= 0 and not has_entry(store, name, region.generation, last):
             raise Refused(
@@ -75,7 +75,7 @@ class FilesStream:
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         store = stores(self.base)
-        return take(store, region.sink.name, region.generation, is_taken_over=region.takes, older=region.older).number
+        return take(store, *region.owner, is_taken_over=region.takes, older=region.older).number
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
@@ -110,7 +110,7 @@ class FilesStream:
 
 def _may_take(region: RegionTarget, held: StreamOwner) -> bool:
     """On the user's word, or if an older checkpoint of this region has it: that this one replaces it is journaled."""
-    return region.takes or (held.region == region.sink.name and held.generation in region.older)
+    return region.takes or (held.region == region.owner[0] and held.generation in region.older)
 
 
 def refuse_streams(target: Files, store: PointerStore) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.pipeline.declared import Declared
+from rekindle.publish.stream_entries import run_of
 from rekindle.streams.stream_spec import Delivery
 
 # A number that no target gives: there is nobody to take it from.
@@ -31,6 +32,12 @@ class RegionTarget:
     takes: bool
     stamp: str
     older: tuple[str, ...] = ()
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """By which its target knows it: all shards of a sink are one, whatever checkpoints they have."""
+        shard_of = self.sink.shard_of
+        return (shard_of, run_of(self.generation)) if shard_of else (self.sink.name, self.generation)
 
     @property
     def everywhere(self) -> str:

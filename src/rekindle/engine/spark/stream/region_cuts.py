@@ -132,7 +132,14 @@ def _cut(cuts: CutStream, request: StreamRequest, step: Declared, frame: DataFra
         schema=frame.schema,
     )
     source = Declared(
-        name=step.name, role=Role.SOURCE, function=reader, arguments=SESSION, place=step.place, result=CACHING
+        name=step.name,
+        role=Role.SOURCE,
+        function=reader,
+        arguments=SESSION,
+        place=step.place,
+        result=CACHING,
+        shard=step.shard,
+        shard_of=step.shard_of,
     )
     return replace(cuts, sources={**cuts.sources, step.name: source})
 

@@ -23,6 +23,7 @@ from rekindle.engine.spark.plan.identity import parameter_text, value_settings, 
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.publish.stream_result import ResultReader
 from rekindle.engine.spark.stream.batch_replay import SEGMENTS, leaves_of
+from rekindle.engine.spark.stream.region_shards import shard_of
 from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
@@ -149,9 +150,30 @@ def build(session: SparkSession, wanted: PrepareRequest, sink: Declared, read: R
         given = {name: frames[name] for name in one.inputs}
         with or_refused(one.name, one.function, HINT):
             made = describe(one, session, given, wanted.parameters, wanted.constants, is_stream=True)
-            frames[one.name] = read(one.name, made)
+            frames[one.name] = shard_of(session, one, read(one.name, made))
+    _refuse_shard(RegionFrames(sink, steps, frames))
     if sink.role is Role.SINK and not frames[sink.name].isStreaming:
         raise GraphRefused(
             f"{sink.place}: {sink.name} reads no stream, and other sinks of this pipeline do", BATCH_SINK
         )
     return RegionFrames(sink, steps, frames)
+
+
+def _refuse_shard(frames: RegionFrames) -> None:
+    """What a region of one shard cannot do right: it has a part of the rows."""
+    end = frames.sink
+    if end.shard is None:
+        return
+    every = [one.name for one in frames.steps if one.name in frames.streams and one.shard is None]
+    if every:
+        raise GraphRefused(
+            f"{end.place}: {end.shard_of} is in {end.shard.of} shards and reads the stream {every[0]}, which is not: "
+            "each of them would read all of it",
+            f"say shards={end.shard.of} at {every[0]} too, or leave them out",
+        )
+    if frames.operators():
+        raise GraphRefused(
+            f"{end.place}: {end.shard_of} keeps state ({', '.join(frames.operators())}), and its source is read in "
+            f"{end.shard.of} shards: the state of each would miss the rows of the others",
+            "leave out shards, or publish the rows first and keep state in a stream that reads them all",
+        )

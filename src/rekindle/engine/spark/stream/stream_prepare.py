@@ -39,13 +39,15 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             stamp=f"{wanted.constants.seed:x}",
             replaced=request.replaced.get(one.name, 0),
             available_now=request.available_now,
-            takes=one.name in wanted.takes,
+            takes=one.name in wanted.takes or one.shard_of in wanted.takes,
         )
         for one in cuts.ends
     }
     location = OwnedPath(wanted.root.rsplit("/", 3)[0], "the location of the runs")
     bases = {name: one.target.base for name, one in sinks.items()}
-    targets = [OwnedPath(base, f"the target of {name}", True) for name, base in bases.items() if base]
+    # All shards of a sink have one target.
+    owned = {sink.sink.shard_of or name: bases[name] for name, sink in sinks.items() if bases[name]}
+    targets = [OwnedPath(base, f"the target of {name}", True) for name, base in owned.items()]
     refuse_overlaps(location, targets, {})
     batches = {name: sink.check(spark, wanted.stores) for name, sink in sinks.items()}
     inputs = InputLooks(
@@ -125,5 +127,7 @@ def _region(
         names=frames.names(),
         columns=frames.columns(),
         quarantine=sink.sink.quarantine,
+        shard_of=sink.sink.shard_of,
+        shards=sink.sink.shard.of if sink.sink.shard is not None else 0,
         fingerprints={**frames.fingerprints(request.wanted, sink.target.code), "": settings_of(spark)},
     )
