@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -41,9 +42,9 @@ class NumbersFolder:
         made.rename(self.source / f"{number:05d}.json")
 
     def rows(self, sink: str) -> Counter[int]:
-        """As any reader finds them."""
+        """As a reader finds them that knows nothing of us, and follows the link once."""
         found = Counter[int]()
-        for path in (self.folder / sink / "current").glob("*.parquet"):
+        for path in Path(os.path.realpath(self.folder / sink / "current")).glob("*.parquet"):
             found.update(pq.read_table(path, columns=["id"]).column("id").to_pylist())
         return found
 

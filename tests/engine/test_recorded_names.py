@@ -29,6 +29,7 @@ AS_RECORDED = {
     "rekindle.failover.waste": "Terms",
     "rekindle.master.config": "BackoffSpec MasterConfig",
     "rekindle.onramp": "run",
+    "rekindle.pipeline.declared": "Shard",
     "rekindle.publish.each_batch": "each_batch",
     "rekindle.publish.each_partition": "EachPartition each_partition",
     "rekindle.publish.kafka": "kafka",

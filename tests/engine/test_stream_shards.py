@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,10 @@ def read_newest(spark: SparkSession, place: NumbersFolder) -> Counter[int]:
     return Counter(row.id for row in rk.read_newest(spark, f"{place.folder}/plain").collect())
 
 
+def has_files(place: NumbersFolder, count: int) -> bool:
+    return place.rows("plain") == numbers(*range(count))
+
+
 @pytest.mark.parametrize("result", ["auto", "caching"])
 def test_each_shard_reads_its_files_and_all_of_them_are_read_once(
     spark: SparkSession, place: NumbersFolder, result: str
@@ -86,6 +91,20 @@ def test_a_shard_that_fails_leaves_the_others_alone(spark: SparkSession, place: 
         summary = stream.ended()
     assert place.rows("plain") == numbers(*range(16))
     assert [summary.regions[one].restarts for one in others] == [0, 0]
+
+
+def test_shards_are_compacted_side_by_side_and_current_has_all_of_them(
+    spark: SparkSession, place: NumbersFolder
+) -> None:
+    with RunningStream(spark, sharded(place, 2), place, compact_batches=2) as stream:
+        fed = len(FILES)
+        while len({line.split()[1] for line in stream.lines if " are compacted" in line}) < 2:
+            stream.wait(partial(has_files, place, fed))
+            place.feed(fed)
+            fed += 1
+        stream.wait(partial(has_files, place, fed))
+        stream.stopped()
+    assert read_newest(spark, place) == numbers(*range(fed))
 
 
 def test_a_function_with_a_parameter_reads_its_part_itself(spark: SparkSession, place: NumbersFolder) -> None:

@@ -213,7 +213,7 @@ def many_swaps(folder: Path, swaps: int) -> bool:
         for number in range(swaps):
             name = new_view(base, *region, number)
             link_all(base, name, after if number % 2 else before)
-            stream_calls.show_view(spark, base, region, BATCHES - 1, name)
+            stream_calls.show_view(spark, base, {region: BATCHES - 1}, name)
             time.sleep(0.02)
         is_over.set()
         for one in threads:

@@ -52,23 +52,28 @@ public final class StreamView {
   }
 
   /**
-   * Lets {@code current} lead to a view that has everything up to batch {@code last}, with what was committed after that. False where {@code current} is no link,
-   * which somebody else made, and where gc took the view for one that nobody shows any more.
+   * Lets {@code current} lead to a view that has everything up to a batch of each region and generation, with what was committed after that: {@code has} has a
+   * line for each, by tabs. False where {@code current} is no link, which somebody else made, and where gc took the view for one that nobody shows any more.
    */
-  public static boolean show(String target, String region, String generation, long last, String name) throws IOException {
-    StreamView made = new StreamView(new org.apache.hadoop.fs.Path(target), region, generation);
-    Path current = made.root.resolve("current");
+  public static boolean show(String target, String has, String name) throws IOException {
+    org.apache.hadoop.fs.Path folder = new org.apache.hadoop.fs.Path(target);
+    Path root = Path.of(folder.toUri().getPath());
+    Path current = root.resolve("current");
     synchronized (LOCK) {
-      Path view = made.root.resolve(VIEWS).resolve(name);
-      for (Path entry : made.after(last)) {
-        made.linkInto(view, entry);
+      Path view = root.resolve(VIEWS).resolve(name);
+      for (String line : has.lines().toList()) {
+        String[] told = line.split("\t");
+        StreamView of = new StreamView(folder, told[0], told[1]);
+        for (Path entry : of.after(Long.parseLong(told[2]))) {
+          of.linkInto(view, entry);
+        }
       }
       Path time = view.resolveSibling(name + SHOWN);
       if (Files.isDirectory(current, LinkOption.NOFOLLOW_LINKS) || !Files.exists(time)) {
         return false;
       }
       Files.writeString(time, name, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING);
-      Path link = Files.createSymbolicLink(made.root.resolve(".current-" + UUID.randomUUID()), Path.of(VIEWS, name));
+      Path link = Files.createSymbolicLink(root.resolve(".current-" + UUID.randomUUID()), Path.of(VIEWS, name));
       Files.move(link, current, StandardCopyOption.ATOMIC_MOVE);
       return true;
     }

@@ -122,7 +122,8 @@ def written(session: SparkSession, frame: DataFrame, directory: str) -> list[tup
     return [(name, int(length)) for name, _, length in files]
 
 
-def show_view(spark: SparkSession, base: str, region: tuple[str, str], last: int, name: str) -> bool:
-    """Let `current` of a target lead to a view that has all batches up to `last` of a region and its generation.
+def show_view(spark: SparkSession, base: str, last: Mapping[tuple[str, str], int], name: str) -> bool:
+    """Let `current` of a target lead to a view that has all batches up to the `last` of each region and generation.
     Whether it does now (java/StreamView)."""
-    return bool(ours(spark).StreamView.show(base, *region, last, name))
+    lines = (f"{region}\t{generation}\t{batch}" for (region, generation), batch in last.items())
+    return bool(ours(spark).StreamView.show(base, "\n".join(lines), name))

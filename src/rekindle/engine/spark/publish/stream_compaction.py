@@ -174,7 +174,8 @@ class StreamCompactor:
             name = new_view(self.base, *own, number)
             for found in looked.values():
                 link_all(self.base, name, found.files)
-            if not stream_calls.show_view(self.spark, self.base, own, looked[own].last, name):
+            last = {one: found.last for one, found in looked.items()}
+            if not stream_calls.show_view(self.spark, self.base, last, name):
                 return
             for one, again in self._looked().items():
                 if one in looked and again.compaction.number == looked[one].compaction.number:
