@@ -182,3 +182,19 @@ def test_state_over_the_rows_of_a_region_that_changed_has_both_meanings() -> Non
     other = replace(held, sources=("others",))
     (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)), {})
     assert needs.verdict is ChangeVerdict.NEEDS_CHECKPOINT, "more is not needed"
+
+
+def test_regions_over_other_parts_of_a_source_are_no_longer_those_of_the_checkpoints() -> None:
+    def shards(count: int) -> list[RegionSpec]:
+        return [replace(WAS, name=f"totals.{number}", shard_of="totals", shards=count) for number in range(count)]
+
+    def verdicts(was: list[RegionSpec], now: list[RegionSpec]) -> dict[str, tuple[ChangeVerdict, tuple[str, ...]]]:
+        found = changes_of({one.name: one for one in was}, StreamSpec(regions=tuple(now)), {})
+        return {one.region: (one.verdict, one.told) for one in found}
+
+    told = "totals was read in {} shards, and is in {} now"
+    assert {verdict for verdict, _ in verdicts(shards(2), shards(2)).values()} == {ChangeVerdict.SAME}
+    for was, now in ((shards(2), shards(3)), (shards(2), [WAS]), ([WAS], shards(2))):
+        refused = (ChangeVerdict.OTHER_SHARDS, (told.format(len(was), len(now)),))
+        assert verdicts(was, now) == {one.name: refused for one in now}
+    assert verdicts([replace(WAS, name="others")], shards(2)) == {}
