@@ -177,6 +177,13 @@ class Config:
         "bytes of a result of a stream over which the region that makes it waits for those that read it; 0 is no bound",
         least=0,
     )
+    memory_bytes_max: int = _setting(
+        "stream.memory_bytes_max",
+        256_000_000,
+        "bytes of a memory result of a stream that executors keep; the oldest batches go, and are made again for a "
+        "region that still needs them",
+        least=1,
+    )
     stale_seconds: float = _setting(
         "lease.stale_seconds",
         30.0,

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace as replaced
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,6 +25,9 @@ from rekindle.master.facts.config import BackoffSpec, MasterConfig
 ROWS = 5
 WAIT_SECONDS = 240.0
 FAST = MasterConfig(backoff=BackoffSpec.of(FixedDelay(attempts_max=3, delay_ms=50)))
+
+# Whoever fails tries again for ever.
+PATIENT = replaced(FAST, backoff=BackoffSpec.of(FixedDelay(attempts_max=9_999, delay_ms=500)), poison_tries_max=9_999)
 
 
 class NumbersFolder:

@@ -9,16 +9,13 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
 from cli.calling import call
-from engine.number_streams import FAST, NumbersFolder, RunningStream, numbers
+from engine.number_streams import PATIENT, NumbersFolder, RunningStream, numbers
 from rekindle.errors import GraphRefused, Refused, RunFailed
-from rekindle.failover.backoff import FixedDelay
-from rekindle.master.facts.config import BackoffSpec
 
 
 @pytest.fixture
@@ -27,9 +24,6 @@ def place(tmp_path: Path) -> NumbersFolder:
 
 
 Kind = Literal["auto", "pipelined", "blocking", "caching", "memory"]
-NOT_FOR_STREAMS: tuple[Kind, ...] = ("blocking", "memory")
-# A reader that fails tries again for ever, and the producer of what it reads waits for it.
-PATIENT = replace(FAST, backoff=BackoffSpec.of(FixedDelay(attempts_max=9_999, delay_ms=500)), poison_tries_max=9_999)
 HOLDING: dict[str, Any] = {"keep_results_minutes": 0.0, "result_bytes_max": 1, "config": PATIENT}
 
 
@@ -154,9 +148,8 @@ def test_a_batch_of_a_result_that_is_gone_is_named(spark: SparkSession, place: N
 
 
 def test_other_kinds_of_results_are_refused_for_streams(spark: SparkSession, place: NumbersFolder) -> None:
-    for kind in NOT_FOR_STREAMS:
-        with pytest.raises(GraphRefused, match=f'drawn has result="{kind}", and it is a stream'):
-            forked(place, result=kind).plan_stream(spark, str(place.state))
+    with pytest.raises(GraphRefused, match='drawn has result="blocking", and it is a stream'):
+        forked(place, result="blocking").plan_stream(spark, str(place.state))
     with pytest.raises(GraphRefused, match="drawn is read by several sinks, so that each computes it"):
         forked(place, result="pipelined").plan_stream(spark, str(place.state))
 
@@ -179,6 +172,19 @@ def test_a_reader_that_comes_back_after_its_batches_went_is_told_which(
     assert "new_checkpoint=['fragile']" in str(told.value)
     assert place.rows("fragile") == numbers(0), "nothing was left out in silence"
     assert place.rows("once") == numbers(0, 1, 2, 3), "the other reader goes on"
+
+
+def test_a_reader_starts_again_after_some_of_what_its_last_batch_read_were_released(
+    spark: SparkSession, place: NumbersFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark asks a source for the last committed batch again, and reads none of it."""
+    for days in ((0,), (1, 2, 3), (4,)):
+        for number in days:
+            place.feed(number)
+        with RunningStream(spark, forked(place, result="caching"), place, available_now=True) as stream:
+            stream.ended()
+        assert call(capsys, "gc", "--location", str(place.state), "--set", "gc.grace_hours=0").code == 0
+    assert place.rows("fragile") == place.rows("once") == numbers(0, 1, 2, 3, 4)
 
 
 def test_a_stream_that_runs_releases_what_was_read_and_holds_a_producer_that_is_far_ahead(

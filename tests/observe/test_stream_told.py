@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace as changed
 
 from rekindle.failover.backoff import BackoffState
+from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.stream_told import StreamPlan, health_lines, news, stream_summary
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
@@ -14,6 +16,8 @@ from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
 from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     CheckpointReplaced,
     PoisonSuspected,
     QueryEnd,
@@ -39,7 +43,9 @@ SEVEN = Cause(FailureKind.EXCEPTION, "ValueError: seven")
 SPEC = StreamSpec(
     regions=(region_spec("gold"), region_spec("once", stateful=("once",), shared=("clean",)), region_spec("late"))
 )
-STARTED = StreamStarted(pipeline="shop", run="r", limits=StreamLimits(), run_time_ms=1, seed=2, at_ms=1_000)
+STARTED = StreamStarted(
+    pipeline="shop", run="r", limits=StreamLimits(strategy=Strategy.FULL), run_time_ms=1, seed=2, at_ms=1_000
+)
 OPENED = StreamOpened(application="app", owner="me", spec=SPEC, at_ms=1_000)
 QUERIES = tuple(QueryStarted(name, 1, 1_000) for name in SPEC.names)
 FAILED = QueryEnded(region="once", number=1, end=QueryEnd.FAILED, at_ms=2_000, batch=4)
@@ -203,3 +209,44 @@ def test_a_search_and_what_a_region_goes_on_without_are_told() -> None:
     plan = str(StreamPlan(pipeline="shop", run="r", spec=spec, known=without))
     assert "may go on without 2 records; goes on without row 7 of in/a.parquet" in plan
     assert "may go on without 1 record; none is in quarantine" in plan
+
+
+def test_news_of_batches_that_are_lost_and_made_again() -> None:
+    lost = BatchesLost(region="gold", batches=(3, 4, 5, 6, 7, 8), reader="once", readers=("once",), at_ms=2_000)
+    failed = FAILED, lost, changed(RESTART, regions=("once",))
+    assert (
+        told(*failed)[0]
+        == "gold: batches 3, 4, 5, 6, 7 and 1 more of its result cannot be read by once, and made again"
+    )
+    made = BatchesReplayed(region="gold", batches=(3, 4, 5, 6, 7, 8), changed=(3,), at_ms=3_000)
+    assert told(*failed, made)[-1] == (
+        "gold: batches 3, 4, 5, 6, 7 and 1 more of its result can be read again, batch 3 with other rows, which "
+        "nobody had read"
+    )
+    over = BatchesReplayed(region="gold", batches=(), why="its source is gone", at_ms=3_000)
+    assert told(*failed, over)[-1] == "gold: its source is gone"
+    assert told(FAILED, changed(lost, batches=()), changed(RESTART, regions=("once",)))[0].startswith("once failed")
+    summary = stream_summary(state(*failed, made), {}, was_resumed=False)
+    assert summary.regions["gold"].replayed == 6 and "    6 batches of its result made again" in list(summary.lines())
+    doubtful = fold_of(StreamLimits(), FAILED, lost, RESTART)
+    assert list(news((RESTART,), doubtful, 2_000))[-1] == (
+        "once restarts from its checkpoint in 3.0 s, with late (they read rows that may come back as others)"
+    )
+
+
+def fold_of(limits: StreamLimits, *events: object) -> StreamState:
+    found = STREAM.fold(None, (changed(STARTED, limits=limits), OPENED, *QUERIES, *events))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_the_plan_says_what_becomes_of_lost_batches() -> None:
+    regions = (
+        region_spec("a", result="memory", target="its memory result", doubts=("rand()",)),
+        region_spec("b", result="caching", target="its caching result", unreplayable="it keeps state (Deduplicate)"),
+    )
+    plan = list(StreamPlan(pipeline="shop", run="r", spec=StreamSpec(regions=regions)).lines())
+    assert plan[4] == "    a batch that is lost is made again from what the checkpoint recorded"
+    assert plan[5].startswith("    it is not proved to have the same rows then (rand()): all who read it restart")
+    assert plan[3] == "    batches vanish with executors, with the driver, and beyond stream.memory_bytes_max"
+    assert "    a batch that is lost cannot be made again: it keeps state (Deduplicate)" in plan

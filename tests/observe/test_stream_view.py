@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rekindle.failover.backoff import BackoffState
+from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.observe.stream_story import region_story
 from rekindle.observe.stream_view import CommittedBatch, RegionView, stream_line, stream_view
 from rekindle.streams.planned_batch import PlannedBatch
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     QueryEnd,
     QueryEnded,
     QueryStarted,
@@ -28,7 +31,9 @@ from streams.specs import region_spec
 SEVEN = Cause(FailureKind.EXCEPTION, "ValueError: seven", at="shop.py:7 in cents")
 SPEC = StreamSpec(regions=(region_spec("gold"), region_spec("late", sources=("orders", "clicks"))))
 BEGUN: tuple[StreamEvent, ...] = (
-    StreamStarted(pipeline="shop", run="r", limits=StreamLimits(), run_time_ms=1, seed=2, at_ms=1_000),
+    StreamStarted(
+        pipeline="shop", run="r", limits=StreamLimits(strategy=Strategy.FULL), run_time_ms=1, seed=2, at_ms=1_000
+    ),
     StreamOpened(application="app", owner="me", spec=SPEC, at_ms=1_000),
     *(QueryStarted(name, 1, 1_000) for name in SPEC.names),
 )
@@ -125,3 +130,32 @@ def test_the_story_of_a_stuck_region_and_of_many_files() -> None:
     assert "query 1 did not stop, and was fenced, before its first batch was committed" in found
     assert found[-6].startswith("gold is stuck (its query does not stop: 20 s): only another driver can start it")
     assert found[-4:-1] == ['  orders: from the beginning up to {"logOffset":0}', "  a.json", "  and 2 files more"]
+
+
+def test_the_story_of_batches_that_are_lost_and_made_again() -> None:
+    lost = BatchesLost(region="gold", batches=(3, 4), reader="late", readers=("late", "other"), at_ms=2_000)
+    upwards = BatchesLost(region="late", batches=(1,), reader="gold", at_ms=2_000)
+    joined = BatchesLost(region="gold", batches=(), reader="late", readers=("late",), at_ms=2_000)
+    made = BatchesReplayed(region="gold", batches=(3, 4), changed=(4,), at_ms=3_000)
+    failed = BatchesReplayed(region="gold", batches=(3,), at_ms=3_000, why="its source is gone")
+    nothing = BatchesReplayed(region="gold", batches=(), at_ms=3_000, why="its source is gone")
+
+    def said(name: str, *events: StreamEvent) -> list[str]:
+        line = stream_line(state(), 1, None, driver="me", is_alone=False)
+        view = stream_view(state(), line, {}, life="me", is_alone=False)
+        (region,) = (one for one in view.regions if one.name == name)
+        story = region_story([(1, 1, events)], region, state(), None)
+        return [one.text for one in story.lines]
+
+    assert said("gold", lost, joined, upwards, made, failed, nothing) == [
+        "late found batches 3, 4 of its result gone; they are made again",
+        "late needs them, too; they are made again",
+        "needs, to make its own batches again, batches of late that are gone, and waits for them",
+        "made batches 3, 4 of its result again, batch 4 with other rows, which nobody had read",
+        "made batch 3 of its result again; could not make batches of its result again: its source is gone",
+        "could not make batches of its result again: its source is gone",
+    ]
+    assert said("late", lost, made) == ["needs batches of gold that are gone, and waits for them"]
+    other = BatchesLost(region="gold", batches=(3,), reader="x", readers=("x", "late"), at_ms=2_000)
+    alone = BatchesLost(region="gold", batches=(3,), reader="x", readers=("x",), at_ms=2_000)
+    assert said("late", other, alone) == ["waits for batches of gold, whose rows may come back as others"]

@@ -9,12 +9,15 @@ clock. The world knows what really runs, and says what no schedule may ever show
 - A checkpoint is replaced when the user says so, for the regions that they name and no other, once.
 - A record in quarantine reaches no query again, until its region gets a new checkpoint, which reads all; and nothing
   starts in a region while its poison is sought.
+- A batch of a result that is gone is made again once, while nobody runs who may not, and whoever needs it starts after
+  that. No reader sees two versions of a batch.
 - One failure writes at most three records, and time that passes in health writes none.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +28,11 @@ from rekindle.failover.restart import Strategy
 from rekindle.master.facts.config import BackoffSpec
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Machine, Stop, WakeAt
+from rekindle.streams.replaced_rows import ReaderPlace, refused_replacement
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord
-from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_commands import FindPoison, ReplayBatches, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import (
+    BatchesLost,
     CheckpointReplaced,
     QueryEnd,
     QueryStarted,
@@ -45,6 +50,7 @@ from rekindle.streams.stream_stimuli import (
     OpenStream,
     PoisonReport,
     QueryReport,
+    ReplayReport,
     StopStream,
     StreamStimulus,
     StreamTick,
@@ -54,7 +60,9 @@ from streams.specs import region_spec
 StreamMachine = Machine[StreamState, StreamRecord, StreamStimulus, StreamCommand]
 BACKOFF = Exponential(initial_ms=100, delay_ms_max=1_000, jitter=0.0, reset_after_ms=5_000, attempts_max=6)
 STEPS, CALM_STEPS, BASE_CHANCE = 120, 400, 0.05
+BATCHES = 5
 Reads = dict[str, list[str]]
+Refused = Callable[..., str]
 KINDS = (FailureKind.EXCEPTION, FailureKind.EXECUTOR_LOST, FailureKind.USER_ERROR, FailureKind.WORKER_KILLED)
 
 
@@ -62,7 +70,17 @@ class Violated(AssertionError):
     """The world saw what may not be."""
 
 
-def spec_of(names: list[str], code: int, quarantine: int, reads: Reads, *, ends: bool) -> StreamSpec:
+@dataclass(frozen=True, slots=True)
+class ResultNature:
+    """What is known of the rows of a result."""
+
+    doubts: tuple[str, ...] = ()
+    unreplayable: str = ""
+
+
+def spec_of(
+    names: list[str], code: int, quarantine: int, reads: Reads, natures: dict[str, ResultNature], *, ends: bool
+) -> StreamSpec:
     """`ends` if all end when they have read what there is."""
     ending = {"trigger": AVAILABLE_NOW} if ends else {}
     return StreamSpec(
@@ -72,6 +90,8 @@ def spec_of(names: list[str], code: int, quarantine: int, reads: Reads, *, ends:
                 fingerprints={name: {"code": str(code)}},
                 quarantine=quarantine,
                 reads=tuple(one for one in reads[name] if one in names),
+                doubts=natures[name].doubts,
+                unreplayable=natures[name].unreplayable,
                 **ending,
             )
             for name in names
@@ -86,8 +106,9 @@ class SimulatedDriver:
     sent: set[Any] = field(default_factory=set)
     running: dict[str, int] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
-    reports: list[QueryReport | PoisonReport] = field(default_factory=list)
+    reports: list[QueryReport | PoisonReport | ReplayReport] = field(default_factory=list)
     searching: set[str] = field(default_factory=set)
+    needed: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     due_ms: set[int] = field(default_factory=set)
     is_over: bool = False
 
@@ -95,7 +116,8 @@ class SimulatedDriver:
 class StreamSimulation:
     """One schedule, by its seed."""
 
-    def __init__(self, seed: int, machine: StreamMachine = STREAM) -> None:
+    def __init__(self, seed: int, machine: StreamMachine = STREAM, refused: Refused = refused_replacement) -> None:
+        self.refused = refused
         self.chance = random.Random(seed)
         self.machine = machine
         self.names = [f"r{number}" for number in range(self.chance.randint(1, 4))]
@@ -109,10 +131,18 @@ class StreamSimulation:
         )
         self.quarantine = self.chance.choice([0, 2])
         self.ends = self.chance.random() < 0.4
+        self.is_lossy = self.chance.random() < 0.5
         self.reads: Reads = {
-            name: [one for one in self.names[:number] if self.chance.random() < 0.4]
+            name: [one for one in self.names[:number] if self.chance.random() < (0.8 if self.is_lossy else 0.4)]
             for number, name in enumerate(self.names)
         }
+        self.natures = {
+            name: ResultNature(*self.chance.choice([((), ""), (("draws",), ""), ((), ""), ((), "it keeps state")]))
+            for name in self.names
+        }
+        self.gone: set[tuple[str, int]] = set()
+        self.versions: dict[tuple[str, int], int] = {}
+        self.seen: dict[str, dict[tuple[str, int], int]] = {name: {} for name in self.names}
         self.left_out: dict[str, list[QuarantinedRecord]] = {}
         self.journal: list[tuple[StreamRecord, ...]] = []
         self.stored: list[tuple[StreamRecord, ...]] = []
@@ -156,11 +186,25 @@ class StreamSimulation:
                 self.driver.searching.discard(report.region)
             self._take(report)
         elif not is_calm:
+            self._reads()
             self._fault(self.chance.random())
+
+    def _reads(self) -> None:
+        """Some of those that run read a batch of a result that is there."""
+        for name in sorted(self.driver.running):
+            for producer in self.reads[name]:
+                batch = producer, self.chance.randrange(BATCHES)
+                if batch in self.gone or self.chance.random() < 0.5:
+                    continue
+                version = self.versions.get(batch, 0)
+                if self.seen[name].setdefault(batch, version) != version:
+                    raise Violated(f"{name} reads another version of batch {batch[1]} of {producer}")
 
     def _fault(self, act: float) -> None:
         running = [name for name in self.driver.running if name not in self.driver.stuck]
-        if act < 0.5 and running:
+        if act < (0.35 if self.is_lossy else 0.0) and running:
+            self._misses(self.chance.choice(running))
+        elif act < 0.5 and running:
             self._fails(self.chance.choice(running))
         elif act < 0.6 and running:
             name = self.chance.choice(running)
@@ -183,13 +227,35 @@ class StreamSimulation:
 
     def _fails(self, name: str) -> None:
         self.failures += 1
-        cause = Cause(self.chance.choice(KINDS), "boom")
-        self._ended(name, QueryEnd.FAILED, cause, self.chance.choice(["x", "y"]))
+        cause = Cause(self.chance.choice(KINDS[: 2 if self.is_lossy else None]), "boom")
+        self._ended(name, QueryEnd.FAILED, cause, self.chance.choice("xy"))
 
-    def _ended(self, name: str, end: QueryEnd, cause: Cause | None = None, signature: str = "") -> None:
+    def _misses(self, name: str) -> None:
+        """Batches that it was to read next are gone: some since now, some for a while."""
+        lost: dict[str, tuple[int, ...]] = {}
+        for producer in self.reads[name]:
+            if producer not in self.names:
+                continue
+            unread = [one for one in range(BATCHES) if (producer, one) not in self.seen[name]]
+            missing = {one for one in unread if (producer, one) in self.gone or self.chance.random() < 0.2}
+            self.gone |= {(producer, one) for one in missing}
+            lost |= {producer: tuple(sorted(missing))} if missing else {}
+        self.failures += 1
+        self.driver.needed[name] = {(producer, one) for producer, batches in lost.items() for one in batches}
+        self._ended(name, QueryEnd.FAILED, Cause(FailureKind.EVICTED, "gone"), "gone", lost)
+
+    def _ended(
+        self,
+        name: str,
+        end: QueryEnd,
+        cause: Cause | None = None,
+        signature: str = "",
+        lost: dict[str, tuple[int, ...]] | None = None,
+    ) -> None:
         number = self.driver.running.pop(name)
+        batch = self.chance.randint(-1, 5)
         report = QueryReport(
-            region=name, number=number, end=end, cause=cause, batch=self.chance.randint(-1, 5), signature=signature
+            region=name, number=number, end=end, cause=cause, batch=batch, signature=signature, lost=lost or {}
         )
         self.driver.reports.append(report)
 
@@ -198,6 +264,7 @@ class StreamSimulation:
         checkpoints of some regions."""
         for name in replaced or ():
             self.generations[name] += 1
+            self.seen[name].clear()
         self.driver = SimulatedDriver()
         self.wants_stop = False
         folded: StreamState | None = None
@@ -209,7 +276,7 @@ class StreamSimulation:
             OpenStream(
                 pipeline="live",
                 run="r",
-                spec=spec_of(self.names, self.code, self.quarantine, self.reads, ends=self.ends),
+                spec=spec_of(self.names, self.code, self.quarantine, self.reads, self.natures, ends=self.ends),
                 limits=self.limits,
                 run_time_ms=1,
                 seed=2,
@@ -227,6 +294,8 @@ class StreamSimulation:
 
     def _take(self, stimulus: StreamStimulus) -> None:
         events = self.machine.decide(self.state, stimulus, self.now_ms)
+        if isinstance(stimulus, QueryReport) and not any(isinstance(one, RegionsRestart) for one in events):
+            self.driver.needed.pop(stimulus.region, None)  # It was to start again anyway, and says so again.
         if not events:
             return
         self._look_at(events)
@@ -251,6 +320,8 @@ class StreamSimulation:
                     self.numbers[name] = number
                     if name in self.driver.searching:
                         raise Violated(f"{name} starts while its poison is sought")
+                    if self.driver.needed.pop(name, set()) & self.gone:
+                        raise Violated(f"{name} starts before what it needs was made again")
                     if self.due_ms.pop(name, 0) > self.now_ms:
                         raise Violated(f"{name} starts before its time")
                 case RegionsRestart(region=name, regions=regions, due_ms=due_ms):
@@ -259,8 +330,12 @@ class StreamSimulation:
                     left = self._abandoned()
                     if self.strategy is Strategy.FULL and not set(self.driver.running) - left <= set(regions):
                         raise Violated("full leaves a region running")
-                    if self.strategy is not Strategy.FULL and len(regions) != 1:
+                    if self.strategy is not Strategy.FULL and not set(regions) <= {name, *self._readers_of(events)}:
                         raise Violated("more than the region restarts")
+                case BatchesLost(region=producer, reader=reader, readers=readers):
+                    also = set(readers) - {reader}
+                    if also and not self.natures[producer].doubts:
+                        raise Violated(f"readers of {producer} wait, and its rows are proved")
                 case RecordsQuarantined(region=name, records=records):
                     self.counted.pop(name, None)
                     self.left_out.setdefault(name, []).extend(records)
@@ -288,6 +363,10 @@ class StreamSimulation:
             if self.ends and self._is_fed(name, starting, gone):
                 raise Violated(f"{name} starts before those that it reads have ended")
 
+    def _readers_of(self, events: tuple[StreamRecord, ...]) -> set[str]:
+        """Those that wait for what was lost."""
+        return {name for event in events if isinstance(event, BatchesLost) for name in event.readers}
+
     def _is_fed(self, name: str, starting: set[str], gone: set[str]) -> bool:
         """Whether a region that it reads runs, starts, is to start again, or is searched. Those that are `gone` are
         stuck, and nobody waits for them."""
@@ -299,6 +378,8 @@ class StreamSimulation:
     def _count(self, name: str, due_ms: int) -> None:
         """Restarts of a region since it was healthy for long."""
         count, last_ms = self.counted.get(name, (0, -BACKOFF.reset_after_ms))
+        if self.now_ms < last_ms:
+            return  # A new driver started it before its time: this is still the same attempt.
         count = 1 if self.now_ms - last_ms >= BACKOFF.reset_after_ms else count + 1
         self.counted[name] = count, due_ms
         if count > BACKOFF.attempts_max:
@@ -331,6 +412,8 @@ class StreamSimulation:
                     raise Violated(f"poison of {name} is sought while it runs")
                 self.driver.searching.add(name)
                 self.driver.reports.append(self._search(name, number))
+            case ReplayBatches():
+                self.driver.reports.append(self._replay(command))
             case StopQuery(name, number):
                 if self.driver.running.get(name) == number:
                     is_stuck = name in self.driver.stuck
@@ -345,6 +428,56 @@ class StreamSimulation:
                 self.driver.is_over = True
                 if set(self.driver.running) - self.driver.stuck:
                     raise Violated("the stream is over, and a query runs")
+
+    def _replay(self, command: ReplayBatches) -> ReplayReport:
+        """As an engine does: what can be read again by now is not made. The policy of production decides whether other
+        rows may be put in the place of those that are gone."""
+        assert self.state is not None
+        region, nature = command.region, self.natures[command.region]
+        if nature.unreplayable:
+            raise Violated(f"batches of {region} are made again, which nobody can")
+        if list(command.without) != self.left_out.get(region, []):
+            raise Violated(f"a record of {region} that is in quarantine is read again")
+        readers = [name for name in self.names if region in self.reads[name]]
+        running = {name for name in readers if name in self.driver.running and name not in self._abandoned()}
+        needed = {key for of in self.driver.needed.values() for key in of}
+        if nature.doubts and running and any((region, one) in needed for one in command.batches):
+            raise Violated(f"batches of {region} are made again while a reader of them runs")
+        inputs = [one for one in self.reads[region] if one in self.names and self.chance.random() < 0.3]
+        if inputs and any((region, one) in self.gone for one in command.batches):
+            missing = self.chance.randrange(BATCHES)
+            self.gone.add((inputs[0], missing))
+            return ReplayReport(region=region, number=command.number, lost={inputs[0]: (missing,)})
+        made: list[int] = []
+        changed: list[int] = []
+        for batch in command.batches:
+            key = region, batch
+            for needed in self.driver.needed.values():
+                needed.discard(key)  # It may be lost once more before its reader starts.
+            if key not in self.gone:
+                made.append(batch)  # Another reader needed it first.
+                continue
+            is_equal = not nature.doubts or self.chance.random() < 0.5
+            places = {name: self._place(name, key, running) for name in readers}
+            why = self.refused(batch, region, places, is_equal=is_equal)
+            if why or self.chance.random() < 0.1:
+                return self._replay_report(command, made, changed, why or "its source is gone")
+            made.append(batch)
+            self.gone.discard(key)
+            if not is_equal:
+                changed.append(batch)
+                self.versions[key] = self.versions.get(key, 0) + 1
+        return self._replay_report(command, made, changed, "")
+
+    def _place(self, name: str, batch: tuple[str, int], running: set[str]) -> ReaderPlace:
+        if batch in self.seen[name]:
+            return ReaderPlace.BEYOND
+        return ReaderPlace.MAY_READ if name in running else ReaderPlace.BEFORE
+
+    def _replay_report(self, command: ReplayBatches, made: list[int], changed: list[int], why: str) -> ReplayReport:
+        return ReplayReport(
+            region=command.region, number=command.number, batches=tuple(made), changed=tuple(changed), why=why
+        )
 
     def _search(self, name: str, number: int) -> PoisonReport:
         """Names one that is new, two of them, one that is left out already, or none."""
@@ -361,8 +494,8 @@ class StreamSimulation:
         if self.driver.reports and not self.driver.is_over:
             raise Violated("reports are left")
         restarts = sum(one.restarts for one in self.state.regions.values())
-        records = sum(1 for events in self.journal if any(isinstance(one, RegionsRestart) for one in events))
-        if records > self.failures or (self.strategy is not Strategy.FULL and restarts != records):
+        told = [one.regions for events in self.journal for one in events if isinstance(one, RegionsRestart)]
+        if len(told) > self.failures or restarts != sum(map(len, told)):
             raise Violated("a restart without a failure")
         if self.driver.is_over:
             if self.state.phase is StreamPhase.RUNNING or self.state.phase is StreamPhase.STOPPING:

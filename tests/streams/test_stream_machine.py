@@ -417,6 +417,12 @@ def test_a_base_is_the_whole_state_in_one_event() -> None:
         ({"is_open": True, "number": 1, "gave_up": "x"}, "gave up and is tried again"),
         ({"is_stuck": True, "due_ms": 5}, "stuck and is tried again"),
         ({"due_ms": 5}, "waits, and the code has no such region"),
+        ({"awaits": ("a",)}, "waits for batches, and is not to start"),
+        ({"needs": ("a",)}, "needs batches that it does not wait for"),
+        ({"lost": (1,)}, "are lost, and nobody makes them again"),
+        ({"lost": (1,), "replaying": (1,)}, "is made again twice"),
+        ({"replay_needs": ("a",)}, "a replay of gone waits, and there is none"),
+        ({"awaits": ("a",), "due_ms": 5}, "waits for batches of a, which nobody makes"),
     ],
 )
 def test_a_state_that_breaks_a_rule_is_refused(broken: dict[str, Any], said: str) -> None:

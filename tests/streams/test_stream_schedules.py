@@ -11,8 +11,11 @@ from msgspec.structs import replace as changed
 
 from rekindle.failover.backoff import BackoffState
 from rekindle.model.machine import Key, Stop, WakeAt
-from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_commands import FindPoison, ReplayBatches, StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_decide import REPLAY
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     CheckpointReplaced,
     PoisonSuspected,
     QueryEnd,
@@ -28,10 +31,17 @@ from rekindle.streams.stream_events import (
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import AVAILABLE_NOW
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
-from rekindle.streams.stream_stimuli import OpenStream, PoisonReport, QueryReport, StreamStimulus, StreamTick
-from streams.stream_world import StreamMachine, StreamSimulation
+from rekindle.streams.stream_stimuli import (
+    OpenStream,
+    PoisonReport,
+    QueryReport,
+    ReplayReport,
+    StreamStimulus,
+    StreamTick,
+)
+from streams.stream_world import StreamMachine, StreamSimulation, Violated
 
-SEEDS, PLANTED_SEEDS = 400, 1_500
+SEEDS, PLANTED_SEEDS = 250, 1_500
 Events = tuple[StreamRecord, ...]
 Rewrite = Callable[[StreamState | None, StreamStimulus, Events], Iterable[StreamRecord]]
 
@@ -176,7 +186,52 @@ def starts_readers(state: StreamState | None, stimulus: StreamStimulus, events: 
     return *events, *(QueryStarted(name, after.regions[name].number + 1, stimulus.run_time_ms) for name in closed)
 
 
+def goes_on_without(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamRecord]:
+    """Who needs a batch that could not be made again starts all the same."""
+    is_replay = isinstance(stimulus, ReplayReport)
+    return [one for one in events if not (is_replay and isinstance(one, RegionGivenUp))]
+
+
+def makes_all_again(state: StreamState | None, stimulus: StreamStimulus, events: Events) -> Iterable[StreamRecord]:
+    """Also batches that nobody can make again alone."""
+    for one in events:
+        if isinstance(one, RegionGivenUp) and isinstance(stimulus, QueryReport) and stimulus.lost and one.who == REPLAY:
+            name = one.region
+            for producer, batches in stimulus.lost.items():
+                yield BatchesLost(region=producer, batches=batches, reader=name, readers=(name,), at_ms=one.at_ms)
+            yield RegionsRestart(
+                region=name,
+                regions=(name,),
+                cause=one.cause,
+                due_ms=one.at_ms,
+                backoff=BackoffState(),
+                at_ms=one.at_ms,
+            )
+        else:
+            yield one
+
+
 PLANTED: dict[str, StreamMachine] = {
+    "a batch that is gone is not noted": deciding(without(BatchesLost)),
+    "nobody makes a batch again": commanding(
+        lambda state, found: [one for one in found if not isinstance(one, ReplayBatches)]
+    ),
+    "that a batch was made again is not noted": deciding(without(BatchesReplayed)),
+    "who needs a batch that is gone goes on": deciding(goes_on_without),
+    "what keeps state is made again": deciding(makes_all_again),
+    "readers of rows that may differ go on": deciding(
+        each(BatchesLost, lambda one: changed(one, readers=(one.reader,)))
+    ),
+    "a batch is made again while its readers end": commanding(
+        lambda state, found: [
+            *(one for one in found if not isinstance(one, ReplayBatches)),
+            *(
+                ReplayBatches(region=name, number=one.replays, batches=one.replaying, without=one.quarantined)
+                for name, one in state.regions.items()
+                if one.replaying
+            ),
+        ]
+    ),
     "a reader starts before its input is there": deciding(starts_readers),
     "a restart is forgotten": deciding(without(RegionsRestart)),
     "the end of a query is forgotten": deciding(without(QueryEnded)),
@@ -267,3 +322,10 @@ def test_a_planted_bug_is_seen(name: str) -> None:
         except (AssertionError, KeyError):
             return
     pytest.fail(f"no schedule of {PLANTED_SEEDS} shows: {name}")
+
+
+def test_a_second_version_of_a_batch_is_seen() -> None:
+    """Whatever was made again takes the place of what readers have read."""
+    with pytest.raises(Violated, match="reads another version of batch"):
+        for seed in range(PLANTED_SEEDS):
+            StreamSimulation(seed, refused=lambda *given, **told: "").run()

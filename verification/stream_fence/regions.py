@@ -68,4 +68,4 @@ class StreamPlace:
     def _named(self, region: str) -> Iterator[Path]:
         for entry in sorted((self.target / "entries" / region / "0").glob("[0-9]*")):
             head, *files = entry.read_text().partition("directory\t")[2].splitlines()
-            yield from (self.target / head / line.partition("\t")[0] for line in files if line)
+            yield from (self.target / head / line.partition("\t")[0] for line in files if line.startswith("part-"))

@@ -64,12 +64,13 @@ final class ExecutorLease implements Runnable {
   private final SparkEnv env;
   private final long silentNanos;
   private final long leftNanos;
-  /** By the number of an attempt's blocks: its run and epoch. */
+  /** By the number of an attempt's blocks, or of a batch of a stream: its run and master. */
   private final Map<Integer, Held> held = new ConcurrentHashMap<>();
   /** By run: what was seen last. Only the thread knows it. */
   private final Map<String, Seen> seen = new HashMap<>();
 
-  private record Held(String run, long epoch) {}
+  /** A run with the epoch of its master, or a stream with its master as heartbeats name it. */
+  private record Held(String run, long epoch, String owner) {}
 
   private record Seen(String beat, long atNanos) {}
 
@@ -91,7 +92,14 @@ final class ExecutorLease implements Runnable {
   static void hold(int number, String directory) {
     Matcher found = ATTEMPT.matcher(directory);
     if (found.matches()) { // Nobody sends heartbeats for what is not of a run.
-      lease().held.putIfAbsent(number, new Held(found.group(1), Long.parseLong(found.group(2))));
+      lease().held.putIfAbsent(number, new Held(found.group(1), Long.parseLong(found.group(2)), ""));
+    }
+  }
+
+  /** This executor has blocks with this number, of a stream with this directory and owner. */
+  static void hold(int number, String run, String owner) {
+    if (!run.isEmpty()) {
+      lease().held.putIfAbsent(number, new Held(run, 0, owner));
     }
   }
 
@@ -160,11 +168,8 @@ final class ExecutorLease implements Runnable {
       }
       JsonNode last = read(fs, newest.getPath());
       long epoch = Long.parseLong(newest.getPath().getName());
-      if (epoch > one.epoch()) {
-        Path own = new Path(newest.getPath().getParent(), String.format("%010d", one.epoch()));
-        if (!last.path("owner").equals(read(fs, own).path("owner")) || last.path("owner").isMissingNode()) {
-          return Verdict.TAKEN_OVER;
-        }
+      if (one.owner().isEmpty() ? epoch > one.epoch() && !isOwnEpoch(fs, one, newest.getPath(), last) : !isOwn(last, one.owner())) {
+        return Verdict.TAKEN_OVER;
       }
       String beat = newest.getPath().getName() + " " + newest.getModificationTime() + " " + last.path("sequence").asLong();
       Seen before = seen.get(one.run());
@@ -181,6 +186,16 @@ final class ExecutorLease implements Runnable {
       seen.computeIfPresent(one.run(), (run, before) -> new Seen(before.beat(), System.nanoTime()));
       return Verdict.UNKNOWN;
     }
+  }
+
+  /** Whether the master of a newer epoch is the process that had that of the blocks. */
+  private static boolean isOwnEpoch(FileSystem fs, Held one, Path newest, JsonNode last) throws IOException {
+    Path own = new Path(newest.getParent(), String.format("%010d", one.epoch()));
+    return last.path("owner").equals(read(fs, own).path("owner")) && !last.path("owner").isMissingNode();
+  }
+
+  private static boolean isOwn(JsonNode last, String owner) throws IOException {
+    return last.path("owner").equals(JSON.readTree(owner));
   }
 
   private static JsonNode read(FileSystem fs, Path beat) throws IOException {

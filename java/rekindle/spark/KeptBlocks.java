@@ -63,7 +63,7 @@ public final class KeptBlocks extends SparkListener {
    */
   public static long write(
       SparkSession session, QueryExecution execution, StructType schema, Storing how, Laws laws, String name, String directory, byte[] numbers) {
-    int number = NUMBERS.computeIfAbsent(directory, key -> session.sparkContext().newRddId());
+    int number = numbered(session, directory);
     AttemptCommitProtocol.open(directory);
     Told told = new Told(directory, number, Bridge.numbers(numbers));
     Put put = new Put(number, directory, schema, how, laws);
@@ -72,6 +72,16 @@ public final class KeptBlocks extends SparkListener {
       return BoxedUnit.UNIT;
     });
     return told.rows;
+  }
+
+  /** The number of the blocks that belong to a directory. */
+  static int numbered(SparkSession session, String directory) {
+    return NUMBERS.computeIfAbsent(directory, key -> session.sparkContext().newRddId());
+  }
+
+  /** How a block is called below the directory that it belongs to. */
+  static String name(int task, int partition, int number) {
+    return String.format("part-%d_%05d.rdd%d", task, partition, number);
   }
 
   /** How blocks are stored: on disk where memory has no room, on how many executors, and whether each partition gets a digest. */
@@ -226,7 +236,7 @@ public final class KeptBlocks extends SparkListener {
       rows += Long.parseLong(parts[1]);
       String line = partition + "\t" + parts[0] + "\t" + parts[1];
       if (!parts[2].equals("-1")) {
-        line += String.format("\tpart-%s_%05d.rdd%d\t%s", parts[0], partition, number, parts[2]);
+        line += "\t" + name(Integer.parseInt(parts[0]), partition, number) + "\t" + parts[2];
         line += parts[3].isEmpty() ? "" : "\t" + parts[3];
       }
       AttemptCommitProtocol.add(directory, line);

@@ -36,6 +36,22 @@ public final class RowDigest {
     return Kinds.isKnown(schema) ? new RowDigest((StructType) schema).packed() : "";
   }
 
+  /** The digest of several sets of rows of one schema together; empty if one of them has none. */
+  static String sum(Iterable<String> packed, StructType schema) {
+    RowDigest sum = new RowDigest(schema);
+    sum.hash.hash(sum.schema);
+    long a = sum.hash.first(), b = sum.hash.second();
+    for (String one : packed) {
+      if (one.isEmpty()) {
+        return "";
+      }
+      sum.count += Long.parseUnsignedLong(one.substring(0, 16), 16);
+      sum.first += Long.parseUnsignedLong(one.substring(16, 32), 16) - a;
+      sum.second += Long.parseUnsignedLong(one.substring(32), 16) - b;
+    }
+    return sum.packed();
+  }
+
   /** One line per partition of an RDD, in order: the digest of its rows. One Spark job. */
   public static String ofPartitions(RDD<InternalRow> rows, StructType schema) {
     Function2<Integer, Iterator<InternalRow>, Iterator<String>> one = (index, found) -> ofRows(found, schema);

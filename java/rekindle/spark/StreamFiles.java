@@ -11,6 +11,7 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +35,7 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.StructType;
 
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -48,9 +50,11 @@ import scala.collection.immutable.Seq;
  * 5. What counts is linked below {@code current} on a disk after its entry is there; a batch that is computed again links what is missing (StreamView). The
  *    result of a region, which has no owner, is for other regions only ({@link StreamSegments}): it is not linked.
  * 6. A target has one stream at a time, by the number of its owner: whoever has a lower one adds nothing.
- * 7. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
+ * 7. The result of a region has the digest of its rows in the entry, so that a batch that was made again can be compared. With room for that much
+ *    ({@code memory}, in bytes) its rows are blocks on executors ({@link StreamBlocks}), and no files.
+ * 8. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
- * 8. A batch that a compaction has counts as one whose entry is there. Its own entry may be gone: one that is put again is read by nobody. So it is
+ * 9. A batch that a compaction has counts as one whose entry is there. Its own entry may be gone: one that is put again is read by nobody. So it is
  *    looked for only until the first batch that no compaction has.
  */
 public final class StreamFiles implements StreamSinkProvider {
@@ -63,25 +67,35 @@ public final class StreamFiles implements StreamSinkProvider {
         options.apply("region"),
         options.apply("generation"),
         new Path(options.apply("checkpoint")),
-        Long.parseLong(options.getOrElse("owner", () -> "0")));
+        Long.parseLong(options.getOrElse("owner", () -> "0")),
+        Long.parseLong(options.getOrElse("memory", () -> "0")));
   }
 
-  /** The rows of a frame as files in a directory: name and length of each, one per line. Names are used once in an application. */
-  public static String written(SparkSession session, QueryExecution execution, String directory) {
-    List<String> files = new ArrayList<>();
+  /** Rows that were written: name and length of each file or block, and their digest, empty where none was made. */
+  record Written(List<String> files, String rows) {}
+
+  /** The rows of a frame as files in a directory: their digest, empty if none is wanted, then name and length of each; one per line. Names are used once. */
+  public static String written(SparkSession session, QueryExecution execution, String directory, boolean isDigested) {
+    List<String> lines = new ArrayList<>();
     SQLExecution.withNewExecutionId(
         execution,
         Option.empty(),
-        () -> files.addAll(write(session, execution, directory, session.sessionState().newHadoopConf())));
-    return String.join("\n", files);
+        () -> {
+          Written written = write(session, execution, directory, session.sessionState().newHadoopConf(), isDigested);
+          lines.add(written.rows());
+          return lines.addAll(written.files());
+        });
+    return String.join("\n", lines);
   }
 
-  private static List<String> write(SparkSession session, QueryExecution execution, String directory, Configuration settings) {
+  private static Written write(SparkSession session, QueryExecution execution, String directory, Configuration settings, boolean isDigested) {
     StreamCommitProtocol protocol = new StreamCommitProtocol(directory);
+    StructType schema = execution.analyzed().schema();
+    boolean hasDigest = isDigested && Kinds.isKnown(schema);
     Object[] given = {
       session,
       execution.executedPlan(),
-      new ParquetFileFormat(),
+      hasDigest ? new KeptParquet(true) : new ParquetFileFormat(),
       protocol,
       new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
       settings,
@@ -92,7 +106,7 @@ public final class StreamFiles implements StreamSinkProvider {
       0
     };
     call(given);
-    return protocol.committed();
+    return new Written(protocol.committed(), hasDigest ? RowDigest.sum(protocol.digests(), schema) : "");
   }
 
   /** Spark's writer of files, which has a twelfth parameter with a default since 4.3. */
@@ -129,14 +143,16 @@ public final class StreamFiles implements StreamSinkProvider {
     private final String generation;
     private final Path checkpoint;
     private final long owner;
+    private final long memory;
     private boolean isAfterCompactions;
 
-    Batches(Path target, String region, String generation, Path checkpoint, long owner) {
+    Batches(Path target, String region, String generation, Path checkpoint, long owner, long memory) {
       this.target = target;
       this.region = region;
       this.generation = generation;
       this.checkpoint = checkpoint;
       this.owner = owner;
+      this.memory = memory;
     }
 
     @Override
@@ -166,10 +182,15 @@ public final class StreamFiles implements StreamSinkProvider {
         }
         isAfterCompactions = true;
         String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
-        List<String> files = write(session, execution, new Path(target, name).toString(), settings);
-        String lines = String.join("\n", List.of("epoch\t" + fence.epoch(), "offsets\t" + offsets, "directory\t" + name)) + "\n";
+        String directory = new Path(target, name).toString();
+        boolean isResult = owner == 0;
+        Written written =
+            memory > 0 ? StreamBlocks.write(session, execution, directory, settings) : write(session, execution, directory, settings, isResult);
+        BatchRecord made = recorded(session, Long.toString(fence.epoch()), offsets, name, written);
         fence.look(settings);
-        put(entry, lines + String.join("\n", files) + "\n", offsets, fence, settings);
+        if (put(entry, made, fence, settings) && memory > 0) {
+          StreamBlocks.keep(session, target.toString(), batch, directory, made.files(), memory);
+        }
         seen(entry, settings);
       } catch (InterruptedException stopped) {
         Thread.currentThread().interrupt();
@@ -179,13 +200,29 @@ public final class StreamFiles implements StreamSinkProvider {
       }
     }
 
-    /** Where an entry of the same offsets came first, ours is dropped: it was put by a driver that lost the region since, or by a request of our own. */
-    private static void put(Path entry, String lines, String offsets, StreamFence fence, Configuration settings) throws IOException {
+    private BatchRecord recorded(SparkSession session, String epoch, String offsets, String directory, Written written) {
+      Map<String, String> words = new HashMap<>(Map.of(BatchRecord.EPOCH, epoch, BatchRecord.OFFSETS, offsets, BatchRecord.DIRECTORY, directory));
+      if (!written.rows().isEmpty()) {
+        words.put(BatchRecord.ROWS, written.rows());
+      }
+      if (memory > 0) {
+        words.put(BatchRecord.BLOCKS, session.sparkContext().applicationId());
+      }
+      return new BatchRecord(words, written.files());
+    }
+
+    /**
+     * Whether it is ours. Where an entry of the same offsets came first, ours is dropped: it was put by a driver that lost the region since, or by a request of
+     * our own.
+     */
+    private static boolean put(Path entry, BatchRecord made, StreamFence fence, Configuration settings) throws IOException {
       try {
-        PutIfAbsent.put(entry, lines.getBytes(StandardCharsets.UTF_8), settings);
+        PutIfAbsent.put(entry, made.text().getBytes(StandardCharsets.UTF_8), settings);
+        return true;
       } catch (FileAlreadyExistsException taken) {
         fence.look(settings);
-        refuseOther(entry, offsets, settings);
+        refuseOther(entry, made.offsets(), settings);
+        return false;
       }
     }
 

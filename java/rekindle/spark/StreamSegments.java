@@ -4,9 +4,9 @@ package rekindle.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -19,12 +19,10 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.streaming.Offset;
 import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
@@ -41,6 +39,8 @@ import scala.Tuple2;
  * 2. Nothing is listed but at the very first start, for the oldest entry: new ones are told by the sink in this process, and looked for now and then.
  * 3. An entry that is gone is an error with its number, never an empty batch. gc leaves the last entry of the producer, and what a reader has not read: so
  *    where a reader finds neither the entry that it read last nor the next one, that one is gone.
+ * 4. Spark asks for the last batch of a checkpoint again when it starts, and does not read it: what cannot be read is an error for who reads it.
+ * 5. Where the rows of an entry are, and whether they can be read, is for {@link ResultLog} to say.
  */
 public final class StreamSegments implements StreamSourceProvider {
   static final String NAME = "StreamSegments";
@@ -72,6 +72,23 @@ public final class StreamSegments implements StreamSourceProvider {
         .analyzed();
   }
 
+  /** Of the batches of a result after one up to another: the numbers of those that cannot be read any more, one per line. Fails for one that gc took. */
+  public static String lost(SparkSession session, String path, String region, String generation, long after, long last) throws IOException {
+    List<Long> found = new ResultLog(session, path, region, generation).lost(after + 1, last);
+    return String.join("\n", found.stream().map(String::valueOf).toList());
+  }
+
+  /** The rows of the batches of a result after one up to another, as a batch. */
+  public static Dataset<Row> rows(SparkSession session, String path, String region, String generation, String schema, long after, long last)
+      throws IOException {
+    ResultLog log = new ResultLog(session, path, region, generation);
+    Map<Long, BatchRecord> batches = new TreeMap<>();
+    for (long batch = after + 1; batch <= last; batch++) {
+      batches.put(batch, log.read(batch));
+    }
+    return log.rows(batches, SparkObjects.schema(schema).asNullable(), false);
+  }
+
   @Override
   public Tuple2<String, StructType> sourceSchema(
       SQLContext context, Option<StructType> schema, String provider, scala.collection.immutable.Map<String, String> options) {
@@ -81,7 +98,7 @@ public final class StreamSegments implements StreamSourceProvider {
   @Override
   public Source createSource(
       SQLContext context, String metadata, Option<StructType> schema, String provider, scala.collection.immutable.Map<String, String> options) {
-    return new Entries((SparkSession) context.sparkSession(), folder(options), schema.get().asNullable(), options);
+    return new Entries((SparkSession) context.sparkSession(), schema.get().asNullable(), options);
   }
 
   private static String folder(scala.collection.immutable.Map<String, String> options) {
@@ -114,8 +131,7 @@ public final class StreamSegments implements StreamSourceProvider {
   }
 
   private static final class Entries implements Source, SupportsTriggerAvailableNow {
-    private final SparkSession session;
-    private final String base;
+    private final ResultLog log;
     private final Path folder;
     private final StructType schema;
     private final int limit;
@@ -126,10 +142,9 @@ public final class StreamSegments implements StreamSourceProvider {
     private long lookedMs;
     private long last = Long.MAX_VALUE;
 
-    Entries(SparkSession session, String folder, StructType schema, scala.collection.immutable.Map<String, String> options) {
-      this.session = session;
-      this.base = options.apply("path");
-      this.folder = new Path(folder);
+    Entries(SparkSession session, StructType schema, scala.collection.immutable.Map<String, String> options) {
+      this.log = new ResultLog(session, options.apply("path"), options.apply("region"), options.apply("generation"));
+      this.folder = log.entries();
       this.schema = schema;
       this.limit = Integer.parseInt(options.getOrElse("maxEntriesPerTrigger", () -> LIMIT));
       this.condition = options.getOrElse(CONDITION, () -> "");
@@ -168,19 +183,16 @@ public final class StreamSegments implements StreamSourceProvider {
     @Override
     public Dataset<Row> getBatch(Option<Offset> start, Offset end) {
       long from = start.isDefined() ? Position.of(start.get().json()) : oldest();
-      List<String> directories = new ArrayList<>();
-      StringBuilder names = new StringBuilder();
-      for (long entry = from + 1; entry <= Position.of(end.json()); entry++) {
-        String[] lines = read(entry).split("\n");
-        for (int at = 3; at < lines.length; at++) {
-          names.append(directories.size()).append('\t').append(lines[at]).append('\n');
+      try {
+        Map<Long, BatchRecord> batches = new TreeMap<>();
+        for (long entry = from + 1; entry <= Position.of(end.json()); entry++) {
+          batches.put(entry, read(entry));
         }
-        directories.add(base + "/" + lines[2].substring("directory\t".length()));
+        var rows = log.rows(batches, schema, true);
+        return condition.isEmpty() ? rows : StreamReplay.only(rows, condition, List.of(schema.fieldNames()));
+      } catch (ResultBatchGone | ResultBatchesLost why) {
+        return log.unreadable(why, schema);
       }
-      var relation = VersionFiles.relation(
-          session, String.join("\n", directories), names.toString(), schema.json(), "", new VersionFiles.Reading("parquet", Map.of()));
-      var rows = Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
-      return condition.isEmpty() ? rows : StreamReplay.only(rows, condition, List.of(schema.fieldNames()));
     }
 
     @Override
@@ -258,9 +270,9 @@ public final class StreamSegments implements StreamSourceProvider {
       }
     }
 
-    private String read(long entry) {
+    private BatchRecord read(long entry) {
       try {
-        return StreamCompactions.read(new Path(folder, Long.toString(entry)), settings);
+        return log.read(entry);
       } catch (FileNotFoundException missing) {
         throw gone(entry, missing);
       } catch (IOException failed) {

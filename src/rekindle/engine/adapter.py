@@ -73,13 +73,16 @@ class StreamRequest:
     `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
     where that begins to read; `positions` is where those begin that regions got before. `pins` are the batch inputs
     that its regions read so far, by step, and `taken` those of which they are to read what is newer. `stall_ms` is how
-    long a batch may take; `compact_batches` is of how many batches the files are made few, 0 for never;
+    long a batch may take; `compact_batches` is of how many batches the files are made few, 0 for never; `memory_bytes`
+    is how much of a memory result is in memory; `owner` is this process, as heartbeats name it;
     `is_asked_to_stop` is asked at each poll; with `available_now` every query ends when it has read what there is."""
 
     wanted: PrepareRequest
     generation: str
     stall_ms: int
     compact_batches: int = 0
+    memory_bytes: int = 0
+    owner: str = ""
     replaced: Mapping[str, int] = field(default_factory=dict)
     starts: Mapping[str, StartRequest] = field(default_factory=dict)
     positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
@@ -134,6 +137,10 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 
     def hold(self, region: str, is_held: bool) -> None:
         """Let the next batch of a region that makes a result wait, or go on."""
+        ...
+
+    def forget(self, region: str, through: int) -> None:
+        """Batches of the result of a region up to this one are released."""
         ...
 
 

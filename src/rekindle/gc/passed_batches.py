@@ -16,32 +16,33 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from rekindle.gc.replaced_batches import IsRipe
-from rekindle.publish.stream_entries import RESULTS, entries_folder, generation_folder, generation_of
-from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, positions
+from rekindle.publish.stream_entries import (
+    RESULTS,
+    entries_folder,
+    generation_folder,
+    generation_of,
+    replays_folder,
+)
+from rekindle.results.checkpoint_log import checkpoint_folder, last_commit, positions, result_position
 from rekindle.storage.store import Store, StoredObject
 from rekindle.streams.stream_state import StreamState
 
 NO_BATCH = -1
 # BATCH, and BATCH-EPOCH-UUID, made by java/StreamFiles.
 OF_ENTRY, OF_FILES = re.compile(r"(\d+)$"), re.compile(r"(\d+)-")
-
-
-class _Position(msgspec.Struct, frozen=True):
-    """As java/StreamSegments writes it."""
-
-    entry: int
-    result: str
+# BATCH.NUMBER of a batch that was made again.
+OF_REPLAY = re.compile(r"(\d+)\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultLook:
-    """Of a result: what may go, by names below the folder of its stream, entries first; and what stays of it."""
+    """Of a result: what may go, by names below the folder of its stream, entries first; and what stays of it. All
+    batches up to `through` go, -1 for none."""
 
     objects: list[StoredObject]
     bytes_left: int
+    through: int = NO_BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,17 @@ class PassedBatches:
     def look(self, store: Store, folder: str, is_ripe: IsRipe) -> ResultLook:
         """Entries were put in their order, and after their files: files go whose entry goes, or went before."""
         base = f"{RESULTS}/{self.region}/"
-        entries, data = (
+        kinds = ((entries_folder, OF_ENTRY), (replays_folder, OF_REPLAY), (generation_folder, OF_FILES))
+        entries, again, data = (
             [*_numbered(store, folder, f"{base}{kind(self.region, self.generation)}", pattern)]
-            for kind, pattern in ((entries_folder, OF_ENTRY), (generation_folder, OF_FILES))
+            for kind, pattern in kinds
         )
         ripe = [number for number, one in entries if number <= self.through and is_ripe(one.modified)]
         through = max(ripe, default=NO_BATCH)
-        goes = [one for number, one in (*entries, *data) if number <= through and is_ripe(one.modified)]
-        size = sum(one.bytes for _, one in (*entries, *data))
-        return ResultLook(goes, size - sum(one.bytes for one in goes))
+        every = (*entries, *again, *data)
+        goes = [one for number, one in every if number <= through and is_ripe(one.modified)]
+        size = sum(one.bytes for _, one in every)
+        return ResultLook(goes, size - sum(one.bytes for one in goes), through)
 
 
 def passed_batches(store: Store, folder: str, state: StreamState) -> list[PassedBatches]:
@@ -88,7 +91,7 @@ def _position(store: Store, folder: str, state: StreamState, reader: str, produc
     """The last batch of a result that the last committed batch of a reader has read, -1 for none."""
     checkpoint = f"{folder}{checkpoint_folder(reader, state.regions[reader].generation)}"
     read = positions(store, checkpoint, last_commit(store, checkpoint)) or {}
-    entries = [one.entry for one in map(_told, read.values()) if one is not None and one.result == producer]
+    entries = [one.entry for one in map(result_position, read.values()) if one is not None and one.result == producer]
     return min(entries, default=NO_BATCH)
 
 
@@ -99,10 +102,3 @@ def _numbered(store: Store, folder: str, below: str, pattern: re.Pattern[str]) -
             told = pattern.match(one.name)
             if told is not None:
                 yield int(told.group(1)), StoredObject(below + one.name, one.bytes, one.modified)
-
-
-def _told(position: str) -> _Position | None:
-    try:
-        return msgspec.json.decode(position, type=_Position)
-    except msgspec.MsgspecError:
-        return None

@@ -35,6 +35,8 @@ STOP_SECONDS = 5.0
 
 # Tells the engine that the next batch of a region is to wait, or no longer.
 Hold = Callable[[str, bool], None]
+# Tells the engine that batches of a result up to one are released.
+Forget = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,9 @@ class ReleaseRules:
 class StreamRelease:
     """Around a stream that has results, until it is closed."""
 
-    def __init__(self, store: Store, pipeline: str, run: str, rules: ReleaseRules, hold: Hold) -> None:
-        self._store, self._pipeline, self._run, self._rules, self._hold = store, pipeline, run, rules, hold
+    def __init__(self, store: Store, pipeline: str, run: str, rules: ReleaseRules, hold: Hold, forget: Forget) -> None:
+        self._store, self._pipeline, self._run, self._rules = store, pipeline, run, rules
+        self._hold, self._forget = hold, forget
         self._held: set[str] = set()
         self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._trouble = ""
@@ -108,6 +111,7 @@ class StreamRelease:
             if found.objects:
                 remove_batches(Remover(store, Limits()), diary, self._run, PASSED, found.objects, folder=folder)
                 forget_old(store, self._pipeline, round(now * 1000))
+                self._forget(one.region, found.through)
             self._bound(one, found.bytes_left)
 
     def _bound(self, one: PassedBatches, bytes_left: int) -> None:

@@ -8,11 +8,12 @@ from typing import assert_never
 
 import msgspec
 
+from rekindle.failover.restart import Strategy
 from rekindle.observe.runs import INTERRUPTED
 from rekindle.observe.show_words import clock, one_line
 from rekindle.observe.story import Line
 from rekindle.observe.stream_view import BACKOFF, GAVE_UP, NOT_IN_CODE, STUCK, RegionView
-from rekindle.observe.words import count_text
+from rekindle.observe.words import batches_text, count_text
 from rekindle.streams import stream_events as ev
 from rekindle.streams.planned_batch import PlannedBatch
 from rekindle.streams.stream_state import StreamState
@@ -44,14 +45,14 @@ def region_story(
         Line(sequence, event.at_ms, epoch, text)
         for sequence, epoch, events in records
         for event in events
-        if (text := _sentence(event, region.name))
+        if (text := _sentence(event, region.name, is_full=state.strategy is Strategy.FULL))
     ]
     sources = state.last_specs[region.name].sources
     outlook = tuple(_outlook(region, next_batch, sources))
     return RegionStory(run=state.run, region=region, lines=tuple(lines), next_batch=next_batch, outlook=outlook)
 
 
-def _sentence(event: ev.StreamEvent, name: str) -> str:
+def _sentence(event: ev.StreamEvent, name: str, *, is_full: bool) -> str:
     """Empty where the event is not about this region."""
     match event:
         case ev.StreamStarted():
@@ -68,7 +69,8 @@ def _sentence(event: ev.StreamEvent, name: str) -> str:
             return f"query {number} {_ENDED[end]}{_after(batch)}" if region == name else ""
         case ev.RegionsRestart(region=region, cause=cause, regions=regions, due_ms=due_ms, alike=alike):
             if region != name:
-                return f"restarts because {region} failed (strategy full)" if name in regions else ""
+                why = " (strategy full)" if is_full else ""
+                return f"restarts because {region} failed{why}" if name in regions else ""
             often = f" (failure {alike} of this kind in the same batch)" if alike > 1 else ""
             return f"{one_line(cause.root.text) or cause.root.kind.value}{often}; restarts at {clock(due_ms)}"
         case ev.RegionGivenUp(region=region, who=who, why=why, cause=cause):
@@ -83,12 +85,30 @@ def _sentence(event: ev.StreamEvent, name: str) -> str:
         case ev.RecordsQuarantined(region=region, records=records, jobs=jobs):
             named = "; ".join(str(one.record) for one in records)
             return f"goes on without {named}, found with {count_text(jobs, 'Spark job')}" if region == name else ""
+        case ev.BatchesLost(region=region, batches=batches, reader=reader, readers=readers):
+            return _lost(name, region, batches, reader, readers)
+        case ev.BatchesReplayed(region=region, batches=batches, changed=changed, why=why):
+            if region != name:
+                return ""
+            other = f", {batches_text(changed)} with other rows, which nobody had read" if changed else ""
+            made = f"made {batches_text(batches)} of its result again{other}" if batches else ""
+            return "; ".join(filter(None, (made, f"could not make batches of its result again: {why}" if why else "")))
         case ev.StopRequested(why):
             return f"the stream was to stop: {why}"
         case ev.StreamEnded(phase):
             return f"the stream {phase.value}"
         case _:  # pragma: no cover
             assert_never(event)
+
+
+def _lost(name: str, region: str, batches: Sequence[int], reader: str, readers: Sequence[str]) -> str:
+    if region == name:
+        found = f"{reader} found {batches_text(batches)} of its result gone" if batches else f"{reader} needs them, too"
+        return f"{found}; they are made again"
+    if name == reader:
+        what = "needs" if readers else "needs, to make its own batches again,"
+        return f"{what} batches of {region} that are gone, and waits for them"
+    return f"waits for batches of {region}, whose rows may come back as others" if name in readers else ""
 
 
 _ENDED = {

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rekindle.failover.restart import Strategy
 from rekindle.observe.stream_inputs import input_lines
 from rekindle.observe.summary import RunSummary
-from rekindle.observe.words import bytes_text, count_text, time_text
+from rekindle.observe.words import batches_text, bytes_text, count_text, time_text
 from rekindle.remedies import Say, in_python
 from rekindle.streams.pinned_inputs import InputLook
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
@@ -17,6 +18,8 @@ from rekindle.streams.region_health import RegionHealth
 from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     CheckpointReplaced,
     PoisonSuspected,
     QueryEnd,
@@ -31,7 +34,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
+from rekindle.streams.stream_spec import IN_MEMORY, Delivery, RegionSpec, StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord, StreamState
 
 
@@ -83,6 +86,7 @@ class StreamPlan:
         )
         if region.reads:
             yield f"    reads the result of {', '.join(region.reads)}"
+        yield from _result(region)
         shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
         yield f"    {state}{shared}"
         if region.quarantine:
@@ -117,8 +121,8 @@ class StreamPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSummary:
-    """One region: the last batch that it committed in this process, how often it was restarted, and the records that it
-    goes on without."""
+    """One region: the last batch that it committed in this process, how often it was restarted, the records that it
+    goes on without, and how many batches of its result were made again."""
 
     batch: int
     restarts: int
@@ -126,6 +130,7 @@ class RegionSummary:
     delivery: Delivery = Delivery.EXACTLY_ONCE
     why: str = ""
     quarantined: tuple[QuarantinedRecord, ...] = ()
+    replayed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,8 @@ class StreamSummary(RunSummary):
             yield f"  {name}: {where}{again}; {self.results.get(name, '')}"
             if region.why:
                 yield f"    {region.delivery.value}: {region.why}"
+            if region.replayed:
+                yield f"    {count_text(region.replayed, 'batch', 'batches')} of its result made again"
             for one in region.quarantined:
                 yield f"    without {one.record}: {one.cause.text}"
         yield "  the next start goes on from there"
@@ -170,6 +177,7 @@ def stream_summary(state: StreamState, health: Mapping[str, RegionHealth], *, wa
                 delivery=specs[name].delivery,
                 why=specs[name].why,
                 quarantined=one.quarantined,
+                replayed=one.replayed,
             )
             for name, one in state.regions.items()
             if name in specs
@@ -186,7 +194,7 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
     for event in events:
         match event:
             case RegionsRestart():
-                yield from _restart(event, now_ms)
+                yield from _restart(event, state, now_ms)
             case RegionGivenUp(region=name, who=who, why=why, cause=cause):
                 yield f"{name} gave up: {who} ({why}); last failure: {cause.root.text}"
                 others = [one for one in state.spec.names if one != name and not state.regions[one].is_over]
@@ -207,6 +215,15 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 yield f"{name} has read all its input"
             case QueryEnded(region=name, end=QueryEnd.STOPPED):
                 yield f"{name} stopped"
+            case BatchesLost(region=name, batches=batches, reader=reader):
+                if batches:
+                    yield f"{name}: {batches_text(batches)} of its result cannot be read by {reader}, and made again"
+            case BatchesReplayed(region=name, batches=batches, changed=changed, why=why):
+                if batches:
+                    other = f", {batches_text(changed)} with other rows, which nobody had read" if changed else ""
+                    yield f"{name}: {batches_text(batches)} of its result can be read again{other}"
+                if why:
+                    yield f"{name}: {why}"
             case StopRequested(why):
                 yield f"stopping after the batches that run: {why}"
             case StreamEnded(phase):
@@ -217,12 +234,29 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 pass
 
 
-def _restart(event: RegionsRestart, now_ms: int) -> Iterator[str]:
+def _restart(event: RegionsRestart, state: StreamState, now_ms: int) -> Iterator[str]:
     seconds = max(0, event.due_ms - now_ms) / 1000
     yield f"{event.region} failed: {event.cause.root.text or event.cause.root.kind.value}"
     others = [name for name in event.regions if name != event.region]
-    also = f", with {', '.join(others)} (strategy full)" if others else ""
+    is_full = state.strategy is Strategy.FULL
+    why = "strategy full" if is_full else "they read rows that may come back as others"
+    also = f", with {', '.join(others)} ({why})" if others else ""
     yield f"{event.region} restarts from its checkpoint in {seconds:.1f} s{also}"
+
+
+def _result(region: RegionSpec) -> Iterator[str]:
+    """What becomes of batches of its result that are lost."""
+    if region.result == IN_MEMORY:
+        yield "    batches vanish with executors, with the driver, and beyond stream.memory_bytes_max"
+    if region.result and region.unreplayable:
+        yield f"    a batch that is lost cannot be made again: {region.unreplayable}"
+    elif region.result:
+        yield "    a batch that is lost is made again from what the checkpoint recorded"
+    if region.result and region.doubts and not region.unreplayable:
+        yield (
+            f"    it is not proved to have the same rows then ({'; '.join(region.doubts)}): all who read it restart, "
+            "and other rows count only if nobody has read the first"
+        )
 
 
 def health_lines(state: StreamState, health: Mapping[str, RegionHealth], now_ms: int) -> Iterator[str]:

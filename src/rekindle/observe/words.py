@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rekindle.errors import visible
 from rekindle.remedies import Say, new_run
@@ -12,6 +12,7 @@ from rekindle.remedies import Say, new_run
 UNCOMPARED = "whether its inputs changed is not known"
 UNKNOWN = "?"
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+BATCHES_MAX = 5
 
 
 def escape(text: str) -> str:
@@ -65,6 +66,12 @@ def span_text(low_ms: int, high_ms: int) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """`1 partition`, `2 partitions`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def batches_text(batches: Sequence[int]) -> str:
+    """`batch 3`, `batches 3, 4, 5 and 2 more`."""
+    more = f" and {len(batches) - BATCHES_MAX} more" if len(batches) > BATCHES_MAX else ""
+    return f"batch{'es' if len(batches) != 1 else ''} {', '.join(map(str, batches[:BATCHES_MAX]))}{more}"
 
 
 def names_text(names: Iterable[str]) -> str:

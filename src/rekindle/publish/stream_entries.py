@@ -4,6 +4,10 @@
 directory of its files, then name and length of each file. What no entry names does not count. Batches that a compaction
 has (stream_compactions.py) count by that alone, whether their entries are still there or not.
 
+The entries of a result between regions also have the digest of the rows, and the application that has them where they
+are blocks on executors. A batch of a result that was made again has `replays/REGION/GENERATION/BATCH.NUMBER`, put if
+absent: of these and the entry the highest number counts.
+
 `owners/NUMBER`, put if absent, says which region and generation the target has from then on; the highest number counts.
 """
 
@@ -26,20 +30,26 @@ from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
 OWNERS = "owners/"
+REPLAYS = "replays/"
 # Where a stream has the results that its regions read from each other, below its own files.
 RESULTS = "results"
 REPLACED = "@"
 HEAD_LINES = 3
+# Words of lines that only results have.
+ROWS, BLOCKS = "rows", "blocks"
 ROUNDS_MAX = 20
 
 
 class BatchEntry(NamedTuple):
-    """A batch that counts: the directory of its files below the target, the length of each by its name, and the digest
-    of its offsets."""
+    """A batch that counts: the directory of its files below the target, the length of each by its name, the digest of
+    its offsets, and that of its rows, empty where none was made. `application` has its rows, where they are in no
+    file."""
 
     directory: str
     files: dict[str, int]
     offsets: str = ""
+    rows: str = ""
+    application: str = ""
 
     @property
     def listed(self) -> list[BatchFile]:
@@ -120,6 +130,47 @@ def find_entry(store: PointerStore, region: str, generation: str, batch: int) ->
     return None if body is None else _entry(body, key)
 
 
+class CountedEntry(NamedTuple):
+    """What counts of a batch of a result: its entry, or the last one of those that were made again, by its number."""
+
+    entry: BatchEntry
+    number: int = 0
+
+
+def counted_entry(store: PointerStore, region: str, generation: str, batch: int) -> CountedEntry | None:
+    """What counts of a batch of a result; None while it does not."""
+    number = replays(store, region, generation).get(batch, 0)
+    key = replay_key(region, generation, batch, number) if number else f"{entries_folder(region, generation)}{batch}"
+    body = store.get(key)
+    return None if body is None else CountedEntry(_entry(body, key), number)
+
+
+def replays(store: PointerStore, region: str, generation: str) -> dict[int, int]:
+    """The batches of a result that were made again, each with the number of the last time."""
+    found: dict[int, int] = {}
+    for name in store.list_after(replays_folder(region, generation)):
+        batch, _, number = name.partition(".")
+        if batch.isdecimal() and number.isdecimal():
+            found[int(batch)] = max(found.get(int(batch), 0), int(number))
+    return found
+
+
+def replay_key(region: str, generation: str, batch: int, number: int) -> str:
+    return f"{replays_folder(region, generation)}{batch}.{number}"
+
+
+def replays_folder(region: str, generation: str) -> str:
+    return f"{REPLAYS}{region}/{generation}/"
+
+
+def entry_body(entry: BatchEntry, epoch: int) -> bytes:
+    """As java/BatchRecord writes it."""
+    lines = [f"epoch\t{epoch}", f"offsets\t{entry.offsets}", f"directory\t{entry.directory}"]
+    lines += [f"{ROWS}\t{entry.rows}"] if entry.rows else []
+    lines += [f"{name}\t{length}" for name, length in entry.files.items()]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
 def generation_folder(region: str, generation: str) -> str:
     """Where the directories of the tries of all batches are: `BATCH-EPOCH-UUID`."""
     return f"{DATA}{region}/{generation}/"
@@ -188,9 +239,12 @@ def _newest_number(store: PointerStore, region: str, generation: str) -> int:
 
 def _entry(body: bytes, key: str) -> BatchEntry:
     lines = body.decode(errors="replace").splitlines()
-    files = [line.partition("\t") for line in lines[HEAD_LINES:] if line]
+    rest = [line.partition("\t") for line in lines[HEAD_LINES:] if line]
+    more = {word: value for word, _, value in rest if word in (ROWS, BLOCKS)}
+    files = [one for one in rest if one[0] not in more]
     is_whole = len(lines) >= HEAD_LINES and lines[2].startswith(f"directory\t{DATA}")
     if not is_whole or not all(length.isdecimal() for _, _, length in files):
         raise Refused(f"{key} is damaged: it does not name the files of its batch", "restore it from a backup")
     lengths = {name: int(length) for name, _, length in files}
-    return BatchEntry(lines[2].partition("\t")[2], lengths, lines[1].partition("\t")[2])
+    directory, offsets = lines[2].partition("\t")[2], lines[1].partition("\t")[2]
+    return BatchEntry(directory, lengths, offsets, more.get(ROWS, ""), more.get(BLOCKS, ""))

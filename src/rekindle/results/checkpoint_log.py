@@ -39,6 +39,13 @@ class _FileOffset(msgspec.Struct, frozen=True):
     at: int = msgspec.field(name="logOffset")
 
 
+class ResultPosition(msgspec.Struct, frozen=True):
+    """The last batch of the result of a region that was read, as java/StreamSegments writes it."""
+
+    entry: int
+    result: str
+
+
 class ListedFile(msgspec.Struct, frozen=True):
     """A file that a source has listed, with its path as a URI has it."""
 
@@ -100,6 +107,14 @@ def positions(store: LogStore, checkpoint: str, number: int) -> dict[str, str] |
         return {str(stream): position for stream, position in enumerate(told)}
     named = (line.partition(":") for line in told)
     return {stream: position for stream, _, position in named}
+
+
+def result_position(position: str) -> ResultPosition | None:
+    """None for a position in something else."""
+    try:
+        return msgspec.json.decode(position, type=ResultPosition)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _file_offset(position: str) -> int | None:

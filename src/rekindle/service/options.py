@@ -61,6 +61,9 @@ class RunOptions:
     result_bytes_max
                     of a stream: bytes of a result over which the region that makes it waits for those that read it; 0
                     is no bound
+    memory_bytes_max
+                    of a stream: bytes of a memory result that executors keep; the oldest batches go, and are made again
+                    for a region that still needs them
     new_checkpoint  of a stream: regions that get a new checkpoint, which adds to the rows in their targets
     start_from      where those begin to read: `earliest` reads all input again, `latest` leaves out what is there, an
                     ISO time with its zone what is older, `offsets:{"topic": {"0": 42}}` what lies before in Kafka
@@ -95,6 +98,7 @@ class RunOptions:
     compact_batches: int = 1_000
     keep_results_minutes: float = 60.0
     result_bytes_max: int = 0
+    memory_bytes_max: int = 256_000_000
     new_checkpoint: Sequence[str] = ()
     start_from: str = ""
     is_asked_to_stop: Callable[[], str] = lambda: ""
@@ -162,4 +166,5 @@ def as_settings_say(config: Config) -> RunOptions:
         compact_batches=config.compact_batches,
         keep_results_minutes=config.keep_results_minutes,
         result_bytes_max=config.result_bytes_max,
+        memory_bytes_max=config.memory_bytes_max,
     )

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
 from rekindle.errors import InputChanged, Refused, RunFailed
@@ -171,12 +173,12 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
 
 
 def _release(wish: RunRequest, ready: PreparedRegions) -> StreamRelease:
-    options = wish.options
+    options, engine = wish.options, ready.prepared.engine
     rules = ReleaseRules(
         keep_seconds=options.keep_results_minutes * 60,
         bytes_max=0 if options.available_now else options.result_bytes_max,
     )
-    return StreamRelease(wish.store, wish.pipeline, ready.run, rules, ready.prepared.engine.hold)
+    return StreamRelease(wish.store, wish.pipeline, ready.run, rules, engine.hold, engine.forget)
 
 
 def claimed(wish: RunRequest) -> RunRequest:
@@ -287,6 +289,7 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         generation=run,
         stall_ms=_stall_ms(wish),
         compact_batches=wish.options.compact_batches,
+        memory_bytes=wish.options.memory_bytes_max,
         pins=_pins(known),
         taken=frozenset(wish.options.replace),
         replaced={one: number + (one in starts) for one, number in _generations(known).items()},
@@ -294,6 +297,7 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         positions={} if known is None else _positions(known, starts),
         available_now=wish.options.available_now,
         is_asked_to_stop=wish.options.is_asked_to_stop,
+        owner=msgspec.json.encode(this_process()).decode(),
     )
 
 

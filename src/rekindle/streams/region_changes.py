@@ -77,11 +77,11 @@ def _with_inputs(region: RegionSpec, change: RegionChange, known: Mapping[str, R
 def change_of(was: RegionSpec, now: RegionSpec, noted: Container[str] = ()) -> RegionChange:
     """What a region's code is now, against what its checkpoint was made with. `noted` are the streams, by name, that
     ever had a position in that checkpoint."""
-    if was.target == now.target and (columns := _other_columns(was, now)):
+    if was.place == now.place and (columns := _other_columns(was, now)):
         return RegionChange(now.name, ChangeVerdict.OTHER_COLUMNS, (now.name,), columns)
     if told := _lost_positions(was, now, noted):
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, now.sources, (told,))
-    if was.target != now.target:
+    if was.place != now.place:
         told = f"it wrote to {was.target} and writes to {now.target} now"
         return RegionChange(now.name, ChangeVerdict.NEEDS_CHECKPOINT, (now.name,), (told,))
     if (was.operators or not was.stateful) and was.operators != now.operators:

@@ -54,7 +54,21 @@ class FindPoison(msgspec.Struct, frozen=True, kw_only=True):
         return "find poison", (self.region, self.number)
 
 
-StreamCommand = StartQuery | StopQuery | FindPoison | WakeAt | Stop
+class ReplayBatches(msgspec.Struct, frozen=True, kw_only=True):
+    """Make these batches of the result of a region again, from what its checkpoint recorded. `number` tells this replay
+    from others of the region, whose query goes on meanwhile. Records `without` which it goes on are left out."""
+
+    region: str
+    number: int
+    batches: tuple[int, ...]
+    without: tuple[QuarantinedRecord, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return "replay", (self.region, self.number)
+
+
+StreamCommand = StartQuery | StopQuery | FindPoison | ReplayBatches | WakeAt | Stop
 
 
 def commands(
@@ -69,11 +83,15 @@ def commands(
                 found.append(StopQuery(name, region.number))
         elif region.sought is not None:
             found.append(_search(state, name, region, region.sought))
+        if region.replaying and not region.replay_needs and not state.is_awaited_by_open(name):
+            found.append(
+                ReplayBatches(region=name, number=region.replays, batches=region.replaying, without=region.quarantined)
+            )
     if state.phase is StreamPhase.RUNNING:
         waiting = [
             one.due_ms
             for name, one in state.regions.items()
-            if one.due_ms is not None and not one.is_open and not state.waits_for_input(name)
+            if one.due_ms is not None and not one.is_open and not one.awaits and not state.waits_for_input(name)
         ]
         if waiting and not state.is_held_back:
             found.append(WakeAt(min(waiting)))

@@ -14,12 +14,15 @@ Rules
   changed, it begins anew with it, also with the first delay.
 - A new checkpoint is the user's word about one region, at the start of a driver: no other region notices.
 - So is a newer batch input about one step. Without that word the inputs of a driver are those of the one before it.
+- A reader that finds batches of a result gone starts again when they were made again: exactly those, one replay of a
+  region at a time, while the region itself goes on. Where the region is not proved to give the same rows again, its
+  other readers wait, too. Who needs a batch that nobody can make again gives up.
 - Whoever stops a stream is told of regions whose last query had failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from rekindle.failover.backoff import GiveUp, Restart, on_failure
@@ -27,6 +30,8 @@ from rekindle.failover.restart import restart_set
 from rekindle.model.failures import Cause
 from rekindle.streams.source_records import copies
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     CheckpointReplaced,
     PoisonSuspected,
     QueryEnd,
@@ -47,6 +52,7 @@ from rekindle.streams.stream_stimuli import (
     OpenStream,
     PoisonReport,
     QueryReport,
+    ReplayReport,
     StopStream,
     StreamStimulus,
     StreamTick,
@@ -54,6 +60,7 @@ from rekindle.streams.stream_stimuli import (
 
 STUCK = "its query does not stop"
 POISON = "poison"
+REPLAY = "replay"
 TOLD_MAX = 3
 Events = tuple[StreamEvent, ...]
 
@@ -76,6 +83,8 @@ def decide(
             found = _report(state, stimulus, now_ms, jitter)
         case PoisonReport():
             found = _found(state, stimulus, now_ms)
+        case ReplayReport():
+            found = _replayed(state, stimulus, now_ms)
         case StopStream(why):
             found = (StopRequested(why, now_ms),) if state.phase is StreamPhase.RUNNING else ()
         case StreamTick():
@@ -157,6 +166,9 @@ def _report(state: StreamState, report: QueryReport, now_ms: int, jitter: float)
 
 def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int, jitter: float) -> Events:
     name, region = report.region, state.regions[report.region]
+    for producer, batches in report.lost.items():
+        if why := state.spec.region(producer).unreplayable:
+            return _given_up(state, name, GiveUp(REPLAY, f"{told_batches(producer, batches)}: {why}"), cause, now_ms)
     is_same = report.signature == region.signature and report.batch <= region.batch
     alike = region.alike + 1 if is_same else 1
     if cause.root.kind.blames_partition and alike >= state.limits.poison_tries_max:
@@ -171,19 +183,70 @@ def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int,
         case GiveUp():
             return _given_up(state, name, verdict, cause, now_ms)
         case Restart(at_ms=due_ms):
+            lost = tuple(_lost(state, name, report.lost, now_ms))
             restarts = RegionsRestart(
                 region=name,
                 cause=cause,
-                regions=_with_it(state, name),
+                regions=_with_it(state, name, lost),
                 due_ms=due_ms,
                 backoff=backoff,
                 at_ms=now_ms,
                 signature=report.signature,
                 alike=alike,
             )
-            return (restarts,)
+            return *lost, restarts
         case _:  # pragma: no cover
             assert_never(verdict)
+
+
+def _lost(
+    state: StreamState, name: str, lost: Mapping[str, tuple[int, ...]], now_ms: int, *, is_replay: bool = False
+) -> Iterator[BatchesLost]:
+    for producer, batches in lost.items():
+        region = state.regions[producer]
+        known = {*region.replaying, *region.lost}
+        also = state.spec.readers(producer) if state.spec.region(producer).doubts and not is_replay else ()
+        yield BatchesLost(
+            region=producer,
+            batches=tuple(one for one in batches if one not in known),
+            reader=name,
+            readers=() if is_replay else (name, *(one for one in also if one != name and state.is_to_run(one))),
+            at_ms=now_ms,
+        )
+
+
+def _replayed(state: StreamState, report: ReplayReport, now_ms: int) -> Events:
+    region = state.regions.get(report.region)
+    if region is None or not region.replaying or region.replays != report.number:
+        return ()
+    for producer, batches in report.lost.items():
+        if why := state.spec.region(producer).unreplayable:
+            return _unmade(state, report.region, (), f"{told_batches(producer, batches)}: {why}", now_ms)
+    if report.lost:
+        return tuple(_lost(state, report.region, report.lost, now_ms, is_replay=True))
+    if report.why:
+        return _unmade(state, report.region, report.batches, report.why, now_ms)
+    made = BatchesReplayed(region=report.region, batches=report.batches, at_ms=now_ms, changed=report.changed)
+    return (made,)
+
+
+def _unmade(state: StreamState, name: str, batches: tuple[int, ...], why: str, now_ms: int) -> Events:
+    """Who needs what could not be made again gives up, also through other replays that need it."""
+    events: Events = (BatchesReplayed(region=name, batches=batches, at_ms=now_ms, why=why),)
+    for other, one in state.regions.items():
+        if name in one.replay_needs:
+            events += _unmade(state, other, (), why, now_ms)
+        if name in one.needs:
+            assert one.cause is not None, "it failed"
+            events += _given_up(state, other, GiveUp(REPLAY, why), one.cause, now_ms)
+    return events
+
+
+def told_batches(region: str, batches: Sequence[int]) -> str:
+    """Batches of a result, in words."""
+    named = f"batch {batches[0]}" if len(batches) == 1 else f"batches {', '.join(map(str, batches[:TOLD_MAX]))}"
+    more = f" and {len(batches) - TOLD_MAX} more" if len(batches) > TOLD_MAX else ""
+    return f"{named}{more} of the result of {region} cannot be read any more"
 
 
 def _found(state: StreamState, report: PoisonReport, now_ms: int) -> Events:
@@ -210,10 +273,12 @@ def _found(state: StreamState, report: PoisonReport, now_ms: int) -> Events:
     return _given_up(state, report.region, GiveUp(POISON, f"batch {region.sought}: {why}"), cause, now_ms)
 
 
-def _with_it(state: StreamState, name: str) -> tuple[str, ...]:
-    """The regions that start again: those of the restart set that run now, and the one that failed."""
+def _with_it(state: StreamState, name: str, lost: Sequence[BatchesLost]) -> tuple[str, ...]:
+    """The regions that start again: those of the restart set that run now, the one that failed, and those that wait for
+    the same batches."""
     found = restart_set(state.spec.graph(), state.availability(), {name: ONE}, strategy=state.strategy)
-    return tuple(one for one in state.spec.names if one == name or (one in found.steps and state.regions[one].is_open))
+    also = found.steps.keys() | {other for one in lost for other in one.readers}
+    return tuple(one for one in state.spec.names if one == name or (one in also and state.regions[one].is_open))
 
 
 def _given_up(state: StreamState, name: str, verdict: GiveUp, cause: Cause, now_ms: int) -> Events:
@@ -239,7 +304,7 @@ def _starts(state: StreamState, now_ms: int, *, is_new_driver: bool = False) -> 
     found: list[QueryStarted] = []
     for name in state.spec.names:
         region = state.regions[name]
-        if region.is_open or region.gave_up or region.is_stuck:
+        if region.is_open or region.gave_up or region.is_stuck or region.awaits:
             continue
         is_due = is_new_driver if region.due_ms is None else region.due_ms <= now_ms
         if is_due and not state.waits_for_input(name, [one.region for one in found]):

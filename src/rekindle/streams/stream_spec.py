@@ -41,6 +41,11 @@ class SourceStart(Enum):
     OFFSETS = "offsets"
 
 
+# What is told as the target of a region whose result other regions read, by the kind of that result.
+IN_MEMORY = "memory"
+TOLD_RESULTS = {kind: f"its {kind} result" for kind in ("caching", IN_MEMORY)}
+
+
 class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One region. `steps` are computed in its query, producers first, its sink last; `sources` are those of them that
     are streams. `stateful` are the steps at or below which the query keeps state. `trigger` and `output_mode` are the
@@ -50,7 +55,9 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     positions are by name. `columns` are those of what it writes, with their types. `why` says, where a
     delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
     without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`. Where it is one
-    of `shards`, `shard_of` is the name that all of them have in the code."""
+    of `shards`, `shard_of` is the name that all of them have in the code. `result` is the kind of its result where
+    other regions read it: `doubts` then are why it is not proved to give the same rows again, and `unreplayable` is why
+    nobody can make one of its batches again alone."""
 
     name: str
     steps: tuple[str, ...]
@@ -70,12 +77,20 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reads: tuple[str, ...] = ()
     shard_of: str = ""
     shards: int = 0
+    result: str = ""
+    doubts: tuple[str, ...] = ()
+    unreplayable: str = ""
     fingerprints: dict[str, Fingerprint] = {}
 
     @property
     def declared_name(self) -> str:
         """The name that its last step has in the code."""
         return self.shard_of or self.name
+
+    @property
+    def place(self) -> str:
+        """Where its batches count: those of a result do, of whatever kind it is."""
+        return "" if self.target in TOLD_RESULTS.values() else self.target
 
     @property
     def is_fed(self) -> bool:
@@ -101,6 +116,10 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def region(self, name: str) -> RegionSpec:
         return next(one for one in self.regions if one.name == name)
+
+    def readers(self, name: str) -> tuple[str, ...]:
+        """The regions that read the result of this one."""
+        return tuple(one.name for one in self.regions if name in one.reads)
 
     def graph(self) -> Graph:
         """The regions as the failover policies see them. A caching result has one version for ever, and its readers

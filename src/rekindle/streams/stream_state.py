@@ -20,6 +20,8 @@ from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_events import (
+    BatchesLost,
+    BatchesReplayed,
     CheckpointReplaced,
     PoisonSuspected,
     QueryEnd,
@@ -38,6 +40,8 @@ from rekindle.streams.stream_events import (
 from rekindle.streams.stream_spec import RegionSpec, StreamLimits, StreamSpec
 
 ONE = Partitions.first(1)
+# What the end of a driver, or of a stream, leaves of batches that were lost: who needs them says so again.
+NOTHING_LOST = {"lost": (), "replaying": (), "replay_needs": (), "awaits": (), "needs": ()}
 
 
 class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -45,7 +49,11 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place
     of its first one; `positions` is where its checkpoint begins to read, if the user said so. `sought` is the batch
     whose failing records are sought, `quarantined` are those that it goes on without. `gave_up` says why it is not
-    tried again; `is_stuck`: its query would not stop, so that only another driver can start it."""
+    tried again; `is_stuck`: its query would not stop, so that only another driver can start it. `replaying` are batches
+    of its result that are made again, in its replay number `replays`; those that are `lost` come next. `replay_needs`
+    are results of which batches have to be made again before that, and `replayed` counts those that were. A region
+    starts when nothing is left to be made again of the results that it `awaits`, of which it `needs` those that it
+    found gone."""
 
     number: int = 0
     generation: int = 0
@@ -66,6 +74,13 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     sought: int | None = None
     quarantined: tuple[QuarantinedRecord, ...] = ()
     positions: tuple[SourcePosition, ...] = ()
+    lost: tuple[int, ...] = ()
+    replaying: tuple[int, ...] = ()
+    replays: int = 0
+    replay_needs: tuple[str, ...] = ()
+    replayed: int = 0
+    awaits: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -105,6 +120,14 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         them is `starting`."""
         region = self.spec.region(name)
         return region.is_fed and any(one in starting or not self.regions[one].is_over for one in region.reads)
+
+    def is_to_run(self, name: str) -> bool:
+        """Whether a region has a query, or is to have one again."""
+        return self.regions[name].is_open or self.regions[name].due_ms is not None
+
+    def is_awaited_by_open(self, name: str) -> bool:
+        """Whether a region that waits for batches of this one has a query that has not ended yet."""
+        return any(one.is_open and name in one.awaits for one in self.regions.values())
 
     def availability(self) -> Availability:
         """What the failover policies ask: which regions ever started, and which run."""
@@ -159,15 +182,20 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
             return _restarting(state, event)
         case RegionGivenUp(region=name, who=who, why=why, cause=cause, at_ms=at_ms):
             gave_up = {"gave_up": f"{who}: {why}", "cause": cause, "failed_ms": at_ms}
-            return _with(state, name, due_ms=None, sought=None, **gave_up)
+            return _with(state, name, due_ms=None, sought=None, awaits=(), needs=(), **gave_up)
         case PoisonSuspected(region=name, batch=batch, cause=cause, at_ms=at_ms):
             return _with(state, name, sought=batch, cause=cause, failed_ms=at_ms)
         case RecordsQuarantined(region=name, records=records, at_ms=at_ms):
             kept = (*state.regions[name].quarantined, *records)
             anew = {"due_ms": at_ms, "backoff": BackoffState(), "signature": "", "alike": 0}
             return _with(state, name, sought=None, quarantined=kept, **anew)
+        case BatchesLost():
+            return _lost(state, event)
+        case BatchesReplayed():
+            return _replayed(state, event)
         case StopRequested(why, _):
-            regions = {name: replace(one, due_ms=None, sought=None) for name, one in state.regions.items()}
+            nothing = {"due_ms": None, "sought": None, **NOTHING_LOST}
+            regions = {name: replace(one, **nothing) for name, one in state.regions.items()}
             return replace(state, phase=StreamPhase.STOPPING, stop_why=why, regions=regions)
         case StreamEnded(phase, at_ms):
             return replace(state, phase=phase, ended_ms=at_ms)
@@ -183,7 +211,8 @@ def _opened(state: StreamState, event: StreamOpened) -> StreamState:
     regions = {}
     for name, one in state.regions.items():
         due_ms = one.due_ms if name in event.spec.names else None
-        regions[name] = replace(one, is_open=False, is_stuck=False, is_finished=False, due_ms=due_ms, sought=None)
+        over = {"is_open": False, "is_stuck": False, "is_finished": False, "sought": None, **NOTHING_LOST}
+        regions[name] = replace(one, due_ms=due_ms, **over)
         if name in event.again:
             regions[name] = replace(regions[name], gave_up="", backoff=BackoffState(), due_ms=None, alike=0)
     for spec in event.spec.regions:
@@ -250,6 +279,47 @@ def _restarting(state: StreamState, event: RegionsRestart) -> StreamState:
     )
 
 
+def _lost(state: StreamState, event: BatchesLost) -> StreamState:
+    """One replay of a region at a time."""
+    region = state.regions[event.region]
+    known = {*region.replaying, *region.lost}
+    new = tuple(one for one in event.batches if one not in known)
+    if region.replaying:
+        state = _with(state, event.region, lost=(*region.lost, *new))
+    elif new:
+        state = _with(state, event.region, replaying=new, replays=region.replays + 1)
+    for name in event.readers:
+        state = _with(state, name, awaits=_and(state.regions[name].awaits, event.region))
+    reader = state.regions[event.reader]
+    if event.readers:
+        return _with(state, event.reader, needs=_and(reader.needs, event.region))
+    return _with(state, event.reader, replay_needs=_and(reader.replay_needs, event.region), replays=reader.replays + 1)
+
+
+def _replayed(state: StreamState, event: BatchesReplayed) -> StreamState:
+    region = state.regions[event.region]
+    rest = () if event.why else region.lost
+    number = region.replays + 1 if rest else region.replays
+    count = region.replayed + len(event.batches)
+    state = _with(state, event.region, replaying=rest, lost=(), replays=number, replay_needs=(), replayed=count)
+    if rest:
+        return state
+    for name, one in state.regions.items():
+        if event.region in one.replay_needs:
+            state = _with(state, name, replay_needs=_but(one.replay_needs, event.region))
+        if event.region in one.awaits:
+            state = _with(state, name, awaits=_but(one.awaits, event.region), needs=_but(one.needs, event.region))
+    return state
+
+
+def _and(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if name in names else (*names, name)
+
+
+def _but(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(one for one in names if one != name)
+
+
 def _with(state: StreamState, name: str, **changes: object) -> StreamState:
     return replace(state, regions={**state.regions, name: replace(state.regions[name], **changes)})
 
@@ -266,6 +336,19 @@ def check_invariants(state: StreamState) -> None:
             wrong.append(f"poison of {name} is sought, and it is tried again or gave up")
         if one.gave_up and (one.is_open or one.due_ms is not None):
             wrong.append(f"{name} gave up and is tried again")
+        if one.awaits and (one.due_ms is None or one.gave_up):
+            wrong.append(f"{name} waits for batches, and is not to start")
+        if not set(one.needs) <= set(one.awaits):
+            wrong.append(f"{name} needs batches that it does not wait for")
+        if one.lost and not one.replaying:
+            wrong.append(f"batches of {name} are lost, and nobody makes them again")
+        if set(one.lost) & set(one.replaying):
+            wrong.append(f"a batch of {name} is made again twice")
+        if one.replay_needs and not one.replaying:
+            wrong.append(f"a replay of {name} waits, and there is none")
+        for producer in (*one.awaits, *one.replay_needs):
+            if producer not in state.regions or not state.regions[producer].replaying:
+                wrong.append(f"{name} waits for batches of {producer}, which nobody makes")
         if one.is_stuck and (one.is_open or one.due_ms is not None):
             wrong.append(f"{name} is stuck and is tried again in the same driver")
         if one.due_ms is not None and name not in state.spec.names:

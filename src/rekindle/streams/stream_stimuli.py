@@ -33,7 +33,8 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):
     """A query is over. `cause` is there where it failed or is stuck, with a `signature` that is equal for failures that
-    look alike; `batch` is the last one that it committed."""
+    look alike; `batch` is the last one that it committed. `lost` are batches of results that it was to read next and
+    that nobody can read any more, by the region that made them."""
 
     region: str
     number: int
@@ -41,6 +42,7 @@ class QueryReport(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
     batch: int = -1
     signature: str = ""
+    lost: dict[str, tuple[int, ...]] = {}
 
 
 class PoisonReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,19 @@ class PoisonReport(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 0
 
 
+class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay of batches, by its number in its region, is over: these `batches` can be read again, those of them that
+    are `changed` with other rows. `why` says why the others could not be made again. Where batches of other results are
+    `lost` that it reads, nothing was made yet."""
+
+    region: str
+    number: int
+    batches: tuple[int, ...] = ()
+    changed: tuple[int, ...] = ()
+    why: str = ""
+    lost: dict[str, tuple[int, ...]] = {}
+
+
 class StopStream(msgspec.Struct, frozen=True):
     """Somebody wants the stream to end after the batches that run."""
 
@@ -64,4 +79,4 @@ class StreamTick(msgspec.Struct, frozen=True):
     """Time passed."""
 
 
-StreamStimulus = OpenStream | QueryReport | PoisonReport | StopStream | StreamTick
+StreamStimulus = OpenStream | QueryReport | PoisonReport | ReplayReport | StopStream | StreamTick

@@ -31,6 +31,7 @@ from rekindle.storage.schemes import is_local, plain_path
 JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"\bLawViolated: ", FailureKind.INVARIANT),
     (r"\b(?:PinnedInputChanged|ResultBatchGone): ", FailureKind.INPUT_CHANGED),
+    (r"\bResultBatchesLost: ", FailureKind.RESULT_MISSING),
     (
         r"SparkContext was shut down|stopped SparkContext|SparkContext has been shutdown|Py4JNetworkError|"
         r"Answer from Java side is empty|Error while sending or receiving|Master removed our application|"
@@ -93,7 +94,7 @@ JVM: tuple[tuple[str, FailureKind], ...] = (
     (r"Mkdirs failed to create|Premature EOF|EOFException", FailureKind.READ_ERROR),
 )
 # Classes of ours that stand in front of a sentence for people.
-OF_JAVA = re.compile(r"\b(?:LawViolated|PinnedInputChanged|ResultBatchGone): ")
+OF_JAVA = re.compile(r"\b(?:LawViolated|PinnedInputChanged|ResultBatchGone|ResultBatchesLost): ")
 PYTHON: tuple[tuple[str, FailureKind], ...] = (
     (r"^(?:\S+\.)?(?:MemoryError|ArrowMemoryError)\b", FailureKind.OUT_OF_MEMORY),
     (r"^(?:\S+\.)?(?:OSError|ArrowException): .*(?:Errno 28\b|No space left)", FailureKind.NO_SPACE),
@@ -156,8 +157,7 @@ def cause_of(error: str) -> Cause:
         return Cause(kind, _root(lines))
     telling = (line for line in lines if _kind(JVM, line) is kind)
     said = next(telling, _root(lines)).removeprefix("Caused by: ")
-    if kind in (FailureKind.INVARIANT, FailureKind.INPUT_CHANGED):
-        said = OF_JAVA.split(said)[-1]
+    said = OF_JAVA.split(said)[-1]
     return Cause(kind, said[:TEXT_CHARACTERS_MAX])
 
 

@@ -117,9 +117,39 @@ def over(session: SparkSession, frame: DataFrame, rows: Sequence[DataFrame]) -> 
 
 def written(session: SparkSession, frame: DataFrame, directory: str) -> list[tuple[str, int]]:
     """The rows of a frame as Parquet files in a directory: name and length of each (java/StreamFiles)."""
-    told = ours(session).StreamFiles.written(session_of(session), execution(frame), directory)
-    files = (line.partition("\t") for line in str(told).splitlines())
-    return [(name, int(length)) for name, _, length in files]
+    return _written(session, frame, directory, is_digested=False)[1]
+
+
+def written_again(session: SparkSession, frame: DataFrame, directory: str) -> tuple[str, list[tuple[str, int]]]:
+    """The same with the digest of the rows before it, empty where there is none."""
+    return _written(session, frame, directory, is_digested=True)
+
+
+def _written(
+    session: SparkSession, frame: DataFrame, directory: str, *, is_digested: bool
+) -> tuple[str, list[tuple[str, int]]]:
+    told = ours(session).StreamFiles.written(session_of(session), execution(frame), directory, is_digested)
+    digest, *lines = str(told).split("\n")
+    files = (line.partition("\t") for line in lines)
+    return digest, [(name, int(length)) for name, _, length in files]
+
+
+def lost_batches(session: SparkSession, result: tuple[str, str, str], after: int, last: int) -> tuple[int, ...]:
+    """Of the batches of a result (path, region, generation) after one up to another, those that cannot be read any
+    more. Raises if the entry of one is gone."""
+    told = ours(session).StreamSegments.lost(session_of(session), *result, after, last)
+    return tuple(map(int, str(told).split()))
+
+
+def result_rows(session: SparkSession, result: tuple[str, str, str], schema: str, after: int, last: int) -> DataFrame:
+    """The rows of these batches of a result, as a batch."""
+    made = ours(session).StreamSegments.rows(session_of(session), *result, schema, after, last)
+    return frame_of(session, made)
+
+
+def release_blocks(spark: SparkSession, path: str, through: int) -> None:
+    """Batches of a memory result up to this one are of no use any more."""
+    ours(spark).StreamBlocks.passed(session_of(spark), path, through)
 
 
 def show_view(spark: SparkSession, base: str, last: Mapping[tuple[str, str], int], name: str) -> bool:

@@ -73,6 +73,9 @@ class FilesStream:
     def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
         return RegionDelivery(Delivery.EXACTLY_ONCE)
 
+    def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
+        return has_entry(stores(self.base), region.sink.name, region.generation, batch)
+
     def take(self, region: RegionTarget, stores: Stores) -> int:
         store = stores(self.base)
         return take(store, *region.owner, is_taken_over=region.takes, older=region.older).number

@@ -1,7 +1,8 @@
 """The result of a step of a stream, for other regions of the same stream: a log of batches below the stream's files.
 
 java/StreamFiles writes it as it writes the files of a target, one entry for each batch, which is the same for all
-readers and for ever. java/StreamSegments reads it.
+readers and for ever. java/StreamSegments reads it. The rows of a caching result are files; those of a memory result are
+blocks on executors (java/StreamBlocks), which vanish, and are made again.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ SOURCE = "rekindle.spark.StreamSegments"
 
 @dataclass(frozen=True, slots=True)
 class ResultStream(NoFiles):
-    """Adds batches to a caching result at `path`. Its readers have numbers of batches as their positions, so it is
-    never compacted."""
+    """Adds batches to a result at `path`. Its readers have numbers of batches as their positions, so it is never
+    compacted. With `memory_bytes` it is in memory, up to so many."""
 
     path: str
+    memory_bytes: int = 0
 
     def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
         """Refuse a result that has lost what the checkpoint says is there."""
@@ -47,10 +49,14 @@ class ResultStream(NoFiles):
     def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
         return RegionDelivery(Delivery.EXACTLY_ONCE)
 
+    def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
+        return has_entry(stores(self.path), region.sink.name, region.generation, batch)
+
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
     ) -> DataStreamWriter:
-        return writer.format(SINK).options(**region.options, path=self.path)
+        writer = writer.format(SINK).options(**region.options, path=self.path)
+        return writer.option("memory", self.memory_bytes) if self.memory_bytes else writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,10 @@ class StreamTarget(Protocol):
         """`doubts` are why it is not proved that a batch that is computed again has the same rows."""
         ...
 
+    def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
+        """Whether it may have rows of a batch that its checkpoint has not committed."""
+        ...
+
     def take(self, region: RegionTarget, stores: Stores) -> int:
         """The number of this stream among its owners. Raises `Refused` if another one has it."""
         ...
@@ -107,8 +111,8 @@ class StreamTarget(Protocol):
 
 
 class NoFiles:
-    """What is true of all that take batches and have no files of a target: no other stream owns them, and nothing is
-    compacted."""
+    """What is true of all that take batches and have no files of a target: no other stream owns them, nothing is
+    compacted, and nobody knows what they have."""
 
     __slots__ = ()
 
@@ -119,6 +123,9 @@ class NoFiles:
     @property
     def code(self) -> Callable[..., Any] | None:
         return None
+
+    def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
+        return True
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         return NO_OWNER

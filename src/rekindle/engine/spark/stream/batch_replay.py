@@ -23,7 +23,7 @@ from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.errors import Refused
-from rekindle.publish.stream_entries import batches_after, entries_of
+from rekindle.publish.stream_entries import batches_after, counted_entry
 from rekindle.publish.target import PointerStore
 from rekindle.results.checkpoint_log import OFFSETS, SOURCES, listed_files
 from rekindle.results.checkpoint_log import positions as positions_in
@@ -59,6 +59,11 @@ class StreamLeaf(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.startswith(SEGMENTS)
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the rows of one of its batches can be read again."""
+        return self.is_files or self.is_result or self.name == KAFKA
+
+    @property
     def has_row_numbers(self) -> bool:
         return self.is_result or (self.is_files and PARQUET in self.format.lower())
 
@@ -75,11 +80,13 @@ class TopicRange:
 
 @dataclass(frozen=True, slots=True)
 class RecordedInput:
-    """What one batch reads of one stream: files, or ranges of offsets."""
+    """What one batch reads of one stream: files, ranges of offsets, or the batches of a result after one up to another
+    where not all of them are files."""
 
     leaf: StreamLeaf
     files: tuple[str, ...] = ()
     ranges: tuple[TopicRange, ...] = ()
+    batches: tuple[int, int] | None = None
 
 
 def leaves_of(frame: DataFrame) -> tuple[StreamLeaf, ...]:
@@ -112,7 +119,7 @@ def recorded(
     for key, leaf in zip(keys, leaves, strict=True):
         between = starts.get(key, NOTHING), ends.get(key, NOTHING)
         if leaf.is_result:
-            found.append(RecordedInput(leaf, files=tuple(_entry_files(stores, leaf, *between))))
+            found.append(_result_batches(stores, leaf, *between))
         else:
             found.append(_input(store, f"{checkpoint}/{SOURCES}{key}", leaf, between, since.get(leaf.stream, -1)))
     return tuple(found)
@@ -144,18 +151,32 @@ def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, 
     )
 
 
-def _entry_files(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> Iterator[str]:
-    """The files of the batches of a result after one position, up to another. The first position of all is not
+def result_of(leaf: StreamLeaf) -> tuple[str, str, str]:
+    """Of a result: where it lies, its region, and the generation of its checkpoint."""
+    return leaf.options["path"], leaf.options["region"], leaf.options["generation"]
+
+
+def result_range(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> tuple[int, int]:
+    """The batches of a result after one position, up to another, as two numbers. The first position of all is not
     recorded: its reader began with the oldest batch that was there."""
-    path, region, generation = (leaf.options[name] for name in ("path", "region", "generation"))
-    store = stores(path)
+    path, region, generation = result_of(leaf)
     first, last = _entry_number(start), _entry_number(end)
-    there = [one for one in batches_after(store, region, generation, first) if one <= last]
-    wanted = list(range(first + 1, last + 1)) if start != NOTHING else there
-    for number, entry in zip(wanted, entries_of(store, region, generation, wanted), strict=True):
-        if entry is None:
+    if start == NOTHING:
+        first = min(batches_after(stores(path), region, generation, first), default=last + 1) - 1
+    return first, last
+
+
+def _result_batches(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> RecordedInput:
+    path, region, generation = result_of(leaf)
+    first, last = result_range(stores, leaf, start, end)
+    store, files, are_files = stores(path), [], True
+    for number in range(first + 1, last + 1):
+        counted = counted_entry(store, region, generation, number)
+        if counted is None:
             raise Refused(f"batch {number} of the result of {region} is gone", "name a later batch: --batch")
-        yield from (f"{path}/{entry.directory}/{name}" for name in entry.files)
+        are_files = are_files and not counted.entry.application
+        files += [f"{path}/{counted.entry.directory}/{name}" for name in counted.entry.files]
+    return RecordedInput(leaf, files=tuple(files)) if are_files else RecordedInput(leaf, batches=(first, last))
 
 
 def _entry_number(text: str) -> int:
@@ -177,13 +198,15 @@ def _ranges(start: str, end: str) -> Iterator[TopicRange]:
 
 def source_rows(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
     """The recorded rows of one stream for which a condition holds, as its reader gives them. Nothing is read yet."""
+    if given.batches is not None:
+        return stream_calls.result_rows(session, result_of(given.leaf), given.leaf.schema, *given.batches)
     rows = _topic_rows(session, given) if given.leaf.name == KAFKA else _file_rows(session, given)
     return rows.where(condition) if condition else rows
 
 
 def rows_of(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
     """The same with the columns of the stream in their order, also where the batch reads nothing of it."""
-    if not given.files and not given.ranges:
+    if not given.files and not given.ranges and given.batches is None:
         return session.createDataFrame([], StructType.fromJson(json.loads(given.leaf.whole)))
     return source_rows(session, given, condition).select(*map(quoted, given.leaf.columns))
 

@@ -109,6 +109,8 @@ class PoisonFinder:
         """All that the batch reads, in one order."""
         for source, given in enumerate(self._inputs):
             leaf = given.leaf
+            if given.batches is not None:
+                raise SearchEnded(f"it reads a memory result, {leaf.stream}, whose records have no numbers")
             if leaf.has_row_numbers and given.files:
                 counted = self._looked(source_rows(self._session, given).groupBy(F.expr(FILE).alias("f")).count())
                 paths = {_plain(one): one for one in given.files}

@@ -1,7 +1,9 @@
 """Where a stream is cut into regions: at its sinks, and at steps whose results other regions read.
 
-- `result="caching"` cuts a stream at a step: the step is the last one of a region of its own, and everything that reads
-  it is in other regions, each with a position of its own in its result.
+- `result="caching"` and `result="memory"` cut a stream at a step: the step is the last one of a region of its own, and
+  everything that reads it is in other regions, each with a position of its own in its result.
+- Batches of a memory result vanish, and are made again one by one. Where nobody can do that, its result is caching, and
+  the plan says why.
 - A step that several regions would compute, and that is not proved to give all of them the same rows, is cut without
   being asked: its rows have one version. The cut is at the last step that the same regions share.
 - For its readers the step is a source.
@@ -17,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.adapter import PrepareRequest, StreamRequest
 from rekindle.engine.spark.publish.stream_result import ResultReader, result_path
 from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members
 from rekindle.engine.spark.stream.stream_engine import SETTINGS
 from rekindle.errors import GraphRefused
@@ -29,10 +32,12 @@ SESSION = (Argument("spark", Binding.SESSION),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutStream:
-    """The declared steps of a stream, producers first, and for each that is cut the source in its place."""
+    """The declared steps of a stream, producers first, and for each that is cut the source in its place, whose `result`
+    is the kind that it has. `notes` say where that is another one than the user asked for."""
 
     steps: tuple[Declared, ...]
     sources: Mapping[str, Declared]
+    notes: tuple[str, ...] = ()
 
     @property
     def ends(self) -> tuple[Declared, ...]:
@@ -84,10 +89,10 @@ def find_cuts(spark: SparkSession, request: StreamRequest) -> CutStream:
     cuts = CutStream(steps=tuple(request.wanted.steps), sources={})
     for one in cuts.steps:
         if one.role is Role.STEP and one.result in (CACHING, BLOCKING, MEMORY):
-            frame = _frames(spark, request.wanted, cuts, one).frame
-            if frame.isStreaming:
+            frames = _frames(spark, request.wanted, cuts, one)
+            if frames.frame.isStreaming:
                 _refuse_kind(one)
-                cuts = _cut(cuts, request, one, frame)
+                cuts = _with_kind(_cut(cuts, request, one, frames.frame), one, frames)
     proved: set[str] = set()
     while (found := next(_doubtful(spark, request.wanted, cuts, proved), None)) is not None:
         cuts = _cut(cuts, request, *found)
@@ -144,12 +149,30 @@ def _cut(cuts: CutStream, request: StreamRequest, step: Declared, frame: DataFra
     return replace(cuts, sources={**cuts.sources, step.name: source})
 
 
+def _with_kind(cuts: CutStream, step: Declared, frames: RegionFrames) -> CutStream:
+    why = unreplayable(frames)
+    if step.result != MEMORY:
+        return cuts
+    if why:
+        told = f"{step.name}: {why}, so that a batch that vanished could not be made again: its result is caching"
+        return replace(cuts, notes=(*cuts.notes, told))
+    return replace(cuts, sources={**cuts.sources, step.name: replace(cuts.sources[step.name], result=MEMORY)})
+
+
+def unreplayable(frames: RegionFrames) -> str:
+    """Why nobody can make a batch of a region again alone; empty if that can be done."""
+    if operators := frames.operators():
+        return f"it keeps state ({', '.join(operators)})"
+    unknown = [one.name for one in leaves_of(frames.frame) if not one.is_recorded]
+    return f"Spark records no rows of what it reads ({', '.join(unknown)})" if unknown else ""
+
+
 def _refuse_kind(step: Declared) -> None:
-    if step.result != CACHING:
+    if step.result == BLOCKING:
         raise GraphRefused(
             f'{step.place}: {step.name} has result="{step.result}", and it is a stream, which other regions can read '
             "only from a log of its batches",
-            f'say result="{CACHING}", or leave it out',
+            f'say result="{CACHING}" or result="{MEMORY}", or leave it out',
         )
 
 

@@ -15,20 +15,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from rekindle.engine.adapter import Stores, StreamRequest
-from rekindle.engine.spark.publish.stream_result import ResultStream, result_path
+from rekindle.engine.spark.publish.stream_result import ResultReader, ResultStream, result_path
 from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.quarantine import left_out, searched
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build
+from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members
 from rekindle.engine.spark.stream.stream_engine import QueryStart
+from rekindle.pipeline.check import MEMORY
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.publish.stream_entries import generation_of
 from rekindle.results.checkpoint_log import OFFSETS, SOURCES, checkpoint_folder, last_commit, last_planned
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_commands import FindPoison
-from rekindle.streams.stream_spec import AVAILABLE_NOW
+from rekindle.streams.stream_spec import AVAILABLE_NOW, TOLD_RESULTS
 
 # The line of an entry of Spark's offset log that has settings, counted from 1.
 CONF_LINE = 2
@@ -36,7 +37,6 @@ APPEND = "append"
 REAL_TIME = "real time "
 # Told of a trigger that nobody chose.
 AT_ONCE = "as soon as there is input"
-RESULT = "its caching result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,8 @@ class RegionSink:
     """The last step of a region, with all steps as the region sees them: `root` is where the run has its files, `run`
     its name, `stamp` what was drawn for it, and `replaced` how many checkpoints the region had before this one; `takes`
     if the user gives it the target of another stream; `positions` is where its checkpoint begins to read, if the user
-    said so."""
+    said so. `result` is the kind of its result where other regions read it, which has at most `memory_bytes` in
+    memory."""
 
     sink: Declared
     steps: tuple[Declared, ...]
@@ -55,6 +56,8 @@ class RegionSink:
     available_now: bool = False
     takes: bool = False
     positions: tuple[SourcePosition, ...] = ()
+    result: str = ""
+    memory_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -62,7 +65,10 @@ class RegionSink:
 
     @property
     def target(self) -> StreamTarget:
-        return stream_target_of(self.sink) if self._is_published else ResultStream(result_path(self.root, self.name))
+        if self._is_published:
+            return stream_target_of(self.sink)
+        capacity = self.memory_bytes if self.result == MEMORY else 0
+        return ResultStream(result_path(self.root, self.name), capacity)
 
     @property
     def _is_published(self) -> bool:
@@ -71,7 +77,7 @@ class RegionSink:
     @property
     def told_target(self) -> str:
         """Where its rows go, in words."""
-        return self.sink.shown_target if self._is_published else RESULT
+        return self.sink.shown_target if self._is_published else TOLD_RESULTS[self.result]
 
     @property
     def generation(self) -> str:
@@ -85,6 +91,12 @@ class RegionSink:
     @property
     def _below(self) -> str:
         return checkpoint_folder(self.name, self.replaced)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The regions whose results it reads."""
+        own = members(self.steps, self.sink)
+        return tuple(one.name for one in own if isinstance(one.function, ResultReader))
 
     @property
     def output_mode(self) -> str:
@@ -142,6 +154,10 @@ class RegionSink:
     def has_noted(self, stores: Stores, stream: str) -> bool:
         """Whether a stream, by its number or name, has noted in the checkpoint where it began."""
         return stores(self.root).get(f"{self._below}/{SOURCES}{stream}/0") is not None
+
+    def may_have(self, stores: Stores, batch: int) -> bool:
+        """Whether the rows of a batch may be in the target, although its checkpoint has not committed it."""
+        return self.target.may_have(self.region, stores, batch)
 
     def ready(self, start: QueryStart) -> Callable[[], StreamingQuery]:
         """Its functions are called in a session of the query's own, after the target is this stream's."""

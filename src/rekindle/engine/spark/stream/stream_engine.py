@@ -10,6 +10,7 @@ Rules
 - A query is stopped after the batch that it is in, if that ends in time. One that does not stop is reported as stuck.
 - Poison is sought in a thread of its own, with jobs that are cancelled when the stream ends, or when one takes longer
   than a batch may.
+- Batches of results that cannot be read any more are made again in the same way, while their region goes on.
 - Small files of targets are made few in a thread of its own, whose failures are told and fail nothing.
 - Nothing of ours in Python touches a row. A function of the user's that takes batches looks at the fence first.
 """
@@ -46,10 +47,10 @@ from rekindle.model.machine import Stop, WakeAt
 from rekindle.publish.target import is_certainly_put
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
 from rekindle.streams.source_records import QuarantinedRecord
-from rekindle.streams.stream_commands import FindPoison, StartQuery, StopQuery, StreamCommand
+from rekindle.streams.stream_commands import FindPoison, ReplayBatches, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import QueryEnd
 from rekindle.streams.stream_spec import AVAILABLE_NOW
-from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, StopStream, StreamStimulus
+from rekindle.streams.stream_stimuli import PoisonReport, QueryReport, ReplayReport, StopStream, StreamStimulus
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STOP_SECONDS = 20
@@ -67,6 +68,10 @@ SETTINGS = {
     "spark.sql.streaming.stopTimeout": f"{STOP_SECONDS}s",
     **OF_STATE,
 }
+# Batches of a memory result vanish, and what they were made of must be known until their readers have passed them.
+LONG_RECORDS = {"spark.sql.streaming.minBatchesToRetain": "1000"}
+# After every batch that there is.
+LAST = 2**63 - 1
 _LOOK = msgspec.json.Decoder(list[RegionHealth])
 
 
@@ -108,6 +113,22 @@ class RegionStarter(Protocol):
         ...
 
 
+class Replays(Protocol):
+    """Finds batches of results that cannot be read any more, and makes them again."""
+
+    def lost_by(self, reader: str, error: str = "") -> dict[str, tuple[int, ...]]:
+        """Those that the next batch of a region reads, by their regions."""
+        ...
+
+    def replay(self, command: ReplayBatches, limited: Limited) -> ReplayReport:
+        """Make batches again."""
+        ...
+
+
+# Given a function that tells whether a region has a query in this driver.
+MakeReplays = Callable[[Callable[[str], bool]], Replays]
+
+
 class RunningQuery:
     """One query of this driver. `is_ours_to_end` once somebody stops it: what it then looks like is no news. It is
     reported once; one that `is_abandoned` was reported before it had started, and is stopped as soon as it has."""
@@ -129,7 +150,17 @@ class RunningQuery:
 class SparkStreamEngine:
     """The port of a stream's master."""
 
-    def __init__(self, spark: SparkSession, request: StreamRequest, starters: Mapping[str, RegionStarter]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        request: StreamRequest,
+        starters: Mapping[str, RegionStarter],
+        replays: MakeReplays | None = None,
+        in_memory: Sequence[str] = (),
+    ) -> None:
+        """`replays` is there where regions read results of others; those `in_memory` are memory results."""
+        self._replays = None if replays is None else replays(self._is_running)
+        self._in_memory = in_memory
         self._spark, self._request, self._starters = spark, request, starters
         self._root = request.wanted.root
         self._inputs = PinnedReader(request.pins, request.wanted.stores(self._root))
@@ -141,7 +172,7 @@ class SparkStreamEngine:
         self._looked = 0.0
         self._is_closed = False
         self._has_asked = False
-        self._searches: set[str] = set()
+        self._jobs: set[str] = set()
         self._held: set[str] = set()
         self._compactor = BackgroundCompactor(
             spark,
@@ -164,6 +195,8 @@ class SparkStreamEngine:
                 self._compactor.begin(self._loader)
             case FindPoison():
                 threading.Thread(target=self._search, args=(command,), daemon=True).start()
+            case ReplayBatches():
+                threading.Thread(target=self._replay, args=(command,), daemon=True).start()
             case StopQuery(region, number):
                 held = self._queries.get(region)
                 if held is not None and held.number == number and not held.is_ours_to_end:
@@ -196,6 +229,11 @@ class SparkStreamEngine:
         stream_calls.hold(self._spark, result_path(self._root, region), is_held=is_held)
         (self._held.add if is_held else self._held.discard)(region)
 
+    def forget(self, region: str, through: int) -> None:
+        if region in self._in_memory:
+            driver_calls.enter_thread(self._spark, self._loader)
+            stream_calls.release_blocks(self._spark, result_path(self._root, region), through)
+
     def close(self) -> None:
         """Stops every query, all at once, within the time that a stop may take."""
         with self._lock:
@@ -203,9 +241,9 @@ class SparkStreamEngine:
                 return
             self._is_closed = True
             left = [one for one in self._queries.values() if not one.is_over.is_set()]
-            searches = tuple(self._searches)
+            jobs = tuple(self._jobs)
         self._compactor.close()
-        for group in searches:
+        for group in jobs:
             with contextlib.suppress(CallFailed, ConnectionError):
                 self._spark.sparkContext.cancelJobGroup(group)
         for one in left:
@@ -215,6 +253,13 @@ class SparkStreamEngine:
         until = time.monotonic() + STOP_SECONDS
         for one in left:
             one.is_over.wait(max(0.0, until - time.monotonic()))
+        for region in self._in_memory:
+            with contextlib.suppress(CallFailed, ConnectionError):
+                self.forget(region, LAST)
+
+    def _is_running(self, region: str) -> bool:
+        held = self._queries.get(region)
+        return held is not None and not held.is_over.is_set()
 
     def _last_batch(self, region: str) -> int:
         held = self._queries.get(region)
@@ -242,19 +287,42 @@ class SparkStreamEngine:
         """The records that fail, or why none is named: whatever happens is told."""
         group = f"poison {command.region}#{command.number} {self._name}"
         report = PoisonReport(region=command.region, number=command.number)
-        with self._lock:
-            self._searches.add(group)
         try:
-            driver_calls.enter_thread(self._spark, self._loader)
-            self._spark.sparkContext.setJobGroup(group, f"records of {command.region} that fail", True)
-            self._spark.sparkContext.setLocalProperty(POOL, command.region)
-            starter = self._starters[command.region]
-            found = starter.search(self._spark, self._request, command, lambda: self._limited(group))
+            with self._beside(command.region, group, f"records of {command.region} that fail"):
+                starter = self._starters[command.region]
+                found = starter.search(self._spark, self._request, command, lambda: self._limited(group))
             report = replace(report, records=found.records, why=found.why, jobs=found.jobs)
         except BaseException as error:
             report = replace(report, why=first_line(error))
+        self._tell(report)
+
+    def _replay(self, command: ReplayBatches) -> None:
+        """The batches again, or why they are not: whatever happens is told."""
+        group = f"replay {command.region}#{command.number} {self._name}"
+        try:
+            assert self._replays is not None, "a result has readers"
+            with self._beside(command.region, group, f"batches of {command.region} again"):
+                report = self._replays.replay(command, lambda: self._limited(group))
+        except BaseException as error:
+            report = ReplayReport(region=command.region, number=command.number, why=first_line(error))
+        self._tell(report)
+
+    @contextlib.contextmanager
+    def _beside(self, region: str, group: str, what: str) -> Iterator[None]:
+        """Jobs for a region beside its query, which end with the stream."""
         with self._lock:
-            self._searches.discard(group)
+            self._jobs.add(group)
+        try:
+            driver_calls.enter_thread(self._spark, self._loader)
+            self._spark.sparkContext.setJobGroup(group, what, True)
+            self._spark.sparkContext.setLocalProperty(POOL, region)
+            yield
+        finally:
+            with self._lock:
+                self._jobs.discard(group)
+
+    def _tell(self, report: PoisonReport | ReplayReport) -> None:
+        with self._lock:
             is_news = not self._is_closed
         if is_news:
             self._reports.put(report)
@@ -306,6 +374,9 @@ class SparkStreamEngine:
             **SETTINGS,
             "spark.rekindle.stream.fence": f"{self._root}/fence/{running.region}",
             "spark.rekindle.stream.epoch": str(running.number),
+            "spark.rekindle.stream.root": self._root,
+            "spark.rekindle.stream.owner": self._request.owner,
+            **(LONG_RECORDS if running.region in self._in_memory else {}),
         }
 
     def _fence(self, region: str, number: int) -> None:
@@ -363,12 +434,23 @@ class SparkStreamEngine:
         """By itself: it failed, or had read all that there is."""
         one.is_ours_to_end = True
         self._forget(one)
-        if health.error:
+        if health.error and self._replays is not None:
+            self._in_thread(self._failed, one, health.error)
+        elif health.error:
             self._report(one, QueryEnd.FAILED, cause_of(health.error))
         elif self._starters[one.region].trigger == AVAILABLE_NOW:
             self._report(one, QueryEnd.FINISHED)
         else:
             self._report(one, QueryEnd.FAILED, Cause(FailureKind.CANCELLED, "somebody else stopped its query"))
+
+    def _failed(self, running: RunningQuery, error: str) -> None:
+        """With the batches of results that it was to read and that are gone. What cannot be looked at is found by the
+        next query."""
+        lost: dict[str, tuple[int, ...]] = {}
+        assert self._replays is not None, "a result has readers"
+        with contextlib.suppress(Exception):
+            lost = self._replays.lost_by(running.region, error)
+        self._report(running, QueryEnd.FAILED, cause_of(error), lost)
 
     def _end(self, running: RunningQuery, stalled: Cause | None) -> None:
         """Stop it, and say so. One that is stalled, or held, is not given the time to end its batch."""
@@ -418,7 +500,13 @@ class SparkStreamEngine:
         with contextlib.suppress(CallFailed, ConnectionError):
             stream_calls.forget(self._spark, running.key)
 
-    def _report(self, running: RunningQuery, end: QueryEnd, cause: Cause | None = None) -> None:
+    def _report(
+        self,
+        running: RunningQuery,
+        end: QueryEnd,
+        cause: Cause | None = None,
+        lost: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
         with self._lock:
             is_news = not self._is_closed and not running.is_reported
             running.is_reported = True
@@ -430,6 +518,7 @@ class SparkStreamEngine:
                 cause=cause,
                 batch=running.batch,
                 signature="" if cause is None else signature(cause),
+                lost=dict(lost or {}),
             )
             self._reports.put(report)
 

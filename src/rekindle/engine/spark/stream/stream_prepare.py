@@ -12,12 +12,14 @@ from rekindle.engine.adapter import PreparedStream, StreamRequest
 from rekindle.engine.spark.session import attach, clone
 from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.input_looks import InputLooks
-from rekindle.engine.spark.stream.region_cuts import CutStream, find_cuts, of_region
+from rekindle.engine.spark.stream.region_cuts import CutStream, find_cuts, of_region, unreplayable
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.engine.spark.stream.result_replays import ResultReplays
 from rekindle.engine.spark.stream.source_begins import begins_told, positions_of
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
+from rekindle.pipeline.check import MEMORY
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
@@ -40,6 +42,8 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             replaced=request.replaced.get(one.name, 0),
             available_now=request.available_now,
             takes=one.name in wanted.takes or one.shard_of in wanted.takes,
+            result=cuts.sources[one.name].result if one.name in cuts.sources else "",
+            memory_bytes=request.memory_bytes,
         )
         for one in cuts.ends
     }
@@ -59,7 +63,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         readers=cuts.readers,
     )
     regions: list[RegionSpec] = []
-    notes: list[str] = []
+    notes: list[str] = [*cuts.notes]
     positions = dict(request.positions)
     begins: dict[str, tuple[str, ...]] = {}
     noted: dict[str, frozenset[str]] = {}
@@ -78,8 +82,11 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             notes += inputs.notes(regions[-1])
     sinks = {name: replace(one, positions=positions.get(name, ())) for name, one in sinks.items()}
     pins = {name: one.pin for name, one in inputs.looks.items()}
+    asked = replace(request, pins=pins, positions=positions)
+    replays = partial(ResultReplays, spark, asked, sinks) if cuts.sources else None
+    in_memory = tuple(name for name, one in sinks.items() if one.result == MEMORY)
     return PreparedStream(
-        engine=SparkStreamEngine(spark, replace(request, pins=pins, positions=positions), sinks),
+        engine=SparkStreamEngine(spark, asked, sinks, replays, in_memory),
         spec=StreamSpec(regions=tuple(regions), declared=wanted.declared, inputs=pins),
         batches=batches,
         positions={name: positions[name] for name in sinks if name in request.starts},
@@ -126,6 +133,9 @@ def _region(
         leaves=frames.leaves(),
         names=frames.names(),
         columns=frames.columns(),
+        result=sink.result,
+        doubts=frames.doubts(sink.name) if sink.result else (),
+        unreplayable=unreplayable(frames) if sink.result else "",
         quarantine=sink.sink.quarantine,
         shard_of=sink.sink.shard_of,
         shards=sink.sink.shard.of if sink.sink.shard is not None else 0,
