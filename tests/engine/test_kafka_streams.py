@@ -65,6 +65,12 @@ SCRIPT = """
     def sent(orders):
         return orders.select("key", F.udf(waits)(F.col("value").cast("string")).alias("value"))
 
+    # Asks the topic for its partitions.
+    parts = rk.Pipeline("parts")
+    parts.add_source(orders, shards=3)
+    parts.add_sink(plain, rk.files(f"{folder}/parts"))
+    assert len(parts.plan_stream(spark, f"{folder}/state").spec.regions) == 3
+
     while True:
         try:
             options = rk.RunOptions(available_now=True, stale_seconds=3, say=print)
@@ -134,6 +140,8 @@ def test_a_driver_killed_in_a_batch_doubles_records_the_reader_drops_them_and_lo
     assert 3 <= was_sent.total() < NUMBERS, "some rows were sent, and the batch did not end"
     hold.unlink()
     feed(session, broker, "in", NUMBERS, 5)
+    # Spark was started with the connector, and our jar is added when the session is there.
+    settings["spark.jars"] = ",".join(map(str, sorted(kafka_jars().iterdir())))
     second = start_driver(script, str(place.folder), broker.address, folder=place.folder, settings=settings)
     try:
         assert second.wait() == 0, second.text()[-3000:]
@@ -222,6 +230,28 @@ def test_shards_of_a_topic_read_partitions_of_their_own(
         *_, last = sorted(place.state.glob(f"live/_streams/*/checkpoints/{region}/offsets/?"))
         read[region] = set(json.loads(last.read_text().splitlines()[-1])["sharded"])
     assert read == {"plain.0": {"0", "2"}, "plain.1": {"1"}}, "no partition is read twice"
+
+
+def test_shards_of_a_topic_become_more(session: SparkSession, broker: KafkaBroker, place: NumbersFolder) -> None:
+    """Each goes on with its partitions where the old ones stood, and the old ones without those."""
+    broker.make_topic("splitting", 4)
+
+    def pipeline_of(shards: int) -> rk.Pipeline:
+        pipeline = rk.Pipeline("live")
+        pipeline.add_source(lambda spark: stream(spark, broker, "splitting"), name="orders", shards=shards)
+        pipeline.add_sink(
+            lambda orders: orders.selectExpr("cast(cast(value as string) as long) as id"),
+            rk.files(f"{place.folder}/plain"),
+            name="plain",
+        )
+        return pipeline
+
+    for day, shards in enumerate((1, 2, 4, 4), 1):
+        feed(session, broker, "splitting", NUMBERS * (day - 1), NUMBERS)
+        with RunningStream(session, pipeline_of(shards), place, available_now=True) as running:
+            summary = running.ended()
+        assert place.rows("plain") == Counter(range(NUMBERS * day)), running.lines
+        assert len(summary.regions) == shards
 
 
 def test_a_new_checkpoint_of_a_topic_begins_where_the_user_says_whatever_its_own_options_are(

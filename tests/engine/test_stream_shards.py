@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from engine.number_streams import NumbersFolder, RunningStream, numbers
-from rekindle.errors import GraphRefused, Refused
+from rekindle.errors import GraphRefused, Refused, RunFailed
+from rekindle.service import shard_starts
 
 pytestmark = pytest.mark.timeout(900)
 FILES = range(8)
@@ -121,9 +122,14 @@ def test_a_function_with_a_parameter_reads_its_part_itself(spark: SparkSession, 
         summary = stream.ended()
     assert list(summary.regions) == ["plain.0", "plain.1"]
     assert place.rows("plain") == numbers(*FILES)
+    more = rk.Pipeline("live")
+    more.add_source(orders, shards=4)
+    more.add_sink(plain, rk.files(f"{place.folder}/plain"))
+    with pytest.raises(GraphRefused, match="orders reads its part itself, and nobody knows"):
+        more.plan_stream(spark, str(place.state))
 
 
-def test_another_number_of_shards_is_refused(spark: SparkSession, place: NumbersFolder) -> None:
+def test_a_number_of_shards_that_is_no_multiple_is_refused(spark: SparkSession, place: NumbersFolder) -> None:
     """Other regions would read from the beginning what is in the target already."""
     with RunningStream(spark, sharded(place, 2), place, available_now=True) as stream:
         stream.ended()
@@ -134,6 +140,64 @@ def test_another_number_of_shards_is_refused(spark: SparkSession, place: Numbers
         ):
             stream.ended()
     assert place.rows("plain") == numbers(*FILES)
+
+
+@pytest.mark.parametrize(("counts", "result"), [((1, 2, 4), "auto"), ((2, 4), "caching")])
+def test_shards_become_more_and_each_row_is_read_once(
+    spark: SparkSession, place: NumbersFolder, counts: tuple[int, ...], result: str
+) -> None:
+    """Also where the old ones have listed files, and read some of them, that fall to a new one; and the night after."""
+    fed, lines = len(FILES), []
+    for count in (*counts, counts[-1]):
+        if fed > len(FILES):
+            lines = list(sharded(place, count, result=result).plan_stream(spark, str(place.state)).lines())
+        with RunningStream(spark, sharded(place, count, result=result), place, available_now=True) as stream:
+            summary = stream.ended()
+        assert read_newest(spark, place) == place.rows("plain") == numbers(*range(fed)), stream.lines
+        assert len([one for one in summary.regions if one.startswith("plain")]) == count
+        for number in range(fed, fed + 6):
+            place.feed(number)
+        fed += 6
+    assert not any("stood" in line for line in lines), "the last start changed nothing"
+    before = [line for line in stream.lines if "plain.3" in line]
+    assert before and summary.regions["plain.3"].restarts == 0
+
+
+def test_shards_become_more_only_when_nothing_is_on_its_way(spark: SparkSession, place: NumbersFolder) -> None:
+    """A planned batch may be in the target already, or come there: its rows would be read by the new shards, too."""
+    place.bad.touch()
+    with RunningStream(spark, sharded(place, 2), place, available_now=True) as stream, pytest.raises(RunFailed):
+        stream.ended()
+    plan = list(sharded(place, 4).plan_stream(spark, str(place.state)).lines())
+    assert any("where plain.1 stood" in line for line in plan), plan
+    place.bad.unlink()
+    with (
+        RunningStream(spark, sharded(place, 4), place, available_now=True) as stream,
+        pytest.raises(Refused, match=r"there cannot be more shards yet: batch \d of plain.\d is planned") as refused,
+    ):
+        stream.ended()
+    assert "run it with shards=2 and --available-now until it has finished" in str(refused.value.hint)
+    for count in (2, 4):
+        with RunningStream(spark, sharded(place, count), place, available_now=True) as stream:
+            stream.ended()
+    assert place.rows("plain") == numbers(*FILES)
+
+
+def test_control_a_batch_that_is_planned_comes_twice_where_nobody_looks(
+    spark: SparkSession, place: NumbersFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are in the target, and its commit is lost: as a driver leaves them that dies in between."""
+    with RunningStream(spark, sharded(place, 2), place, available_now=True) as stream:
+        stream.ended()
+    for commit in place.state.glob("live/_streams/*/checkpoints/plain.*/commits/*7*"):
+        commit.unlink()
+    with RunningStream(spark, sharded(place, 4), place, available_now=True) as stream, pytest.raises(Refused):
+        stream.ended()
+    assert place.rows("plain") == numbers(*FILES)
+    monkeypatch.setattr(shard_starts, "refused_split", lambda parents, frozen: "")
+    with RunningStream(spark, sharded(place, 4), place, available_now=True) as stream:
+        stream.ended()
+    assert place.rows("plain") != numbers(*FILES)
 
 
 def test_what_a_shard_cannot_do_right_is_refused(spark: SparkSession, place: NumbersFolder) -> None:

@@ -172,7 +172,7 @@ def test_state_over_the_rows_of_a_region_that_changed_has_both_meanings() -> Non
     )
     was = {one.name: one for one in (made, held, passed)}
     changes = changes_of(
-        was, StreamSpec(regions=(with_code(made, clean="2"), held, passed, replace(made, name="new"))), {}
+        was, StreamSpec(regions=(with_code(made, clean="2"), held, passed, replace(made, name="new"))), {}, {}
     )
     assert {one.region: (one.verdict, one.told) for one in changes} == {
         "made": (ChangeVerdict.COMPATIBLE, ("clean: code",)),
@@ -180,7 +180,7 @@ def test_state_over_the_rows_of_a_region_that_changed_has_both_meanings() -> Non
         "p": (ChangeVerdict.COMPATIBLE, ("it reads made, which changed: clean: code",)),
     }
     other = replace(held, sources=("others",))
-    (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)), {})
+    (_, needs) = changes_of(was, StreamSpec(regions=(with_code(made, clean="2"), other)), {}, {})
     assert needs.verdict is ChangeVerdict.NEEDS_CHECKPOINT, "more is not needed"
 
 
@@ -189,7 +189,7 @@ def test_regions_over_other_parts_of_a_source_are_no_longer_those_of_the_checkpo
         return [replace(WAS, name=f"totals.{number}", shard_of="totals", shards=count) for number in range(count)]
 
     def verdicts(was: list[RegionSpec], now: list[RegionSpec]) -> dict[str, tuple[ChangeVerdict, tuple[str, ...]]]:
-        found = changes_of({one.name: one for one in was}, StreamSpec(regions=tuple(now)), {})
+        found = changes_of({one.name: one for one in was}, StreamSpec(regions=tuple(now)), {}, {})
         return {one.region: (one.verdict, one.told) for one in found}
 
     told = "totals was read in {} shards, and is in {} now"

@@ -44,7 +44,7 @@ public final class StreamStarts {
     StreamingRelationV2 leaf = (StreamingRelationV2) StreamReplay.streams(execution.analyzed()).stream().toList().get(number);
     SparkSession active = SparkObjects.activeSession();
     ClassLoader loader = Thread.currentThread().getContextClassLoader();
-    Thread.currentThread().setContextClassLoader(leaf.table().getClass().getClassLoader());
+    Thread.currentThread().setContextClassLoader(loaderOf(leaf.table().getClass()));
     SparkObjects.setActiveSession(session);
     MicroBatchStream stream = null;
     try {
@@ -57,6 +57,17 @@ public final class StreamStarts {
       SparkObjects.setActiveSession(active);
       Thread.currentThread().setContextClassLoader(loader);
     }
+  }
+
+  /** The loader that knows a source and us: what Spark was started with is known to that of a jar which was added later, and not the other way round. */
+  private static ClassLoader loaderOf(Class<?> source) {
+    ClassLoader ours = StreamStarts.class.getClassLoader();
+    for (ClassLoader one = source.getClassLoader(); one != null; one = one.getParent()) {
+      if (one == ours) {
+        return source.getClassLoader();
+      }
+    }
+    return ours;
   }
 
   /** The plan whose streams begin at these offsets, in their order; an empty text leaves its stream alone. */

@@ -21,6 +21,7 @@ from rekindle.pipeline.declared import Declared
 from rekindle.publish.target import PointerStore
 from rekindle.streams.pinned_inputs import InputLook, PinnedInput
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.shard_splits import FrozenRegion, ShardSplit
 from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_commands import StreamCommand
 from rekindle.streams.stream_spec import StreamSpec
@@ -72,10 +73,11 @@ class StreamRequest:
     """What a stream's run is prepared with. `generation` tells its checkpoints from those of every other run, and
     `replaced` how many each region had before the one that it has; `starts` are regions that get a new one now, and
     where that begins to read; `positions` is where those begin that regions got before. `pins` are the batch inputs
-    that its regions read so far, by step, and `taken` those of which they are to read what is newer. `stall_ms` is how
-    long a batch may take; `compact_batches` is of how many batches the files are made few, 0 for never; `memory_bytes`
-    is how much of a memory result is in memory; `owner` is this process, as heartbeats name it;
-    `is_asked_to_stop` is asked at each poll; with `available_now` every query ends when it has read what there is."""
+    that its regions read so far, by step, and `taken` those of which they are to read what is newer; `splits` is where
+    checkpoints of shards begin that go on from others. `stall_ms` is how long a batch may take; `compact_batches` is of
+    how many batches the files are made few, 0 for never; `memory_bytes` is how much of a memory result is in memory;
+    `owner` is this process, as heartbeats name it; `is_asked_to_stop` is asked at each poll; with `available_now` every
+    query ends when it has read what there is."""
 
     wanted: PrepareRequest
     generation: str
@@ -86,6 +88,7 @@ class StreamRequest:
     replaced: Mapping[str, int] = field(default_factory=dict)
     starts: Mapping[str, StartRequest] = field(default_factory=dict)
     positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
+    splits: Mapping[str, ShardSplit] = field(default_factory=dict)
     pins: Mapping[str, PinnedInput] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     available_now: bool = False
@@ -133,6 +136,11 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 
     def notes(self) -> Sequence[str]:
         """Sentences about what was done in the background, since it was last asked."""
+        ...
+
+    def freeze(self, region: str, number: int, generation: int) -> FrozenRegion:
+        """Raise the fence of a region to this number, so that no query with a lower one adds to this checkpoint, and
+        then read where that stands."""
         ...
 
     def hold(self, region: str, is_held: bool) -> None:

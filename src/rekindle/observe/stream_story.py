@@ -63,6 +63,9 @@ def _sentence(event: ev.StreamEvent, name: str, *, is_full: bool) -> str:
             return f"{owner} took the stream{anew}{newer}"
         case ev.CheckpointReplaced(region=region, start=start):
             return f"got a new checkpoint, which reads from {start.value}" if region == name else ""
+        case ev.ShardBegun(region=region, split=split):
+            where = f"after its batch {split.batch}" if split.batch >= 0 else "which had read all its input"
+            return f"reads its part from where {split.parent} stood, {where}" if region == name else ""
         case ev.QueryStarted(region, number):
             return f"query {number} started" if region == name else ""
         case ev.QueryEnded(region=region, number=number, end=end, batch=batch):

@@ -15,6 +15,7 @@ from rekindle.remedies import Say, in_python
 from rekindle.streams.pinned_inputs import InputLook
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange
 from rekindle.streams.region_health import RegionHealth
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_records import QuarantinedRecord, copies
 from rekindle.streams.source_starts import StartRequest
 from rekindle.streams.stream_events import (
@@ -28,6 +29,7 @@ from rekindle.streams.stream_events import (
     RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
+    ShardBegun,
     StopRequested,
     StreamEnded,
     StreamOpened,
@@ -41,7 +43,8 @@ from rekindle.streams.stream_state import RegionState, StreamBase, StreamRecord,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
-    the regions that get a new one, and where it begins to read; `begins` says that for each stream of a region that has
+    the regions that get a new one, and where it begins to read; `splits` are shards that
+    begin where others stand; `begins` says that for each stream of a region that has
     no batch; `inputs` are the batch inputs."""
 
     pipeline: str
@@ -52,6 +55,7 @@ class StreamPlan:
     batches: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     starts: Mapping[str, StartRequest] = field(default_factory=dict)
+    splits: Mapping[str, ShardSplit] = field(default_factory=dict)
     begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: tuple[InputLook, ...] = ()
 
@@ -74,10 +78,12 @@ class StreamPlan:
         where = f"goes on after batch {batch}" if batch >= 0 else "has no batch yet"
         if region.name in self.starts:
             where = f"new checkpoint: reads from {self.starts[region.name]} on, and adds to the rows that are there"
+        if region.name in self.splits:
+            where = _split_text(self.splits[region.name])
         gave_up = self.known.regions[region.name].gave_up if self.known and region.name in self.known.regions else ""
         yield f"  {region.name}  {' -> '.join(region.steps)}"
         yield f"    {region.delivery.value} to {region.target}; trigger: {region.trigger}; {where}"
-        for begin in self.begins.get(region.name, ()):
+        for begin in () if region.name in self.splits else self.begins.get(region.name, ()):
             yield f"    begins with {begin}"
         if region.why:
             yield f"    {region.delivery.value}: {region.why}"
@@ -202,6 +208,8 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                     yield f"{', '.join(others)} {'goes' if len(others) == 1 else 'go'} on without it"
             case CheckpointReplaced(region=name, start=start):
                 yield f"{name} has a new checkpoint, and reads its sources from {start.value} on"
+            case ShardBegun(region=name, split=split):
+                yield f"{name} {_split_text(split)}"
             case PoisonSuspected(region=name, batch=batch, cause=cause):
                 yield f"{name} failed: {cause.root.text or cause.root.kind.value}"
                 yield f"{name} seeks the records of batch {batch} that fail"
@@ -232,6 +240,11 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 yield f"{', '.join(taken)}: what there is now is read from the next batch on"
             case StreamStarted() | StreamOpened() | QueryEnded() | StreamBase():
                 pass
+
+
+def _split_text(split: ShardSplit) -> str:
+    after = f"after its batch {split.batch}" if split.batch >= 0 else "which has read all its input"
+    return f"reads its part from where {split.parent} stood, {after}"
 
 
 def _restart(event: RegionsRestart, state: StreamState, now_ms: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ absent: of these and the entry the highest number counts.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from rekindle.publish.stream_compactions import (
     compaction_numbers,
     newest_compaction,
 )
-from rekindle.publish.target import PointerStore
+from rekindle.publish.target import PointerStore, is_certainly_put
 from rekindle.remedies import StartRemedy
 
 ENTRIES = "entries/"
@@ -34,6 +35,8 @@ REPLAYS = "replays/"
 # Where a stream has the results that its regions read from each other, below its own files.
 RESULTS = "results"
 REPLACED = "@"
+# In place of a try, of which there was none.
+BEGUN = "0-begun"
 HEAD_LINES = 3
 # Words of lines that only results have.
 ROWS, BLOCKS = "rows", "blocks"
@@ -169,6 +172,15 @@ def entry_body(entry: BatchEntry, epoch: int) -> bytes:
     lines += [f"{ROWS}\t{entry.rows}"] if entry.rows else []
     lines += [f"{name}\t{length}" for name, length in entry.files.items()]
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def put_begun(store: PointerStore, region: str, generation: str, offsets: Sequence[bytes]) -> None:
+    """The entries of the first batches of a checkpoint that goes on where another one stood: they have no rows."""
+    for batch, body in enumerate(offsets):
+        directory = f"{generation_folder(region, generation)}{batch}-{BEGUN}"
+        entry = BatchEntry(directory, {}, hashlib.sha256(body).hexdigest())
+        if not is_certainly_put(store, f"{entries_folder(region, generation)}{batch}", entry_body(entry, 0)):
+            raise StoreFailed(f"the first batch of {region} was not certainly put")
 
 
 def generation_folder(region: str, generation: str) -> str:

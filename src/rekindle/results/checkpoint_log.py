@@ -15,6 +15,7 @@ import msgspec
 
 from rekindle.errors import Refused
 from rekindle.streams.planned_batch import PlannedBatch
+from rekindle.streams.shard_splits import FrozenRegion
 
 COMMITS, OFFSETS, SOURCES = "commits/", "offsets/", "sources/"
 # Of an entry of the log of offsets: the version of its format, and what Spark notes of the batch as a whole.
@@ -70,6 +71,14 @@ def last_planned(store: LogStore, checkpoint: str) -> int:
     return _last(store, f"{checkpoint}/{OFFSETS}")
 
 
+def frozen_region(store: LogStore, checkpoint: str) -> FrozenRegion:
+    """Where a checkpoint stands, to which nothing is added any more."""
+    committed = last_commit(store, checkpoint)
+    told = map(result_position, (positions(store, checkpoint, committed) or {}).values())
+    read = {one.result: one.entry for one in told if one is not None}
+    return FrozenRegion(last_planned(store, checkpoint), committed, read)
+
+
 def _last(store: LogStore, folder: str) -> int:
     return max((int(name) for name in store.list_after(folder) if name.isdecimal()), default=-1)
 
@@ -82,7 +91,7 @@ def planned(store: LogStore, checkpoint: str, number: int) -> PlannedBatch | Non
     before = (positions(store, checkpoint, number - 1) if number else None) or {}
     files: list[str] = []
     for stream, position in upto.items():
-        last, first = _file_offset(position), _file_offset(before.get(stream, ""))
+        last, first = file_position(position), file_position(before.get(stream, ""))
         if last is not None:
             files += _known_files(store, f"{checkpoint}/{SOURCES}{stream}", -1 if first is None else first, last)
     return PlannedBatch(
@@ -117,7 +126,8 @@ def result_position(position: str) -> ResultPosition | None:
         return None
 
 
-def _file_offset(position: str) -> int | None:
+def file_position(position: str) -> int | None:
+    """Up to where a batch reads the log of a source of files; None for a position in something else."""
     try:
         return msgspec.json.decode(position, type=_FileOffset).at
     except msgspec.MsgspecError:

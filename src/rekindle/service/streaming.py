@@ -34,14 +34,16 @@ from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, look_at_journal, now_ms, run_as_owner
 from rekindle.service.running import RunRequest, fresh_name, wanted_of
+from rekindle.service.shard_starts import NO_SPLITS, parents_in, settled, splits_ahead
 from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.streams.pinned_inputs import PinnedInput
 from rekindle.streams.region_changes import ChangeVerdict, RegionChange, changes_of
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_starts import SourcePosition, StartRequest
 from rekindle.streams.stream_events import QueryEnd, StreamPhase
 from rekindle.streams.stream_machine import STREAM
-from rekindle.streams.stream_spec import BACKOFF, SourceStart, StreamLimits
+from rekindle.streams.stream_spec import BACKOFF, RegionSpec, SourceStart, StreamLimits
 from rekindle.streams.stream_state import StreamRecord, StreamState
 from rekindle.streams.stream_stimuli import OpenStream
 
@@ -63,6 +65,8 @@ class PreparedRegions:
     constants: RunConstants
     changes: tuple[RegionChange, ...]
     starts: Mapping[str, StartRequest]
+    parents: Mapping[str, RegionSpec]
+    splits: Mapping[str, ShardSplit]
 
     @property
     def known(self) -> StreamState | None:
@@ -150,6 +154,7 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
             strategy=options.chosen_strategy,
             new_checkpoints={name: one.start for name, one in ready.starts.items()},
             positions=dict(ready.prepared.positions),
+            splits=_splits(state, ready),
             taken=tuple(one.step for one in ready.prepared.inputs if one.is_taken),
         )
 
@@ -224,16 +229,37 @@ def make_ready(wish: RunRequest, prepare: PrepareStream) -> PreparedRegions:
     starts = options.starts
     constants = RunConstants(known.run_time_ms, known.seed, {}) if known else RunConstants.fresh()
     session = wish.session() if callable(wish.session) else wish.session
-    prepared = prepare(session, request_of(wish, name, known, constants))
-    _refuse_starts(starts, known, prepared)
+    parents = {} if known is None else parents_in(known, with_shards(wish.steps))
+    splits = {} if known is None else splits_ahead(store, name_of(wish.pipeline, name), known, parents)
+    prepared = prepare(session, request_of(wish, name, known, constants, splits))
+    _refuse_starts(starts, known, prepared, splits)
     return PreparedRegions(
         run=name,
         seen=seen,
         prepared=prepared,
         constants=constants,
-        changes=_changes(known, prepared),
+        changes=_changes(known, prepared, parents),
         starts=starts,
+        parents=parents,
+        splits=splits,
     )
+
+
+def _splits(state: StreamState | None, ready: PreparedRegions) -> dict[str, ShardSplit]:
+    """Where shards begin that this start makes. Raises `Refused`."""
+    if not ready.parents:
+        return {}
+    engine = ready.prepared.engine
+    try:
+        assert state is not None, "somebody was split"
+        found = settled(state, ready.parents, engine.freeze)
+    except Refused:
+        engine.close()
+        raise
+    if found != ready.splits or any(state.regions[one.name].is_split for one in ready.parents.values()):
+        engine.close()
+        raise Refused("another driver went on with this stream meanwhile", StartRemedy(to="look again"))
+    return found
 
 
 def _generations(known: StreamState | None) -> dict[str, int]:
@@ -264,9 +290,14 @@ def _refuse_inputs(wish: RunRequest, ready: PreparedRegions) -> None:
             )
 
 
-def _refuse_starts(starts: Mapping[str, StartRequest], known: StreamState | None, prepared: PreparedStream) -> None:
+def _refuse_starts(
+    starts: Mapping[str, StartRequest],
+    known: StreamState | None,
+    prepared: PreparedStream,
+    splits: Mapping[str, ShardSplit],
+) -> None:
     """Refuse regions that have no checkpoint which could be replaced."""
-    there = [name for name in prepared.spec.names if name in _generations(known)]
+    there = [name for name in prepared.spec.names if name in _generations(known) and name not in splits]
     missing = tuple(name for name in starts if name not in there)
     if missing:
         prepared.engine.close()
@@ -276,9 +307,16 @@ def _refuse_starts(starts: Mapping[str, StartRequest], known: StreamState | None
         )
 
 
-def request_of(wish: RunRequest, run: str, known: StreamState | None, constants: RunConstants) -> StreamRequest:
-    """What an engine is asked for, for a stream of this name."""
+def request_of(
+    wish: RunRequest,
+    run: str,
+    known: StreamState | None,
+    constants: RunConstants,
+    splits: Mapping[str, ShardSplit] = NO_SPLITS,
+) -> StreamRequest:
+    """What an engine is asked for, for a stream of this name. `splits` are those that this start makes."""
     starts = wish.options.starts
+    begun = {} if known is None else {name: one.split for name, one in known.regions.items() if one.split is not None}
     wanted = wanted_of(wish, run, next_order(wish.store, wish.pipeline), constants)
     return StreamRequest(
         wanted=replace(
@@ -292,7 +330,8 @@ def request_of(wish: RunRequest, run: str, known: StreamState | None, constants:
         memory_bytes=wish.options.memory_bytes_max,
         pins=_pins(known),
         taken=frozenset(wish.options.replace),
-        replaced={one: number + (one in starts) for one, number in _generations(known).items()},
+        replaced={one: number + (one in starts or one in splits) for one, number in _generations(known).items()},
+        splits={**{name: one for name, one in begun.items() if name not in starts}, **splits},
         starts=starts,
         positions={} if known is None else _positions(known, starts),
         available_now=wish.options.available_now,
@@ -306,8 +345,10 @@ def _positions(known: StreamState, starts: Container[str]) -> dict[str, tuple[So
     return {name: one.positions for name, one in known.regions.items() if one.positions and name not in starts}
 
 
-def _changes(known: StreamState | None, prepared: PreparedStream) -> tuple[RegionChange, ...]:
-    return () if known is None else changes_of(known.last_specs, prepared.spec, prepared.noted)
+def _changes(
+    known: StreamState | None, prepared: PreparedStream, parents: Mapping[str, RegionSpec]
+) -> tuple[RegionChange, ...]:
+    return () if known is None else changes_of(known.unsplit, prepared.spec, prepared.noted, parents)
 
 
 def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
@@ -327,7 +368,10 @@ def _refuse_changes(wish: RunRequest, ready: PreparedRegions) -> None:
             case ChangeVerdict.OTHER_COLUMNS:
                 remedies = (TextRemedy("restore what it was"), TextRemedy("or give the sink another target"))
             case ChangeVerdict.OTHER_SHARDS:
-                remedies = (TextRemedy("restore what it was"), new_run("or start a new stream, with other targets"))
+                remedies = (
+                    TextRemedy("restore what it was, or say a multiple of it"),
+                    new_run("or start a new stream, with other targets"),
+                )
             case ChangeVerdict.NEEDS_CHECKPOINT if change.region not in ready.starts:
                 remedies = (TextRemedy("restore what it was, or"), anew)
             case ChangeVerdict.MIXES_STATE if change.region not in ready.starts:
@@ -349,6 +393,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         notes=ready.prepared.notes,
         inputs=ready.prepared.inputs,
         starts=ready.starts,
+        splits=ready.splits,
         begins=ready.prepared.begins,
     )
 

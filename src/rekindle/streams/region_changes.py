@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rekindle.master.facts.run_spec import Fingerprint
+from rekindle.streams.shard_splits import as_parent
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
 # The part of a region that is no step: settings and versions.
@@ -29,6 +30,7 @@ class ChangeVerdict(Enum):
     MIXES_STATE = "changes what the state means"
     NEEDS_CHECKPOINT = "needs a new checkpoint"
     OTHER_COLUMNS = "has other columns than the rows that are in its target"
+    SPLIT = "goes on as one of more shards"
     OTHER_SHARDS = "has another number of shards than the checkpoints that are there"
 
 
@@ -43,13 +45,19 @@ class RegionChange:
 
 
 def changes_of(
-    was: Mapping[str, RegionSpec], now: StreamSpec, noted: Mapping[str, Container[str]]
+    was: Mapping[str, RegionSpec],
+    now: StreamSpec,
+    noted: Mapping[str, Container[str]],
+    parents: Mapping[str, RegionSpec],
 ) -> tuple[RegionChange, ...]:
     """All regions that were there before, producers first. State over rows of a region that changed has rows of both
-    meanings, too. `noted` are, for each, the streams that ever had a position in its checkpoint."""
+    meanings, too. `noted` are, for each, the streams that ever had a position in its checkpoint; `parents` are those
+    that shards go on from."""
     found: dict[str, RegionChange] = {}
     for region in now.regions:
-        if told := _other_shards(was, region):
+        if region.name in parents:
+            found[region.name] = _split(parents[region.name], region)
+        elif told := _other_shards(was, region):
             found[region.name] = RegionChange(region.name, ChangeVerdict.OTHER_SHARDS, (region.name,), (told,))
         elif region.name in was:
             change = change_of(was[region.name], region, noted.get(region.name, ()))
@@ -63,6 +71,15 @@ def _other_shards(was: Mapping[str, RegionSpec], now: RegionSpec) -> str:
         if one.declared_name == now.declared_name and one.shards != now.shards:
             return f"{now.declared_name} was read in {max(1, one.shards)} shards, and is in {max(1, now.shards)} now"
     return ""
+
+
+def _split(parent: RegionSpec, now: RegionSpec) -> RegionChange:
+    """Its code against that of its parent."""
+    change = change_of(as_parent(parent, now), now)
+    told = (f"it reads a part of what {parent.name} read", *change.told)
+    if change.verdict in (ChangeVerdict.SAME, ChangeVerdict.COMPATIBLE):
+        return RegionChange(now.name, ChangeVerdict.SPLIT, change.steps, told)
+    return RegionChange(now.name, change.verdict, change.steps, told)
 
 
 def _with_inputs(region: RegionSpec, change: RegionChange, known: Mapping[str, RegionChange]) -> RegionChange:

@@ -13,6 +13,7 @@ Rules
 - A new driver tries every region again that had given up. If the stream had ended before, or if the code of a region
   changed, it begins anew with it, also with the first delay.
 - A new checkpoint is the user's word about one region, at the start of a driver: no other region notices.
+- Where shards become more, each new one begins where its parent stood, also one that has the parent's name.
 - So is a newer batch input about one step. Without that word the inputs of a driver are those of the one before it.
 - A reader that finds batches of a result gone starts again when they were made again: exactly those, one replay of a
   region at a time, while the region itself goes on. Where the region is not proved to give the same rows again, its
@@ -40,6 +41,7 @@ from rekindle.streams.stream_events import (
     RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
+    ShardBegun,
     StopRequested,
     StreamEnded,
     StreamEvent,
@@ -119,7 +121,7 @@ def _open(state: StreamState | None, stimulus: OpenStream, now_ms: int) -> Event
     )
     after = fold(state, (opened,))
     assert after is not None
-    replaced = tuple(_replaced(after, stimulus, now_ms))
+    replaced: Events = (*_replaced(after, stimulus, now_ms), *_split(state, stimulus, now_ms))
     after = fold(after, replaced)
     assert after is not None
     return *started, opened, *replaced, *_starts(after, now_ms, is_new_driver=True)
@@ -130,6 +132,12 @@ def _replaced(state: StreamState, stimulus: OpenStream, now_ms: int) -> Iterator
         generation = state.regions[name].generation + 1
         positions = stimulus.positions.get(name, ())
         yield CheckpointReplaced(region=name, generation=generation, start=start, at_ms=now_ms, positions=positions)
+
+
+def _split(state: StreamState, stimulus: OpenStream, now_ms: int) -> Iterator[ShardBegun]:
+    for name, split in stimulus.splits.items():
+        generation = state.regions[name].generation + 1 if name in state.regions else 0
+        yield ShardBegun(region=name, generation=generation, split=split, at_ms=now_ms)
 
 
 def _again(state: StreamState, stimulus: OpenStream) -> tuple[str, ...]:

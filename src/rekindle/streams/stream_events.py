@@ -12,6 +12,7 @@ import msgspec
 from rekindle.failover.backoff import BackoffState
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
@@ -79,6 +80,16 @@ class CheckpointReplaced(_StreamEvent, frozen=True, tag=True, kw_only=True):
     start: SourceStart
     at_ms: int
     positions: tuple[SourcePosition, ...] = ()
+
+
+class ShardBegun(_StreamEvent, frozen=True, tag=True, kw_only=True):
+    """There are more shards from now on: this one has a checkpoint of its own, the `generation`th after its first, that
+    begins where its parent stood."""
+
+    region: str
+    generation: int
+    split: ShardSplit
+    at_ms: int
 
 
 class QueryStarted(_StreamEvent, frozen=True, tag=True):
@@ -186,6 +197,7 @@ StreamEvent = (
     StreamStarted
     | StreamOpened
     | CheckpointReplaced
+    | ShardBegun
     | QueryStarted
     | QueryEnded
     | RegionsRestart

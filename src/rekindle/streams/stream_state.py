@@ -17,6 +17,7 @@ from rekindle.model.availability import Availability
 from rekindle.model.failures import Cause
 from rekindle.model.partitions import Partitions
 from rekindle.streams.pinned_inputs import PinnedInput
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_events import (
@@ -30,6 +31,7 @@ from rekindle.streams.stream_events import (
     RecordsQuarantined,
     RegionGivenUp,
     RegionsRestart,
+    ShardBegun,
     StopRequested,
     StreamEnded,
     StreamEvent,
@@ -53,7 +55,8 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     of its result that are made again, in its replay number `replays`; those that are `lost` come next. `replay_needs`
     are results of which batches have to be made again before that, and `replayed` counts those that were. A region
     starts when nothing is left to be made again of the results that it `awaits`, of which it `needs` those that it
-    found gone."""
+    found gone. `split` is where its checkpoint begins, if it is a shard of one that was split; `is_split` if others
+    have taken its place."""
 
     number: int = 0
     generation: int = 0
@@ -81,6 +84,8 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     replayed: int = 0
     awaits: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    split: ShardSplit | None = None
+    is_split: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -129,6 +134,11 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         """Whether a region that waits for batches of this one has a query that has not ended yet."""
         return any(one.is_open and name in one.awaits for one in self.regions.values())
 
+    @property
+    def unsplit(self) -> dict[str, RegionSpec]:
+        """The regions that have the rows so far: those that were split have others in their place."""
+        return {name: one for name, one in self.last_specs.items() if not self.regions[name].is_split}
+
     def availability(self) -> Availability:
         """What the failover policies ask: which regions ever started, and which run."""
         return Availability(
@@ -173,6 +183,8 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
             return _opened(state, event)
         case CheckpointReplaced():
             return _replaced(state, event)
+        case ShardBegun():
+            return _split(state, event)
         case QueryStarted(name, number, at_ms):
             started = {"number": number, "started_ms": at_ms, "due_ms": None, "last_end": None}
             return _with(state, name, is_open=True, is_finished=False, **started)
@@ -250,6 +262,25 @@ def _replaced(state: StreamState, event: CheckpointReplaced) -> StreamState:
         due_ms=event.at_ms if state.spec.region(event.region).is_fed else None,
     )
     return replace(state, regions={**state.regions, event.region: began})
+
+
+def _split(state: StreamState, event: ShardBegun) -> StreamState:
+    """A shard begins as its parent did, where the parent stood. A parent whose name no shard has is left behind."""
+    region, parent = state.regions[event.region], state.regions[event.split.parent]
+    assert not region.is_open and not parent.is_open, "a region is split while nothing uses it"
+    assert region.number == 0 or event.generation == region.generation + 1, "checkpoints follow each other"
+    began = RegionState(
+        number=region.number,
+        generation=event.generation,
+        restarts=region.restarts,
+        positions=tuple(one for one in parent.positions if one.since_ms >= 0),
+        due_ms=event.at_ms if state.spec.region(event.region).is_fed else None,
+        split=event.split,
+    )
+    state = replace(state, regions={**state.regions, event.region: began})
+    if event.split.parent in state.spec.names:
+        return state
+    return _with(state, event.split.parent, is_split=True)
 
 
 def _ended(state: StreamState, event: QueryEnded) -> StreamState:

@@ -6,6 +6,7 @@ import msgspec
 
 from rekindle.failover.restart import Strategy
 from rekindle.model.failures import Cause
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_events import QueryEnd
@@ -15,7 +16,7 @@ from rekindle.streams.stream_spec import SourceStart, StreamLimits, StreamSpec
 class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     """The first one of each driver: what the code is now. Time and seed count for a new stream only.
     `new_checkpoints` are regions whose checkpoint the user replaces, `positions` is where those begin; `taken` are
-    steps whose newer batch inputs are read from now on."""
+    steps whose newer batch inputs are read from now on; `splits` are shards that go on where others stood."""
 
     pipeline: str
     run: str
@@ -29,6 +30,7 @@ class OpenStream(msgspec.Struct, frozen=True, kw_only=True):
     new_checkpoints: dict[str, SourceStart] = {}
     taken: tuple[str, ...] = ()
     positions: dict[str, tuple[SourcePosition, ...]] = {}
+    splits: dict[str, ShardSplit] = {}
 
 
 class QueryReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ Small files become few in the background (stream_compaction.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
-from rekindle.publish.stream_entries import StreamOwner, batch_files, has_entry, owner_of, take
+from rekindle.publish.stream_entries import StreamOwner, batch_files, has_entry, owner_of, put_begun, take
 from rekindle.publish.target import APPEND, PointerStore, url
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
@@ -75,6 +75,9 @@ class FilesStream:
 
     def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
         return has_entry(stores(self.base), region.sink.name, region.generation, batch)
+
+    def begin(self, region: RegionTarget, stores: Stores, offsets: Sequence[bytes]) -> None:
+        put_begun(stores(self.base), region.sink.name, region.generation, offsets)
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         store = stores(self.base)

@@ -7,7 +7,7 @@ blocks on executors (java/StreamBlocks), which vanish, and are made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ from rekindle.engine.spark.publish.stream_files import SINK
 from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.errors import Refused
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.stream_entries import RESULTS, has_entry
+from rekindle.publish.stream_entries import RESULTS, has_entry, put_begun
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
@@ -51,6 +51,9 @@ class ResultStream(NoFiles):
 
     def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
         return has_entry(stores(self.path), region.sink.name, region.generation, batch)
+
+    def begin(self, region: RegionTarget, stores: Stores, offsets: Sequence[bytes]) -> None:
+        put_begun(stores(self.path), region.sink.name, region.generation, offsets)
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -94,6 +94,10 @@ class StreamTarget(Protocol):
         """Whether it may have rows of a batch that its checkpoint has not committed."""
         ...
 
+    def begin(self, region: RegionTarget, stores: Stores, offsets: Sequence[bytes]) -> None:
+        """Take the first batches of a checkpoint that goes on where another one stood: they have no rows."""
+        ...
+
     def take(self, region: RegionTarget, stores: Stores) -> int:
         """The number of this stream among its owners. Raises `Refused` if another one has it."""
         ...
@@ -126,6 +130,9 @@ class NoFiles:
 
     def may_have(self, region: RegionTarget, stores: Stores, batch: int) -> bool:
         return True
+
+    def begin(self, region: RegionTarget, stores: Stores, offsets: Sequence[bytes]) -> None:
+        """It has no entries of batches."""
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
         return NO_OWNER

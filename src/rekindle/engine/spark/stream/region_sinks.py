@@ -19,14 +19,18 @@ from rekindle.engine.spark.publish.stream_result import ResultReader, ResultStre
 from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
+from rekindle.engine.spark.stream.checkpoint_split import begin_checkpoint, commit_checkpoint, is_begun
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.quarantine import left_out, searched
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members
 from rekindle.engine.spark.stream.stream_engine import QueryStart
+from rekindle.errors import GraphRefused
 from rekindle.pipeline.check import MEMORY
-from rekindle.pipeline.declared import Declared, Role
+from rekindle.pipeline.declared import Binding, Declared, Role
 from rekindle.publish.stream_entries import generation_of
+from rekindle.remedies import TextRemedy, new_run
 from rekindle.results.checkpoint_log import OFFSETS, SOURCES, checkpoint_folder, last_commit, last_planned
+from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_commands import FindPoison
 from rekindle.streams.stream_spec import AVAILABLE_NOW, TOLD_RESULTS
@@ -44,8 +48,8 @@ class RegionSink:
     """The last step of a region, with all steps as the region sees them: `root` is where the run has its files, `run`
     its name, `stamp` what was drawn for it, and `replaced` how many checkpoints the region had before this one; `takes`
     if the user gives it the target of another stream; `positions` is where its checkpoint begins to read, if the user
-    said so. `result` is the kind of its result where other regions read it, which has at most `memory_bytes` in
-    memory."""
+    said so, and `split` if it goes on from another region as one of more shards.
+    `result` is the kind of its result where other regions read it, which has at most `memory_bytes` in memory."""
 
     sink: Declared
     steps: tuple[Declared, ...]
@@ -58,6 +62,7 @@ class RegionSink:
     positions: tuple[SourcePosition, ...] = ()
     result: str = ""
     memory_bytes: int = 0
+    split: ShardSplit | None = None
 
     @property
     def name(self) -> str:
@@ -122,6 +127,8 @@ class RegionSink:
     def check(self, spark: SparkSession, stores: Stores) -> int:
         """Refuse what the target cannot take. The answer is the last batch that the checkpoint has committed, -1 for
         none."""
+        if self.split is not None:
+            self._refuse_own_parts()
         last = self.last(stores)
         self.target.check(spark, self.region, stores, last)
         return last
@@ -163,11 +170,32 @@ class RegionSink:
         """Its functions are called in a session of the query's own, after the target is this stream's."""
         session = clone(start.spark, start.settings)
         owner = self.take(start.wanted.stores)
+        self._begin(start.wanted.stores)
         read = partial(start.inputs.read, self.name)
         frames = build(session, replace(start.wanted, steps=self.steps), self.sink, read)
         frames = left_out(session, frames, start.without, self.positions)
         writer = self._writer(frames, owner, start.look)
         return lambda: writer.start()
+
+    def _begin(self, stores: Stores) -> None:
+        """Begin the checkpoint of a shard where its parent stood."""
+        split, shard, store = self.split, self.sink.shard, stores(self.root)
+        if split is None or split.batch < 0 or shard is None or is_begun(store, self._below):
+            return
+        parent = checkpoint_folder(split.parent, split.generation)
+        offsets = begin_checkpoint(store, parent, self._below, split.batch, shard.number, shard.of)
+        self.target.begin(self.region, stores, offsets)
+        commit_checkpoint(store, parent, self._below, split.batch)
+
+    def _refuse_own_parts(self) -> None:
+        """A source that reads its part itself: nobody knows that the new parts are parts of the old ones."""
+        for one in members(self.steps, self.sink):
+            if any(argument.binding is Binding.SHARD for argument in one.arguments):
+                raise GraphRefused(
+                    f"{one.place}: {one.shard_of} reads its part itself, and nobody knows whether that of each shard "
+                    "is a part of what one of the old ones read",
+                    (TextRemedy("restore the number of shards"), new_run("or start a new stream, with other targets")),
+                )
 
     def search(self, spark: SparkSession, request: StreamRequest, command: FindPoison, limited: Limited) -> PoisonFound:
         own = replace(request, wanted=replace(request.wanted, steps=self.steps))

@@ -45,7 +45,9 @@ from rekindle.errors import Fenced, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
 from rekindle.publish.target import is_certainly_put
+from rekindle.results.checkpoint_log import checkpoint_folder, frozen_region
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
+from rekindle.streams.shard_splits import FrozenRegion
 from rekindle.streams.source_records import QuarantinedRecord
 from rekindle.streams.stream_commands import FindPoison, ReplayBatches, StartQuery, StopQuery, StreamCommand
 from rekindle.streams.stream_events import QueryEnd
@@ -223,6 +225,10 @@ class SparkStreamEngine:
 
     def notes(self) -> Sequence[str]:
         return self._compactor.notes()
+
+    def freeze(self, region: str, number: int, generation: int) -> FrozenRegion:
+        self._fence(region, number)
+        return frozen_region(self._request.wanted.stores(self._root), checkpoint_folder(region, generation))
 
     def hold(self, region: str, is_held: bool) -> None:
         driver_calls.enter_thread(self._spark, self._loader)

@@ -44,6 +44,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             takes=one.name in wanted.takes or one.shard_of in wanted.takes,
             result=cuts.sources[one.name].result if one.name in cuts.sources else "",
             memory_bytes=request.memory_bytes,
+            split=request.splits.get(one.name),
         )
         for one in cuts.ends
     }
