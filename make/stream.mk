@@ -61,3 +61,13 @@ stream-release: ## 5,000 batches of a result between regions, drivers killed, a 
 	@$(VERIFY) stream_release $(ARGS)
 
 .PHONY: stream-release
+
+stream-shards: ## four shards, one with a poison record, against four without; four become eight under load with drivers killed
+	@$(VERIFY) stream_shards $(ARGS)
+
+.PHONY: stream-shards
+
+stream-memory: ## memory results: what a reader's recovery reads of the topic by the broker's counter, batches made again, what the plan says
+	@$(VERIFY) stream_memory $(ARGS)
+
+.PHONY: stream-memory

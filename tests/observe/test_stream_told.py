@@ -245,7 +245,13 @@ def test_the_plan_says_what_becomes_of_lost_batches() -> None:
         region_spec("a", result="memory", target="its memory result", doubts=("rand()",)),
         region_spec("b", result="caching", target="its caching result", unreplayable="it keeps state (Deduplicate)"),
     )
-    plan = list(StreamPlan(pipeline="shop", run="r", spec=StreamSpec(regions=regions)).lines())
+    made = StreamPlan(pipeline="shop", run="r", spec=StreamSpec(regions=regions), result_bytes={"a": 2_000_000})
+    plan = list(made.lines())
+    assert (
+        plan.pop(3)
+        == "    each batch is kept once in memory of executors, and read by 0 regions; a batch had 2 MB lately"
+    )
+    assert "    each batch is kept once as files, and read by 0 regions" in plan
     assert plan[4] == "    a batch that is lost is made again from what the checkpoint recorded"
     assert plan[5].startswith("    it is not proved to have the same rows then (rand()): all who read it restart")
     assert plan[3] == "    batches vanish with executors, with the driver, and beyond stream.memory_bytes_max"

@@ -4,8 +4,8 @@ CPU seconds of the driver's process and of all below it, for each batch from its
 side by side, and are given a batch in turns that rotate; `fused` is there twice, as the control. The broker's own CPU
 is not counted.
 
-- The path: rows through one step to a target, in one query (fused), in two with a result between them (caching), in two
-  with a topic between them (kafka).
+- The path: rows through one step to a target, in one query (fused), in two with a result between them (caching, or
+  memory), in two with a topic between them (kafka).
 - The producer: the step into its result, against the same rows into Spark's own sink for files.
 - The source: a batch of a result that has 100, 20,000 and 100,000 batches, against Spark's source for files over as
   many files (but the last).
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from bench_batch.figures import Estimate, estimate
 from bench_results.log_driver import FILES, GENERATION, RESULT, STEP
-from bench_results.path_driver import CACHING, FIRST, FUSED, KAFKA, LAST, MADE, SPARKS
+from bench_results.path_driver import CACHING, FIRST, FUSED, KAFKA, LAST, MADE, MEMORY, SPARKS
 from build_jar import JAR
 from parts import kafka_jars
 from support.drivers import Driver, start_driver
@@ -235,7 +235,7 @@ def main() -> int:
     def logs(*asked: tuple[str, int]) -> Sides:
         return {f"{how} {count}": partial(LogSide, folder / f"{how}-{count}", how, count) for how, count in asked}
 
-    every = [(FUSED, FUSED), (CACHING, CACHING), (KAFKA, KAFKA), (AGAIN, FUSED)]
+    every = [(FUSED, FUSED), (CACHING, CACHING), (MEMORY, MEMORY), (KAFKA, KAFKA), (AGAIN, FUSED)]
     with KafkaBroker() as broker:
         path = measure(paths(ROWS, *every), asked.rounds)
         large = measure(paths(1_000_000, *every), asked.large) if asked.large else {}
@@ -254,9 +254,14 @@ def main() -> int:
         "source_20000": (ratio(source, f"{RESULT} {MANY}", f"{FILES} {MANY}"), SOURCE_MANY_MAX),
         "growth": (ratio(source, f"{RESULT} {MOST}", f"{RESULT} {FEW}"), GROWTH_MAX),
     }
-    beside = {"control": ratio(path, AGAIN, FUSED)}
+    beside = {
+        "control": ratio(path, AGAIN, FUSED),
+        "memory_fused": ratio(path, MEMORY, FUSED),
+        "memory_kafka": ratio(path, MEMORY, KAFKA),
+    }
     if large:
         beside |= {"large_fused": ratio(large, CACHING, FUSED), "large_kafka": ratio(large, CACHING, KAFKA)}
+        beside["large_memory_fused"] = ratio(large, MEMORY, FUSED)
     for name, one in (*((name, found) for name, (found, _) in figures.items()), *beside.items()):
         print(f"{name}: {one}")
     missed = [name for name, (one, limit) in figures.items() if one.median > limit]

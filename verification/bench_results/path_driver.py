@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
 
-FUSED, CACHING, KAFKA, MADE, SPARKS = "fused", "caching", "kafka", "made", "sparks"
+FUSED, CACHING, MEMORY, KAFKA, MADE, SPARKS = "fused", "caching", "memory", "kafka", "made", "sparks"
 FIRST, LAST, TRIGGER, LATER = "first", "last", "100 milliseconds", "1 hour"
 COLUMNS = "id long, text string, amount double"
 
@@ -52,7 +53,8 @@ def pipeline_of(folder: str, how: str, brokers: str, topic: str) -> rk.Pipeline:
         pipeline.add_source(receive, name="sent")
         pipeline.add_sink(parsed, target, name=LAST, trigger=TRIGGER)
         return pipeline
-    pipeline.add_step(made, name=FIRST, result="caching" if how in (CACHING, MADE) else "auto")
+    result: Literal["auto", "caching", "memory"] = "auto" if how == FUSED else "memory" if how == MEMORY else "caching"
+    pipeline.add_step(made, name=FIRST, result=result)
     pipeline.add_sink(
         lambda first: used(first), target, name=LAST, inputs={"first": FIRST}, trigger=LATER if how == MADE else TRIGGER
     )

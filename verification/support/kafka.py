@@ -46,12 +46,22 @@ group.initial.rebalance.delay.ms=0
 """
 
 
+JMX = (
+    "-Dcom.sun.management.jmxremote.port={port} -Dcom.sun.management.jmxremote.rmi.port={port} "
+    "-Dcom.sun.management.jmxremote.host={host} -Djava.rmi.server.hostname={host} "
+    "-Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false"
+)
+PROBE = Path(__file__).with_name("KafkaProbe.java")
+
+
 class KafkaBroker(Ended):
     """The broker; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counts: bool = False) -> None:
+        """With `counts` it tells its own counters, on a port of loopback."""
         self.folder = Path(tempfile.mkdtemp(prefix="rekindle-kafka-"))
-        self.port, self._controller = _free_ports(2)
+        self.port, self._controller, counters = _free_ports(3)
+        self._counters = counters if counts else 0
         self.process: Process | None = None
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -79,7 +89,14 @@ class KafkaBroker(Ended):
     def _run(self) -> None:
         with (self.folder / "log").open("ab") as file:
             self._child = subprocess.Popen(
-                [*_java(), "-Xms128m", "-Xmx256m", "kafka.Kafka", str(self.folder / "server.properties")],
+                [
+                    *_java(),
+                    "-Xms128m",
+                    "-Xmx256m",
+                    *(JMX.format(port=self._counters, host=LOOPBACK).split() if self._counters else ()),
+                    "kafka.Kafka",
+                    str(self.folder / "server.properties"),
+                ],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -102,6 +119,22 @@ class KafkaBroker(Ended):
         answer = self._ask(CREATE_TOPICS, body + struct.pack(">i?", 30_000, False))
         # After the time that it waited: how many, the name, an error.
         _refuse_errors(f"topic {name}", answer[8 + 2 + len(name) :])
+
+    def send(self, topic: str, values: Sequence[str]) -> None:
+        """One record for each value."""
+        said = "".join(f"{one}\n" for one in values).encode()
+        subprocess.run(
+            [*_java(), str(PROBE), "send", self.address, topic],
+            input=said,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def bytes_out(self, topic: str) -> int:
+        """How many bytes of a topic it has sent to consumers, as it counts them itself."""
+        asked = [*_java(), str(PROBE), "sent", str(self._counters), topic]
+        return int(subprocess.run(asked, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
 
     def lose_records(self, topic: str, before: int, partition: int = 0) -> None:
         """Its records before this offset are gone, as those are that were kept long enough."""

@@ -156,7 +156,8 @@ class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):
 class PreparedStream:
     """A streaming pipeline as it will run. `batches` are the last ones that each checkpoint has committed, -1 for none;
     `positions` is where new checkpoints begin to read, and `begins` says for regions without a batch what each of their
-    streams begins with. `noted` are the streams with names that have a position in their checkpoint, or had one.
+    streams begins with. `result_bytes` is how many a batch of each result had lately. `noted` are the streams with
+    names that have a position in their checkpoint, or had one.
     `notes` are sentences for its plan, `bases` is where the files of its targets lie. `inputs` are its batch inputs;
     `keep` keeps what those that are pinned are made of, before the journal names it."""
 
@@ -165,6 +166,7 @@ class PreparedStream:
     batches: Mapping[str, int]
     positions: Mapping[str, tuple[SourcePosition, ...]] = field(default_factory=dict)
     begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    result_bytes: Mapping[str, int] = field(default_factory=dict)
     noted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
     the regions that get a new one, and where it begins to read; `splits` are shards that
     begin where others stand; `begins` says that for each stream of a region that has
-    no batch; `inputs` are the batch inputs."""
+    no batch; `result_bytes` is how many a batch of each result had lately; `inputs` are the batch inputs."""
 
     pipeline: str
     run: str
@@ -57,6 +57,7 @@ class StreamPlan:
     starts: Mapping[str, StartRequest] = field(default_factory=dict)
     splits: Mapping[str, ShardSplit] = field(default_factory=dict)
     begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    result_bytes: Mapping[str, int] = field(default_factory=dict)
     inputs: tuple[InputLook, ...] = ()
 
     def lines(self, say: Say | None = in_python) -> Iterator[str]:
@@ -92,13 +93,23 @@ class StreamPlan:
         )
         if region.reads:
             yield f"    reads the result of {', '.join(region.reads)}"
-        yield from _result(region)
+        yield from self._result(region)
         shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
         yield f"    {state}{shared}"
         if region.quarantine:
             yield f"    may go on without {count_text(region.quarantine, 'record')}; {self._left_out(region.name)}"
         if gave_up:
             yield f"    had given up ({gave_up}); is tried again"
+
+    def _result(self, region: RegionSpec) -> Iterator[str]:
+        """What its result costs."""
+        if region.result:
+            where = "in memory of executors" if region.result == IN_MEMORY else "as files"
+            readers = count_text(len(self.spec.readers(region.name)), "region")
+            size = self.result_bytes.get(region.name)
+            lately = f"; a batch had {bytes_text(size)} lately" if size is not None else ""
+            yield f"    each batch is kept once {where}, and read by {readers}{lately}"
+        yield from _lost(region)
 
     def _left_out(self, name: str) -> str:
         held = self.known.regions[name].quarantined if self.known and name in self.known.regions else ()
@@ -257,7 +268,7 @@ def _restart(event: RegionsRestart, state: StreamState, now_ms: int) -> Iterator
     yield f"{event.region} restarts from its checkpoint in {seconds:.1f} s{also}"
 
 
-def _result(region: RegionSpec) -> Iterator[str]:
+def _lost(region: RegionSpec) -> Iterator[str]:
     """What becomes of batches of its result that are lost."""
     if region.result == IN_MEMORY:
         yield "    batches vanish with executors, with the driver, and beyond stream.memory_bytes_max"

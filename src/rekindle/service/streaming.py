@@ -395,6 +395,7 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         starts=ready.starts,
         splits=ready.splits,
         begins=ready.prepared.begins,
+        result_bytes=ready.prepared.result_bytes,
     )
 
 

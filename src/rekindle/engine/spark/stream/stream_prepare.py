@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import PreparedStream, StreamRequest
+from rekindle.engine.adapter import PreparedStream, Stores, StreamRequest
+from rekindle.engine.spark.publish.stream_result import result_path
 from rekindle.engine.spark.session import attach, clone
 from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.input_looks import InputLooks
@@ -21,10 +22,13 @@ from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngi
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.pipeline.check import MEMORY
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
+from rekindle.publish.stream_entries import batches_after, entries_of
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 TASKS_PER_CORE_MAX = 10
+# So many batches of a result tell how large the next ones are.
+LATELY = 10
 
 
 def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStream:
@@ -92,12 +96,24 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         batches=batches,
         positions={name: positions[name] for name in sinks if name in request.starts},
         begins=begins,
+        result_bytes=dict(_result_bytes(wanted.stores, [one for one in sinks.values() if one.result])),
         noted=noted,
         bases=tuple(filter(None, bases.values())),
         notes=(*notes, *fifo_notes(spark, len(regions))),
         inputs=tuple(inputs.looks.values()),
         keep=inputs.keep,
     )
+
+
+def _result_bytes(stores: Stores, results: Sequence[RegionSink]) -> Iterator[tuple[str, int]]:
+    """The bytes of a batch of each result that has some: the mean of the newest ones with rows."""
+    for one in results:
+        path = result_path(one.root, one.name)
+        newest = batches_after(stores(path), one.name, one.generation, -1)[-LATELY:]
+        found = [entry for entry in entries_of(stores(path), one.name, one.generation, newest) if entry is not None]
+        sizes = [sum(entry.files.values()) for entry in found if entry.files]
+        if sizes:
+            yield one.name, sum(sizes) // len(sizes)
 
 
 def _state_notes(session: SparkSession, name: str, pinned: Mapping[str, str]) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Three regions, one of which fails: what the others notice."""
