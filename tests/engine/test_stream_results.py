@@ -177,13 +177,29 @@ def test_a_reader_that_comes_back_after_its_batches_went_is_told_which(
 def test_a_reader_starts_again_after_some_of_what_its_last_batch_read_were_released(
     spark: SparkSession, place: NumbersFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark asks a source for the last committed batch again, and reads none of it."""
+    """Spark asks a source for the last committed batch again, and reads none of it. Of a stream that is pinned none
+    are."""
+    gc = ("gc", "--location", str(place.state), "--set", "gc.grace_hours=0")
+
+    def results(*words: str) -> str:
+        said = call(capsys, "results", *words, "--location", str(place.state))
+        assert said.code == 0, said.err
+        return said.out
+
+    def there() -> list[str]:
+        return results("ls", "live/1").splitlines()[1].split()[:3]
+
     for days in ((0,), (1, 2, 3), (4,)):
         for number in days:
             place.feed(number)
         with RunningStream(spark, forked(place, result="caching"), place, available_now=True) as stream:
             stream.ended()
-        assert call(capsys, "gc", "--location", str(place.state), "--set", "gc.grace_hours=0").code == 0
+        results("pin", "live/1", "--why", "a look")
+        before = there()
+        assert call(capsys, *gc).code == 0 and there() == before and "pinned" in results("ls")
+        results("unpin", "live/1")
+        assert call(capsys, *gc).code == 0 and there()[:2] == ["live/1", "drawn"] and there()[2].startswith("1/")
+        assert "the newest batch stays" in results("ls")
     assert place.rows("fragile") == place.rows("once") == numbers(0, 1, 2, 3, 4)
 
 

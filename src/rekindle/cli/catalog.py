@@ -72,7 +72,7 @@ def find_run(store: Store, word: str | None) -> Named:
 
 
 def find_batch(store: Store, word: str | None) -> Named:
-    """The same, where a stream does not do: it keeps no results of its steps."""
+    """The same, where a stream does not do."""
     named = find_run(store, word)
     refuse_stream(named)
     return named
@@ -81,7 +81,7 @@ def find_batch(store: Store, word: str | None) -> Named:
 def refuse_stream(named: Named) -> None:
     if named.is_stream:
         raise Refused(
-            f"run {named} is a stream, and this command is for batches: a stream keeps no results of its steps",
+            f"run {named} is a stream, and this command is for batches",
             CommandRemedy("show", run=str(named)),
         )
 

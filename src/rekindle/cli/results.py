@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import Named, each, find_batch, pipelines, runs_of
+from rekindle.cli.catalog import Named, each, find_batch, find_run, pipelines, runs_of
 from rekindle.cli.gc import what_text
 from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
@@ -21,6 +21,7 @@ from rekindle.gc.collect_run import RunCollector
 from rekindle.gc.holdings import StepHolding, holdings
 from rekindle.gc.inspect_run import RunInspection, look_at
 from rekindle.gc.policy import GcAction, RunCondition
+from rekindle.gc.stream_holdings import stream_holdings
 from rekindle.master.state.run_state import Phase
 from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import CommandRemedy
@@ -64,13 +65,16 @@ def command() -> None:
 def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None:
     """List the results that are kept, with their sizes and the reasons."""
     config, store = _opened(settings)
-    named = [find_batch(store, run)] if run else _newest(store)
+    named = [find_run(store, run)] if run else _newest(store)
     shown = named if is_all else named[:NEWEST]
     known = {name: pins.all_pins(store, name) for name in {one.pipeline for one in shown}}
     clocked = with_one_clock(store)
 
     def held(one: Named) -> list[KeptResultLine]:
         pin = known[one.pipeline].get(one.run)
+        if one.is_stream:
+            streams = stream_holdings(clocked, one.pipeline, one.run, pin)
+            return [KeptResultLine(one.pipeline, one.run, one.number, holding) for holding in streams]
         look = _look(clocked, one, config, pin)
         found = holdings(look, rules_of(config).terms, pin)
         return [KeptResultLine(one.pipeline, one.run, one.number, holding) for holding in found]
@@ -92,11 +96,15 @@ def ls(settings: Settings, run: str | None, is_all: bool, is_json: bool) -> None
 @click.option("--why", default="", metavar="TEXT", help="A note for other users: why it is pinned.")
 @with_settings
 def pin(settings: Settings, run: str, why: str) -> int:
-    """Pin a run: its results are kept until it is unpinned."""
+    """Pin a run: its results are kept until it is unpinned. Of a stream these are the results between its regions."""
     config, store = _opened(settings)
-    named = find_batch(store, run)
-    _refuse_closed(named, _look(store, named, config))
+    named = find_run(store, run)
     wanted = RunPin(_user(), time.time_ns() // 1_000_000, why)
+    if named.is_stream:
+        # Nothing of a stream is ever closed by gc.
+        say([f"stream {named} is {pins.put_pin(store, named.pipeline, named.run, wanted)}"])
+        return ExitCode.DONE
+    _refuse_closed(named, _look(store, named, config))
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
         # gc takes its sign away when the journal says that the run is closed: so the sign first.
@@ -116,11 +124,11 @@ def pin(settings: Settings, run: str, why: str) -> int:
 def unpin(settings: Settings, run: str) -> int:
     """Unpin a run: gc may delete its results again."""
     config, store = _opened(settings)
-    named = find_batch(store, run)
+    named = find_run(store, run)
     found = pins.find_pin(store, named.pipeline, named.run)
     pins.remove_pin(store, named.pipeline, named.run)
     say([f"run {named} is no longer pinned" if found else f"run {named} was not pinned"])
-    if found and _look(store, named, config).facts.found is RunCondition.SUCCEEDED:
+    if found and not named.is_stream and _look(store, named, config).facts.found is RunCondition.SUCCEEDED:
         release = line_of(CommandRemedy("results release", run=str(named)))
         say([f"its results are kept until you release them: {release}"])
     return ExitCode.DONE
@@ -174,7 +182,7 @@ def _opened(settings: Settings) -> tuple[Config, Store]:
 
 
 def _newest(store: Store) -> list[Named]:
-    found = [one for name in pipelines(store) for one in runs_of(store, name) if not one.is_stream]
+    found = [one for name in pipelines(store) for one in runs_of(store, name)]
     return sorted(found, key=lambda one: (one.run, one.number), reverse=True)
 
 

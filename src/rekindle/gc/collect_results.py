@@ -6,6 +6,7 @@ Their journals, checkpoints and fences stay, and so does all of a stream whose j
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -14,12 +15,13 @@ from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.batch_removal import batch_item, remove_batches
 from rekindle.gc.collect_run import GcReport, GcRules
 from rekindle.gc.collect_stream import STREAM
-from rekindle.gc.passed_batches import PassedBatches, passed_batches
+from rekindle.gc.passed_batches import NO_BATCH, PassedBatches, passed_batches
 from rekindle.gc.policy import GcAction, is_ripe
 from rekindle.gc.remover import Remover
 from rekindle.journal.keys import stream_folder
 from rekindle.journal.lease import refuse_loss
 from rekindle.runtime.ownership import look_at_journal
+from rekindle.runtime.pins import find_pin
 from rekindle.storage.store import Store, StoredObject
 from rekindle.streams.stream_machine import STREAM as MACHINE
 
@@ -60,11 +62,14 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
 
 
 def results_of(store: Store, pipeline: str, run: str) -> list[PassedBatches]:
-    """What every reader has passed, of each result of a stream; none before it was opened."""
+    """What every reader has passed, of each result of a stream; none before it was opened. Of a stream that is pinned
+    nothing counts as passed."""
     folder = stream_folder(pipeline, run)
     seen = look_at_journal(MACHINE, store, folder)
     if seen.state is None:
         return []
     # One whose end was lost may not know of a reader, or of a new checkpoint of one.
     refuse_loss(store, folder, seen.position)
-    return passed_batches(store, f"{folder}/", seen.state)
+    found = passed_batches(store, f"{folder}/", seen.state)
+    is_pinned = find_pin(store, pipeline, run) is not None
+    return [replace(one, through=NO_BATCH) for one in found] if is_pinned else found

@@ -113,6 +113,11 @@ class RegionSink:
         return AVAILABLE_NOW if self.available_now else self.sink.trigger or AT_ONCE
 
     @property
+    def _generations_before(self) -> int:
+        """Of its own checkpoints, and of that which it went on from."""
+        return max(self.replaced, 0 if self.split is None else self.split.generation + 1)
+
+    @property
     def region(self) -> RegionTarget:
         return RegionTarget(
             sink=self.sink,
@@ -121,7 +126,7 @@ class RegionSink:
             output_mode=self.output_mode,
             takes=self.takes,
             stamp=self.stamp,
-            older=tuple(generation_of(self.run, number) for number in range(self.replaced)),
+            older=tuple(generation_of(self.run, number) for number in range(self._generations_before)),
         )
 
     def check(self, spark: SparkSession, stores: Stores) -> int:
