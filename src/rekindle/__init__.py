@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         previous,
         read_kafka,
         read_newest,
+        read_result,
     )
     from rekindle.errors import (
         Fenced,
@@ -60,6 +61,7 @@ __all__ = [
     "previous",
     "read_kafka",
     "read_newest",
+    "read_result",
     "replace",
     "run",
     "run_time",
@@ -81,6 +83,7 @@ _HOMES = {
         "previous",
         "read_kafka",
         "read_newest",
+        "read_result",
     ),
     "pipeline.constants": ("run_time", "seed"),
     "pipeline.declared": ("Shard",),

@@ -24,7 +24,7 @@ from rekindle.config import load_config
 from rekindle.engine.adapter import PreparedStream, Stores, StreamRequest, VersionRequest
 from rekindle.engine.engine_adapter import spark_adapter
 from rekindle.engine.reproduced import ReproducedVertex
-from rekindle.errors import GraphRefused, StreamFound
+from rekindle.errors import ConfigRefused, GraphRefused, StreamFound
 from rekindle.failover.restart import Strategy
 from rekindle.model.kinds import DigestPolicy, KeepUntil
 from rekindle.observe.pipeline_graph import PipelineGraph
@@ -54,6 +54,7 @@ from rekindle.service import (
 )
 from rekindle.service.options import RunOptions
 from rekindle.service.parameters import Parameter, texts_of, warn_of_secrets
+from rekindle.service.result_reading import ResultRequest, find_result
 from rekindle.service.run_report import RunReport, to_stderr
 from rekindle.service.running import RunRequest, stores_of
 from rekindle.service.verifying import VerifiedRun
@@ -71,6 +72,7 @@ __all__ = [
     "StreamSummary",
     "previous",
     "read_newest",
+    "read_result",
     "verify_files",
 ]
 
@@ -392,6 +394,45 @@ def read_kafka(spark: Any, topic: str, brokers: str, *, options: Mapping[str, st
     options    of Spark's Kafka reader, such as `{"startingTimestamp": "1780000000000"}`
     """
     return spark_adapter().read_kafka(spark, topic, brokers, options or {})
+
+
+def read_result(
+    spark: Any,
+    pipeline: str,
+    step: str,
+    *,
+    after: int | None = None,
+    up_to: int | None = None,
+    location: str = "",
+    storage: Mapping[str, str] | None = None,
+    pin_hours: float = 24.0,
+) -> Any:
+    """Return batches of the caching result of a step of a stream as a DataFrame. Later batches do not change it.
+
+    They are those of the newest stream of the pipeline that are there: batches that every reader of the stream has
+    passed are released (`rekindle results ls`).
+
+    after       the batches after this one; refused if the first of them was released. By default all that are there
+    up_to       the last batch; by default the newest one
+    location    that of the stream; by default, as `storage`, that of the settings
+    pin_hours  the stream releases none of these batches in so many hours: a run that reads them can be resumed
+    """
+    config = load_config(spark=spark_adapter().properties(spark))
+    if not (location or config.location):
+        raise ConfigRefused(
+            "no location is set: Rekindle does not know where the stream is",
+            f'rk.read_result(spark, "{pipeline}", "{step}", location="s3a://bucket/rekindle")',
+        )
+    wanted = ResultRequest(
+        pipeline=pipeline,
+        step=step,
+        location=location or config.location,
+        storage=dict(config.storage if storage is None else storage),
+        after=after,
+        up_to=up_to,
+        pin_hours=pin_hours,
+    )
+    return spark_adapter().read_result(spark, find_result(wanted))
 
 
 def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | None = None) -> Any:

@@ -222,6 +222,8 @@ def test_a_file_of_a_caching_result_that_cannot_be_read_is_made_again(
     assert sorted(place.computed().values()) == [1, 2] and place.again() == ["1.1"], lines
     assert prices(place, "fragile") == prices(place, "plain")
     assert summary.regions["clean"].restarts == 0
+    read = rk.read_result(spark, "live", "clean", location=str(place.state)).collect()
+    assert Counter(row["id"] for row in read) == numbers(0, 1), "of what was made again the newest counts"
 
 
 def test_what_a_batch_read_that_is_gone_too_is_said(spark: SparkSession, place: ReplayedFolder) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rekindle.errors import Refused
 from rekindle.publish.stream_entries import (
     batch_files,
+    counted_entries,
     generation_of,
     generations,
     has_entry,
@@ -65,3 +66,13 @@ def test_a_damaged_entry_is_refused() -> None:
     store.put_if_absent("entries/gold/g1/0", b"epoch\t1\n")
     with pytest.raises(Refused, match="entries/gold/g1/0 is damaged"):
         list(batch_files(store))
+
+
+def test_of_a_batch_of_a_result_that_was_made_again_the_highest_number_counts() -> None:
+    store = MemoryStore()
+    for batch in (0, 1):
+        store.put_if_absent(f"entries/made/g/{batch}", f"{HEAD}part-{batch}\t7\n".encode())
+    for number in (2, 10):
+        store.put_if_absent(f"replays/made/g/1.{number}", f"{HEAD}again-{number}\t7\n".encode())
+    found = [None if one is None else [*one.files] for one in counted_entries(store, "made", "g", [0, 1, 2])]
+    assert found == [["part-0"], ["again-10"], None]

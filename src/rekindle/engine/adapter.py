@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rekindle.engine.port import Engine
 from rekindle.master.facts.run_spec import DeclaredStep, RunSpec
@@ -18,6 +18,7 @@ from rekindle.model.machine import CommandPort
 from rekindle.model.partitions import Partitions
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
+from rekindle.publish.stream_compactions import BatchFile
 from rekindle.publish.target import PointerStore
 from rekindle.streams.pinned_inputs import InputLook, PinnedInput
 from rekindle.streams.region_health import RegionHealth
@@ -93,6 +94,13 @@ class StreamRequest:
     taken: frozenset[str] = frozenset()
     available_now: bool = False
     is_asked_to_stop: Callable[[], str] = lambda: ""
+
+
+class ResultFiles(NamedTuple):
+    """Files of batches of one result, below its directory."""
+
+    base: str
+    files: tuple[BatchFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +239,10 @@ class RunAdapter(Protocol):
 
     def read_kafka(self, session: Any, topic: str, brokers: str, options: Mapping[str, str]) -> Any:
         """The records of a topic, without those that a stream sent twice."""
+        ...
+
+    def read_result(self, session: Any, found: Sequence[ResultFiles]) -> Any:
+        """Batches of the result of a step of a stream."""
         ...
 
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> Any:

@@ -6,6 +6,7 @@ Rules
 - The last batch that the producer committed stays, with all after it: its checkpoint is compared with its result.
 - Positions only grow, and a batch is read again only behind the last committed one: what was passed is never read
   again, whoever runs meanwhile. A new reader, or a new checkpoint of one, begins with the oldest batch that is there.
+- What is read as a batch is pinned until the time that its reader said (publish/batch_pins.py). The pin goes after it.
 - Entries go before their files: a reader finds a batch with all its files, or not at all.
 - Nothing younger than the grace time goes, and nothing before the audit log says what and why.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rekindle.gc.replaced_batches import IsRipe
+from rekindle.publish.batch_pins import BatchPin, pin_of, pins_folder
 from rekindle.publish.stream_entries import (
     RESULTS,
     entries_folder,
@@ -29,6 +31,8 @@ from rekindle.storage.store import Store, StoredObject
 from rekindle.streams.stream_state import StreamState
 
 NO_BATCH = -1
+# In place of the name of a reader.
+PINNED = "a batch"
 # BATCH, and BATCH-EPOCH-UUID, made by java/StreamFiles.
 OF_ENTRY, OF_FILES = re.compile(r"(\d+)$"), re.compile(r"(\d+)-")
 # BATCH.NUMBER of a batch that was made again.
@@ -69,7 +73,9 @@ class PassedBatches:
         every = (*entries, *again, *data)
         goes = [one for number, one in every if number <= through and is_ripe(one.modified)]
         size = sum(one.bytes for _, one in every)
-        return ResultLook(goes, size - sum(one.bytes for one in goes), through)
+        left = size - sum(one.bytes for one in goes)
+        over = [one for pin, one in _pins(store, folder, self.region, self.generation) if pin.until < store.now()]
+        return ResultLook([*goes, *over], left, through)
 
 
 def passed_batches(store: Store, folder: str, state: StreamState) -> list[PassedBatches]:
@@ -81,10 +87,19 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
             continue
         number = state.regions[producer.name].generation
         last = last_commit(store, f"{folder}{checkpoint_folder(producer.name, number)}")
-        passed, slowest = min((_position(store, folder, state, reader, producer.name), reader) for reader in readers)
         generation = generation_of(state.run, number)
+        pinned = [pin for pin, _ in _pins(store, folder, producer.name, generation) if pin.until >= store.now()]
+        read = [(_position(store, folder, state, reader, producer.name), reader) for reader in readers]
+        passed, slowest = min([*read, *((pin.after, PINNED) for pin in pinned)])
         found.append(PassedBatches(producer.name, generation, min(passed, last - 1), slowest, last - passed))
     return found
+
+
+def _pins(store: Store, folder: str, region: str, generation: str) -> list[tuple[BatchPin, StoredObject]]:
+    below = f"{RESULTS}/{region}/{pins_folder(region, generation)}"
+    every = (one for page in store.walk(folder + below) for one in page)
+    found = ((pin_of(one.name), StoredObject(below + one.name, one.bytes, one.modified)) for one in every)
+    return [(pin, one) for pin, one in found if pin is not None]
 
 
 def _position(store: Store, folder: str, state: StreamState, reader: str, producer: str) -> int:

@@ -148,6 +148,17 @@ def counted_entry(store: PointerStore, region: str, generation: str, batch: int)
     return None if body is None else CountedEntry(_entry(body, key), number)
 
 
+def counted_entries(
+    store: PointerStore, region: str, generation: str, batches: Sequence[int]
+) -> Iterator[BatchEntry | None]:
+    """What counts of each of these batches of a result, None for one that is gone."""
+    again = replays(store, region, generation)
+    for batch, entry in zip(batches, entries_of(store, region, generation, batches), strict=True):
+        key = replay_key(region, generation, batch, again.get(batch, 0))
+        body = store.get(key) if batch in again and entry is not None else None
+        yield entry if body is None else _entry(body, key)
+
+
 def replays(store: PointerStore, region: str, generation: str) -> dict[int, int]:
     """The batches of a result that were made again, each with the number of the last time."""
     found: dict[int, int] = {}

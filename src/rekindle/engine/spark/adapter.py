@@ -9,6 +9,7 @@ from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import plain, region_replay, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
+from rekindle.engine.spark.publish.stream_files import read_result
 from rekindle.engine.spark.publish.stream_kafka import read_kafka
 from rekindle.engine.spark.stream import given_queries, stream_prepare
 
@@ -22,6 +23,7 @@ class SparkAdapter:
     read_kafka = staticmethod(read_kafka)
     read_newest = staticmethod(read_newest)
     read_previous = staticmethod(read_previous)
+    read_result = staticmethod(read_result)
     run_stores = staticmethod(run_stores)
 
     workbench = staticmethod(reproduce.workbench)

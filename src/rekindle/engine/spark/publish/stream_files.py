@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from rekindle.engine.adapter import Stores
+from rekindle.engine.adapter import ResultFiles, Stores
 from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
 from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget
-from rekindle.engine.spark.session import attach
+from rekindle.engine.spark.session import attach, refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
+from rekindle.publish.stream_compactions import BatchFile
 from rekindle.publish.stream_entries import StreamOwner, batch_files, has_entry, owner_of, put_begun, take
 from rekindle.publish.target import APPEND, PointerStore, url
 from rekindle.remedies import TextRemedy, new_run
@@ -132,8 +134,17 @@ def refuse_streams(target: Files, store: PointerStore) -> None:
 def read_batches(spark: SparkSession, base: str, store: PointerStore) -> DataFrame | None:
     """The rows of all batches that count now, with the columns of the newest; None if there are none."""
     files = list(batch_files(store))
-    if not files:
-        return None
+    return _frame(spark, base, files) if files else None
+
+
+def read_result(spark: SparkSession, found: Sequence[ResultFiles]) -> DataFrame:
+    """Batches of the result of a step: those of its shards, one after the other."""
+    refuse_connect(spark)
+    return reduce(DataFrame.unionByName, (_frame(spark, one.base, one.files) for one in found))
+
+
+def _frame(spark: SparkSession, base: str, files: Sequence[BatchFile]) -> DataFrame:
+    """With the columns of the newest."""
     attach(spark)
     newest = f"{base}/{files[-1].directory}/{files[-1].name}"
     numbers = {directory: number for number, directory in enumerate(dict.fromkeys(one.directory for one in files))}
