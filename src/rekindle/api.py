@@ -34,13 +34,14 @@ from rekindle.observe.stream_graph import StreamGraph
 from rekindle.observe.stream_told import StreamPlan, StreamSummary
 from rekindle.observe.summary import RunSummary, StepSummary
 from rekindle.observe.verified import RunVerification
-from rekindle.pipeline.check import check, check_name, check_pipeline_name, check_target, refuse_bare_sinks
+from rekindle.pipeline.check import CACHING, check, check_name, check_pipeline_name, check_target, refuse_bare_sinks
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import RowsCompared, Trial
+from rekindle.publish.kafka import Kafka
 from rekindle.publish.targets import Target
 from rekindle.service import (
     graphing,
@@ -110,7 +111,7 @@ class StepOptions(TypedDict, total=False):
     """
 
     name: str
-    result: Result
+    result: Result | Kafka
     replicas: int
     partitions: int
     partition_by: str | Sequence[str]
@@ -319,14 +320,15 @@ class Pipeline:
         if not callable(function):
             raise GraphRefused(f"{function!r} is not a function", hint="@pipeline.step stands above a function")
         _refuse_unknown_options(place, options)
-        keys = options.get("partition_by", ())
+        keys, result = options.get("partition_by", ()), options.get("result", "auto")
         one = Declared(
             name=options.get("name") or name_of(function),
             role=role,
             function=function,
             arguments=arguments_of(function, inputs),
             place=place,
-            result=options.get("result", "auto"),
+            result=CACHING if isinstance(result, Kafka) else result,
+            topic=result if isinstance(result, Kafka) else None,
             replicas=options.get("replicas"),
             partitions=options.get("partitions"),
             keys=(keys,) if isinstance(keys, str) else tuple(keys),

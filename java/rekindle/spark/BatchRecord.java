@@ -9,11 +9,11 @@ import java.util.TreeMap;
 /**
  * The entry of a batch of a stream, as text: lines of a word and a value by a tab, then a line for each file, its name and its length. The words are {@code epoch},
  * {@code offsets} (their digest) and {@code directory}, and of the result of a region {@code rows} (their digest) and, where they are blocks on executors
- * instead of files, {@code blocks} (the application that has them).
+ * instead of files, {@code blocks} (the application that has them), or, where they are records, {@code topic}, {@code from} and {@code to} (offsets), and {@code tasks}.
  */
 record BatchRecord(Map<String, String> words, List<String> files) {
-  static final String EPOCH = "epoch", OFFSETS = "offsets", DIRECTORY = "directory", ROWS = "rows", BLOCKS = "blocks";
-  private static final List<String> OPTIONAL = List.of(ROWS, BLOCKS);
+  static final String EPOCH = "epoch", OFFSETS = "offsets", DIRECTORY = "directory", ROWS = "rows", BLOCKS = "blocks", TOPIC = "topic", FROM = "from", TO = "to", TASKS = "tasks";
+  private static final List<String> OPTIONAL = List.of(ROWS, BLOCKS, TOPIC, FROM, TO, TASKS);
   private static final int HEAD = 3;
 
   static BatchRecord of(String text) {
@@ -32,7 +32,7 @@ record BatchRecord(Map<String, String> words, List<String> files) {
 
   String text() {
     List<String> lines = new ArrayList<>();
-    for (String word : List.of(EPOCH, OFFSETS, DIRECTORY, ROWS, BLOCKS)) {
+    for (String word : List.of(EPOCH, OFFSETS, DIRECTORY, ROWS, BLOCKS, TOPIC, FROM, TO, TASKS)) {
       if (words.containsKey(word)) {
         lines.add(word + "\t" + words.get(word));
       }
@@ -52,6 +52,11 @@ record BatchRecord(Map<String, String> words, List<String> files) {
   /** Empty where no digest was made. */
   String rows() {
     return words.getOrDefault(ROWS, "");
+  }
+
+  /** The topic that has its rows; empty where they are in files or blocks. */
+  String topic() {
+    return words.getOrDefault(TOPIC, "");
   }
 
   /** The application whose executors have its rows; empty where they are in files. */

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -24,7 +25,7 @@ import scala.Option;
 
 /**
  * The batches of a result between regions, as their readers have them. Rules:
- * 1. The entry of a batch says where its rows are: files, or blocks on executors of one application.
+ * 1. The entry of a batch says where its rows are: files, blocks on executors of one application, or records of a topic.
  * 2. A batch that was made again has objects {@code replays/REGION/GENERATION/BATCH.NUMBER} beside its entry: that with the highest number counts. They are
  *    listed once for each reader: one that was put later is for somebody who could not read the batch, and so is every reader that comes to it.
  * 3. What cannot be read any more is told by its batch before a job reads it.
@@ -38,14 +39,17 @@ final class ResultLog {
   private final String base;
   private final String region;
   private final String generation;
+  private final Map<String, String> client;
   private final Configuration settings;
   private Map<Long, Path> replays;
 
-  ResultLog(SparkSession session, String base, String region, String generation) {
+  /** `client` is what Spark is told of the brokers, where its batches are records of a topic. */
+  ResultLog(SparkSession session, String base, String region, String generation, Map<String, String> client) {
     this.session = session;
     this.base = base;
     this.region = region;
     this.generation = generation;
+    this.client = client;
     this.settings = session.sessionState().newHadoopConf();
   }
 
@@ -89,8 +93,11 @@ final class ResultLog {
     StringBuilder files = new StringBuilder();
     StringBuilder blocks = new StringBuilder();
     List<Long> lost = new ArrayList<>();
+    Map<String, Map<Long, BatchRecord>> topics = new TreeMap<>();
     batches.forEach((batch, one) -> {
-      if (!one.blocks().isEmpty()) {
+      if (!one.topic().isEmpty()) {
+        topics.computeIfAbsent(one.topic(), name -> new TreeMap<>()).put(batch, one);
+      } else if (!one.blocks().isEmpty()) {
         if (areGone(one)) {
           lost.add(batch);
         }
@@ -104,7 +111,7 @@ final class ResultLog {
       throw new ResultBatchesLost(lost, region);
     }
     List<HadoopFsRelation> relations = new ArrayList<>();
-    if (!directories.isEmpty() || blocks.isEmpty()) {
+    if (!directories.isEmpty() || blocks.isEmpty() && topics.isEmpty()) {
       var parquet = new VersionFiles.Reading("parquet", STRICT);
       relations.add(VersionFiles.relation(session, String.join("\n", directories), files.toString(), schema.json(), "", parquet));
     }
@@ -112,7 +119,9 @@ final class ResultLog {
       var index = KeptBlocks.index(base, blocks.toString().stripTrailing());
       relations.add(new HadoopFsRelation(index, new StructType(), schema, Option.empty(), new BlockRows(), SparkObjects.immutable(Map.of()), session));
     }
-    return relations.stream().map(one -> frame(one, isStreaming)).reduce((one, other) -> one.union(other)).get();
+    List<Dataset<Row>> found = new ArrayList<>(relations.stream().map(one -> frame(one, isStreaming)).toList());
+    topics.forEach((topic, its) -> found.add(new TopicBatches(session, topic, client).rows(its, schema, isStreaming)));
+    return found.stream().reduce((one, other) -> one.union(other)).get();
   }
 
   /** A stream whose rows cannot be read. */
@@ -130,11 +139,18 @@ final class ResultLog {
     List<Long> found = new ArrayList<>();
     for (long batch = first; batch <= last; batch++) {
       BatchRecord one = read(batch);
-      if (one.blocks().isEmpty() ? areDamaged(one) : areGone(one)) {
+      if (!isThere(one)) {
         found.add(batch);
       }
     }
     return found;
+  }
+
+  private boolean isThere(BatchRecord one) throws IOException {
+    if (!one.topic().isEmpty()) {
+      return !new TopicBatches(session, one.topic(), client).isGone(one, base + "/" + one.directory());
+    }
+    return one.blocks().isEmpty() ? !areDamaged(one) : !areGone(one);
   }
 
   private boolean areGone(BatchRecord one) {

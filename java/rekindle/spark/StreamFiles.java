@@ -39,6 +39,7 @@ import org.apache.spark.sql.types.StructType;
 
 import scala.Option;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The files of a streaming region, exactly once: each batch is one entry, which names its files. Rules:
@@ -51,7 +52,8 @@ import scala.collection.immutable.Seq;
  *    result of a region, which has no owner, is for other regions only ({@link StreamSegments}): it is not linked.
  * 6. A target has one stream at a time, by the number of its owner: whoever has a lower one adds nothing.
  * 7. The result of a region has the digest of its rows in the entry, so that a batch that was made again can be compared. With room for that much
- *    ({@code memory}, in bytes) its rows are blocks on executors ({@link StreamBlocks}), and no files.
+ *    ({@code memory}, in bytes) its rows are blocks on executors ({@link StreamBlocks}), and no files; with a {@code topic} they are records of it
+ *    ({@link TopicBatches}).
  * 8. The entry has the digest of the offsets of its batch, as the checkpoint has them. Where it is there already with another one, two checkpoints write
  *    into one generation: that is refused.
  * 9. A batch that a compaction has counts as one whose entry is there. Its own entry may be gone: one that is put again is read by nobody. So it is
@@ -68,7 +70,8 @@ public final class StreamFiles implements StreamSinkProvider {
         options.apply("generation"),
         new Path(options.apply("checkpoint")),
         Long.parseLong(options.getOrElse("owner", () -> "0")),
-        Long.parseLong(options.getOrElse("memory", () -> "0")));
+        Long.parseLong(options.getOrElse("memory", () -> "0")),
+        CollectionConverters.asJava(options));
   }
 
   /** Rows that were written: name and length of each file or block, and their digest, empty where none was made. */
@@ -144,15 +147,17 @@ public final class StreamFiles implements StreamSinkProvider {
     private final Path checkpoint;
     private final long owner;
     private final long memory;
+    private final Map<String, String> options;
     private boolean isAfterCompactions;
 
-    Batches(Path target, String region, String generation, Path checkpoint, long owner, long memory) {
+    Batches(Path target, String region, String generation, Path checkpoint, long owner, long memory, Map<String, String> options) {
       this.target = target;
       this.region = region;
       this.generation = generation;
       this.checkpoint = checkpoint;
       this.owner = owner;
       this.memory = memory;
+      this.options = options;
     }
 
     @Override
@@ -183,10 +188,8 @@ public final class StreamFiles implements StreamSinkProvider {
         isAfterCompactions = true;
         String name = "data/" + region + "/" + generation + "/" + batch + "-" + fence.epoch() + "-" + UUID.randomUUID();
         String directory = new Path(target, name).toString();
-        boolean isResult = owner == 0;
-        Written written =
-            memory > 0 ? StreamBlocks.write(session, execution, directory, settings) : write(session, execution, directory, settings, isResult);
-        BatchRecord made = recorded(session, Long.toString(fence.epoch()), offsets, name, written);
+        Map<String, String> head = Map.of(BatchRecord.EPOCH, Long.toString(fence.epoch()), BatchRecord.OFFSETS, offsets, BatchRecord.DIRECTORY, name);
+        BatchRecord made = options.containsKey(BatchRecord.TOPIC) ? sent(session, execution, batch, head, directory) : written(session, execution, head, directory, settings);
         fence.look(settings);
         if (put(entry, made, fence, settings) && memory > 0) {
           StreamBlocks.keep(session, target.toString(), batch, directory, made.files(), memory);
@@ -200,8 +203,18 @@ public final class StreamFiles implements StreamSinkProvider {
       }
     }
 
-    private BatchRecord recorded(SparkSession session, String epoch, String offsets, String directory, Written written) {
-      Map<String, String> words = new HashMap<>(Map.of(BatchRecord.EPOCH, epoch, BatchRecord.OFFSETS, offsets, BatchRecord.DIRECTORY, directory));
+    private BatchRecord sent(SparkSession session, QueryExecution execution, long batch, Map<String, String> head, String directory) {
+      Map<String, Object> of = Map.of("region", region, "generation", generation, "batch", batch, "query", head.get(BatchRecord.EPOCH));
+      Map<String, String> words = new HashMap<>(new TopicBatches(session, options.get(BatchRecord.TOPIC), options).send(execution, of, directory));
+      words.putAll(head);
+      return new BatchRecord(words, List.of());
+    }
+
+    private BatchRecord written(SparkSession session, QueryExecution execution, Map<String, String> head, String directory, Configuration settings) {
+      boolean isResult = owner == 0;
+      Written written =
+          memory > 0 ? StreamBlocks.write(session, execution, directory, settings) : write(session, execution, directory, settings, isResult);
+      Map<String, String> words = new HashMap<>(head);
       if (!written.rows().isEmpty()) {
         words.put(BatchRecord.ROWS, written.rows());
       }

@@ -4,6 +4,7 @@ package rekindle.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -37,7 +38,7 @@ public final class StreamKafka implements StreamSinkProvider {
   private static final String KAFKA = "kafka";
   private static final String HEADERS = "headers";
   private static final String HEADERS_TYPE = "array<struct<key:string,value:binary>>";
-  private static final String OURS = "rekindle.";
+  static final String OURS = "rekindle.";
   private static final long ROWS = (1L << 33) - 1;
   private static final Pattern EXCHANGE = Pattern.compile("\\bExchange\\b");
 
@@ -83,27 +84,39 @@ public final class StreamKafka implements StreamSinkProvider {
       QueryExecution execution = ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution();
       // The plan of the batch is executed as it is; another one would not know its state.
       Dataset<Row> computed = session.internalCreateDataFrame(execution.toRdd(), rows.schema(), false);
-      List<String> columns = Arrays.asList(computed.columns());
-      if (EXCHANGE.matcher(execution.executedPlan().toString()).find()) {
-        computed = computed.sortWithinPartitions(columns.stream().sorted().map(functions::col).toArray(Column[]::new));
-      }
-      Column theirs =
-          columns.contains(HEADERS)
-              ? functions.expr("coalesce(filter(headers, one -> not startswith(one.key, '" + OURS + "')), array())").cast(HEADERS_TYPE)
-              : functions.array().cast(HEADERS_TYPE);
-      List<Column> own = new ArrayList<>();
-      own.add(header("region", functions.lit(region)));
-      own.add(header("generation", functions.lit(generation)));
-      own.add(header("batch", functions.lit(batch)));
-      own.add(header("query", functions.lit(fence.epoch())));
-      own.add(header("partition", functions.spark_partition_id()));
-      own.add(header("row", functions.monotonically_increasing_id().bitwiseAND(ROWS)));
-      Column all = functions.concat(theirs, functions.array(own.toArray(Column[]::new)).cast(HEADERS_TYPE));
-      computed.withColumn(HEADERS, all).write().format(KAFKA).options(client).option("topic", topic).mode("append").save();
+      Map<String, Column> own = new LinkedHashMap<>();
+      own.put("region", functions.lit(region));
+      own.put("generation", functions.lit(generation));
+      own.put("batch", functions.lit(batch));
+      own.put("query", functions.lit(fence.epoch()));
+      send(computed, hasExchange(execution), own, List.of(), client, topic);
     }
+  }
 
-    private static Column header(String name, Column value) {
-      return functions.struct(functions.lit(OURS + name).as("key"), value.cast("string").cast("binary").as("value"));
-    }
+  static boolean hasExchange(QueryExecution execution) {
+    return EXCHANGE.matcher(execution.executedPlan().toString()).find();
+  }
+
+  /** The headers of a record that are not ours. */
+  static Column theirs() {
+    return functions.expr("coalesce(filter(headers, one -> not startswith(one.key, '" + OURS + "')), array())").cast(HEADERS_TYPE);
+  }
+
+  /** Send rows with these headers of ours, and without some columns. */
+  static void send(Dataset<Row> computed, boolean isSorted, Map<String, Column> headers, List<String> without, Map<String, String> client, String topic) {
+    List<String> columns = Arrays.stream(computed.columns()).filter(one -> !without.contains(one)).sorted().toList();
+    Dataset<Row> rows = isSorted ? computed.sortWithinPartitions(columns.stream().map(functions::col).toArray(Column[]::new)) : computed;
+    Column theirs = columns.contains(HEADERS) ? theirs() : functions.array().cast(HEADERS_TYPE);
+    List<Column> own = new ArrayList<>();
+    headers.forEach((name, value) -> own.add(header(name, value)));
+    own.add(header("partition", functions.spark_partition_id()));
+    own.add(header("row", functions.monotonically_increasing_id().bitwiseAND(ROWS)));
+    Column all = functions.concat(theirs, functions.array(own.toArray(Column[]::new)).cast(HEADERS_TYPE));
+    Dataset<Row> records = rows.withColumn(HEADERS, all).drop(without.toArray(String[]::new));
+    records.write().format(KAFKA).options(client).option("topic", topic).mode("append").save();
+  }
+
+  private static Column header(String name, Column value) {
+    return functions.struct(functions.lit(OURS + name).as("key"), value.cast("string").cast("binary").as("value"));
   }
 }

@@ -31,6 +31,7 @@ import org.apache.spark.sql.types.StructType;
 
 import scala.Option;
 import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The result of a streaming region as a stream for other regions: an offset is the number of the last batch of the producer that was read. Rules:
@@ -73,15 +74,16 @@ public final class StreamSegments implements StreamSourceProvider {
   }
 
   /** Of the batches of a result after one up to another: the numbers of those that cannot be read any more, one per line. Fails for one that gc took. */
-  public static String lost(SparkSession session, String path, String region, String generation, long after, long last) throws IOException {
-    List<Long> found = new ResultLog(session, path, region, generation).lost(after + 1, last);
+  public static String lost(SparkSession session, String path, String region, String generation, Map<String, String> client, long after, long last)
+      throws IOException {
+    List<Long> found = new ResultLog(session, path, region, generation, client).lost(after + 1, last);
     return String.join("\n", found.stream().map(String::valueOf).toList());
   }
 
   /** The rows of the batches of a result after one up to another, as a batch. */
-  public static Dataset<Row> rows(SparkSession session, String path, String region, String generation, String schema, long after, long last)
-      throws IOException {
-    ResultLog log = new ResultLog(session, path, region, generation);
+  public static Dataset<Row> rows(
+      SparkSession session, String path, String region, String generation, Map<String, String> client, String schema, long after, long last) throws IOException {
+    ResultLog log = new ResultLog(session, path, region, generation, client);
     Map<Long, BatchRecord> batches = new TreeMap<>();
     for (long batch = after + 1; batch <= last; batch++) {
       batches.put(batch, log.read(batch));
@@ -143,7 +145,7 @@ public final class StreamSegments implements StreamSourceProvider {
     private long last = Long.MAX_VALUE;
 
     Entries(SparkSession session, StructType schema, scala.collection.immutable.Map<String, String> options) {
-      this.log = new ResultLog(session, options.apply("path"), options.apply("region"), options.apply("generation"));
+      this.log = new ResultLog(session, options.apply("path"), options.apply("region"), options.apply("generation"), CollectionConverters.asJava(options));
       this.folder = log.entries();
       this.schema = schema;
       this.limit = Integer.parseInt(options.getOrElse("maxEntriesPerTrigger", () -> LIMIT));

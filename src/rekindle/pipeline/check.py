@@ -167,6 +167,15 @@ def _result(one: Declared, declared: Sequence[Declared]) -> Iterator[Declaration
         yield DeclarationFault(one.place, text, "result='blocking', or give it a reader")
 
 
+def refuse_topic(step: Declared) -> None:
+    """Of a step that is no stream."""
+    if step.topic is not None:
+        raise GraphRefused(
+            f"{step.place}: {step.name} has its result in {step.topic.shown}, and is no stream",
+            f'say result="{CACHING}" or result="{BLOCKING}", or leave it out',
+        )
+
+
 def _blocks(one: Declared, declared: Sequence[Declared]) -> Iterator[DeclarationFault]:
     """What lies on executors ends with the application."""
     if one.replicas is not None and one.result not in IN_BLOCKS:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from rekindle.model.kinds import DigestPolicy, KeepUntil
+from rekindle.publish.kafka import Kafka
 from rekindle.publish.targets import Target
 
 SESSION, SHARD = "spark", "shard"
@@ -65,6 +66,7 @@ class Declared:
     (see `Step`); `place` is the line of their file, as `file.py:12`. Until the parameters of a run are known, `target`
     may name them in braces, or `choose_target` makes it (run_targets.py). `trigger` and `output_mode` are those of a
     sink whose rows are a stream, empty where nothing was said; `quarantine` is how many records it may leave out.
+    `topic` has the rows of the result of a step that is a stream, where the user named one.
     `shards` is in how many parts a source is read that is a stream, 0 where nothing was said. A copy for one of them
     (shards.py) has its `shard`, and `shard_of` is the name of which it is a copy."""
 
@@ -89,6 +91,7 @@ class Declared:
     output_mode: str = ""
     quarantine: int = 0
     shards: int = 0
+    topic: Kafka | None = None
     shard: Shard | None = None
     shard_of: str = ""
 

@@ -4,9 +4,9 @@
 directory of its files, then name and length of each file. What no entry names does not count. Batches that a compaction
 has (stream_compactions.py) count by that alone, whether their entries are still there or not.
 
-The entries of a result between regions also have the digest of the rows, and the application that has them where they
-are blocks on executors. A batch of a result that was made again has `replays/REGION/GENERATION/BATCH.NUMBER`, put if
-absent: of these and the entry the highest number counts.
+The entries of a result between regions also have the digest of the rows, the application that has them where they are
+blocks on executors, or the topic where they are records. A batch of a result that was made again has
+`replays/REGION/GENERATION/BATCH.NUMBER`, put if absent: of these and the entry the highest number counts.
 
 `owners/NUMBER`, put if absent, says which region and generation the target has from then on; the highest number counts.
 """
@@ -39,20 +39,22 @@ REPLACED = "@"
 BEGUN = "0-begun"
 HEAD_LINES = 3
 # Words of lines that only results have.
-ROWS, BLOCKS = "rows", "blocks"
+ROWS, BLOCKS, TOPIC = "rows", "blocks", "topic"
+# Of records of a topic: between which offsets they are, and which attempts at their partitions count.
+OF_RECORDS = ("from", "to", "tasks")
 ROUNDS_MAX = 20
 
 
 class BatchEntry(NamedTuple):
     """A batch that counts: the directory of its files below the target, the length of each by its name, the digest of
-    its offsets, and that of its rows, empty where none was made. `application` has its rows, where they are in no
-    file."""
+    its offsets, and that of its rows, empty where none was made. `elsewhere` has its rows, where they are
+    in no file: an application or a topic."""
 
     directory: str
     files: dict[str, int]
     offsets: str = ""
     rows: str = ""
-    application: str = ""
+    elsewhere: str = ""
 
     @property
     def listed(self) -> list[BatchFile]:
@@ -263,11 +265,12 @@ def _newest_number(store: PointerStore, region: str, generation: str) -> int:
 def _entry(body: bytes, key: str) -> BatchEntry:
     lines = body.decode(errors="replace").splitlines()
     rest = [line.partition("\t") for line in lines[HEAD_LINES:] if line]
-    more = {word: value for word, _, value in rest if word in (ROWS, BLOCKS)}
+    more = {word: value for word, _, value in rest if word in (ROWS, BLOCKS, TOPIC, *OF_RECORDS)}
     files = [one for one in rest if one[0] not in more]
     is_whole = len(lines) >= HEAD_LINES and lines[2].startswith(f"directory\t{DATA}")
     if not is_whole or not all(length.isdecimal() for _, _, length in files):
         raise Refused(f"{key} is damaged: it does not name the files of its batch", "restore it from a backup")
     lengths = {name: int(length) for name, _, length in files}
     directory, offsets = lines[2].partition("\t")[2], lines[1].partition("\t")[2]
-    return BatchEntry(directory, lengths, offsets, more.get(ROWS, ""), more.get(BLOCKS, ""))
+    place = more.get(BLOCKS) or more.get(TOPIC, "")
+    return BatchEntry(directory, lengths, offsets, more.get(ROWS, ""), place)

@@ -99,6 +99,10 @@ def _files(wanted: ResultRequest, state: StreamState, region: str) -> ResultFile
     found = dict(zip(batches, counted_entries(store, region, generation, batches), strict=True))
     missing = [batch for batch, entry in found.items() if entry is None]
     _refuse_missing(region, missing or [up_to][: not batches], there[-1])
+    if other := next((entry.elsewhere for entry in found.values() if entry is not None and entry.elsewhere), ""):
+        raise Refused(
+            f"the rows of {region} are records of the topic {other}", f'rk.read_kafka(spark, "{other}", "host:9092")'
+        )
     files = tuple(file for entry in found.values() if entry is not None for file in entry.listed)
     return ResultFiles(base, files)
 

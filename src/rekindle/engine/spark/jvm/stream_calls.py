@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from rekindle.engine.spark.jvm.access import frame_of, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
+
+
+class ResultPlace(NamedTuple):
+    """Where a result lies, its region, the generation of its checkpoint, and what Spark is told of the brokers where
+    its rows are records of a topic."""
+
+    path: str
+    region: str
+    generation: str
+    client: dict[str, str]
 
 
 def watch(spark: SparkSession, key: str, query: StreamingQuery) -> None:
@@ -134,14 +145,14 @@ def _written(
     return digest, [(name, int(length)) for name, _, length in files]
 
 
-def lost_batches(session: SparkSession, result: tuple[str, str, str], after: int, last: int) -> tuple[int, ...]:
-    """Of the batches of a result (path, region, generation) after one up to another, those that cannot be read any
-    more. Raises if the entry of one is gone."""
+def lost_batches(session: SparkSession, result: ResultPlace, after: int, last: int) -> tuple[int, ...]:
+    """Of the batches of a result after one up to another, those that cannot be read any more. Raises if the entry of
+    one is gone."""
     told = ours(session).StreamSegments.lost(session_of(session), *result, after, last)
     return tuple(map(int, str(told).split()))
 
 
-def result_rows(session: SparkSession, result: tuple[str, str, str], schema: str, after: int, last: int) -> DataFrame:
+def result_rows(session: SparkSession, result: ResultPlace, schema: str, after: int, last: int) -> DataFrame:
     """The rows of these batches of a result, as a batch."""
     made = ours(session).StreamSegments.rows(session_of(session), *result, schema, after, last)
     return frame_of(session, made)

@@ -28,6 +28,7 @@ from rekindle.engine.spark.plan.group import BuiltGroup
 from rekindle.engine.spark.plan.layout import Layout
 from rekindle.engine.spark.session import clone
 from rekindle.errors import GraphRefused
+from rekindle.pipeline.check import refuse_topic
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
@@ -108,6 +109,7 @@ class StepBuilder:
             plan_calls.forget_sizes(frame)
         before = result_calls.traces(own)
         frame = self._called(one, own, given)
+        refuse_topic(one)
         needs_files = result_calls.traces(own) != before
         made = plan_calls.temporaries(own) - self._before
         self._makers |= dict.fromkeys(_views(made - inherited), one.name)

@@ -23,6 +23,7 @@ from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.engine.spark.session import refuse_connect
 from rekindle.errors import GraphRefused, Refused
+from rekindle.pipeline.declared import Declared
 from rekindle.publish.kafka import Kafka
 from rekindle.remedies import StartRemedy
 from rekindle.streams.stream_spec import Delivery
@@ -52,14 +53,7 @@ class KafkaStream(NoFiles):
         refuse_no_connector(spark, f"{region.sink.place}: {region.sink.name} publishes to {self.target.shown}")
 
     def check_columns(self, region: RegionTarget, columns: Mapping[str, str]) -> None:
-        odd = [f"{name} {kind}" for name, kind in columns.items() if kind not in COLUMNS.get(name, ())]
-        if odd or "value" not in columns:
-            what = f"it does not take {', '.join(odd)}" if odd else "value is missing"
-            raise GraphRefused(
-                f"{region.sink.place}: {region.sink.name} publishes to {self.target.shown}, which takes the columns "
-                f"value and key (string or binary), headers and partition; {what}",
-                'give it those: orders.selectExpr("id as key", "to_json(struct(*)) as value")',
-            )
+        refuse_columns(region.sink, f"publishes to {self.target.shown}", columns, COLUMNS)
 
     def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
         if not doubts:
@@ -72,6 +66,18 @@ class KafkaStream(NoFiles):
     ) -> DataStreamWriter:
         own = {**region.options, "generation": region.everywhere, "topic": self.target.topic}
         return writer.format(SINK).options(**{**self.target.client, **own})
+
+
+def refuse_columns(step: Declared, what: str, columns: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse rows that are no records."""
+    odd = [f"{name} {kind}" for name, kind in columns.items() if kind not in known.get(name, ())]
+    if odd or "value" not in columns:
+        fault = f"it does not take {', '.join(odd)}" if odd else "value is missing"
+        raise GraphRefused(
+            f"{step.place}: {step.name} {what}, which takes the columns value and key (string or binary), "
+            f"{' and '.join([*known][2:])}; {fault}",
+            'give it those: orders.selectExpr("id as key", "to_json(struct(*)) as value")',
+        )
 
 
 def refuse_no_connector(spark: SparkSession, what: str) -> None:

@@ -2,7 +2,8 @@
 
 java/StreamFiles writes it as it writes the files of a target, one entry for each batch, which is the same for all
 readers and for ever. java/StreamSegments reads it. The rows of a caching result are files; those of a memory result are
-blocks on executors (java/StreamBlocks), which vanish, and are made again.
+blocks on executors (java/StreamBlocks), which vanish, and are made again. Where the user named a topic, rows are its
+records (java/TopicBatches): the entry of a batch says which of them count.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.stream_files import SINK
+from rekindle.engine.spark.publish.stream_kafka import COLUMNS, refuse_columns, refuse_no_connector
 from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
 from rekindle.errors import Refused
 from rekindle.pipeline.declared import Declared
+from rekindle.publish.kafka import Kafka
 from rekindle.publish.stream_entries import RESULTS, has_entry, put_begun
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
 SOURCE = "rekindle.spark.StreamSegments"
+# What a record has that is read as it was sent.
+RECORD = {name: COLUMNS[name] for name in ("value", "key", "headers")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,12 @@ class ResultStream(NoFiles):
 
     path: str
     memory_bytes: int = 0
+    topic: Kafka | None = None
 
     def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
         """Refuse a result that has lost what the checkpoint says is there."""
+        if self.topic is not None:
+            refuse_no_connector(spark, f"{region.sink.place}: the result of {region.sink.name} is {self.topic.shown}")
         if last >= 0 and not has_entry(stores(self.path), region.sink.name, region.generation, last):
             raise Refused(
                 f"the checkpoint of {region.sink.name} has committed batch {last}, and its result lacks it: files of "
@@ -44,7 +52,9 @@ class ResultStream(NoFiles):
             )
 
     def check_columns(self, region: RegionTarget, columns: Mapping[str, str]) -> None:
-        """Its files take every column."""
+        """Its files take every column; a record has its own."""
+        if self.topic is not None:
+            refuse_columns(region.sink, f"has its result in {self.topic.shown}", columns, RECORD)
 
     def delivery(self, doubts: tuple[str, ...]) -> RegionDelivery:
         return RegionDelivery(Delivery.EXACTLY_ONCE)
@@ -59,6 +69,8 @@ class ResultStream(NoFiles):
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
     ) -> DataStreamWriter:
         writer = writer.format(SINK).options(**region.options, path=self.path)
+        if self.topic is not None:
+            return writer.options(**self.topic.client, topic=self.topic.topic)
         return writer.option("memory", self.memory_bytes) if self.memory_bytes else writer
 
 
@@ -73,7 +85,8 @@ class ResultReader:
 
     def __call__(self, spark: SparkSession) -> DataFrame:
         reader = spark.readStream.format(SOURCE).schema(self.schema)
-        return reader.options(path=self.path, region=self.step.name, generation=self.generation).load()
+        client = self.step.topic.client if self.step.topic is not None else {}
+        return reader.options(**client, path=self.path, region=self.step.name, generation=self.generation).load()
 
 
 def result_path(root: str, step: str) -> str:

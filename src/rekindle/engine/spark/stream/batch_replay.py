@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.plan_calls import quoted
+from rekindle.engine.spark.jvm.stream_calls import ResultPlace
 from rekindle.errors import Refused
 from rekindle.publish.stream_entries import batches_after, counted_entry
 from rekindle.publish.target import PointerStore
@@ -151,15 +152,15 @@ def _input(store: PointerStore, log: str, leaf: StreamLeaf, between: tuple[str, 
     )
 
 
-def result_of(leaf: StreamLeaf) -> tuple[str, str, str]:
-    """Of a result: where it lies, its region, and the generation of its checkpoint."""
-    return leaf.options["path"], leaf.options["region"], leaf.options["generation"]
+def result_of(leaf: StreamLeaf) -> ResultPlace:
+    client = {name: value for name, value in leaf.options.items() if name.startswith(f"{KAFKA}.")}
+    return ResultPlace(leaf.options["path"], leaf.options["region"], leaf.options["generation"], client)
 
 
 def result_range(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> tuple[int, int]:
     """The batches of a result after one position, up to another, as two numbers. The first position of all is not
     recorded: its reader began with the oldest batch that was there."""
-    path, region, generation = result_of(leaf)
+    path, region, generation, _ = result_of(leaf)
     first, last = _entry_number(start), _entry_number(end)
     if start == NOTHING:
         first = min(batches_after(stores(path), region, generation, first), default=last + 1) - 1
@@ -167,14 +168,14 @@ def result_range(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> tupl
 
 
 def _result_batches(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> RecordedInput:
-    path, region, generation = result_of(leaf)
+    path, region, generation, _ = result_of(leaf)
     first, last = result_range(stores, leaf, start, end)
     store, files, are_files = stores(path), [], True
     for number in range(first + 1, last + 1):
         counted = counted_entry(store, region, generation, number)
         if counted is None:
             raise Refused(f"batch {number} of the result of {region} is gone", "name a later batch: --batch")
-        are_files = are_files and not counted.entry.application
+        are_files = are_files and not counted.entry.elsewhere
         files += [f"{path}/{counted.entry.directory}/{name}" for name in counted.entry.files]
     return RecordedInput(leaf, files=tuple(files)) if are_files else RecordedInput(leaf, batches=(first, last))
 

@@ -23,7 +23,7 @@ from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames, build, members
 from rekindle.engine.spark.stream.stream_engine import SETTINGS
 from rekindle.errors import GraphRefused
-from rekindle.pipeline.check import BLOCKING, CACHING, MEMORY, PIPELINED
+from rekindle.pipeline.check import BLOCKING, CACHING, MEMORY, PIPELINED, refuse_topic
 from rekindle.pipeline.declared import Argument, Binding, Declared, Role
 from rekindle.publish.stream_entries import generation_of
 
@@ -90,7 +90,9 @@ def find_cuts(spark: SparkSession, request: StreamRequest) -> CutStream:
     for one in cuts.steps:
         if one.role is Role.STEP and one.result in (CACHING, BLOCKING, MEMORY):
             frames = _frames(spark, request.wanted, cuts, one)
-            if frames.frame.isStreaming:
+            if not frames.frame.isStreaming:
+                refuse_topic(one)
+            else:
                 _refuse_kind(one)
                 cuts = _with_kind(_cut(cuts, request, one, frames.frame), one, frames)
     proved: set[str] = set()

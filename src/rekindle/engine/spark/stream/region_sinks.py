@@ -73,7 +73,7 @@ class RegionSink:
         if self._is_published:
             return stream_target_of(self.sink)
         capacity = self.memory_bytes if self.result == MEMORY else 0
-        return ResultStream(result_path(self.root, self.name), capacity)
+        return ResultStream(result_path(self.root, self.name), capacity, self.sink.topic)
 
     @property
     def _is_published(self) -> bool:

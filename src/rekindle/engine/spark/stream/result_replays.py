@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from rekindle.engine.adapter import StreamRequest
 from rekindle.engine.spark.failures import files_in
 from rekindle.engine.spark.jvm import stream_calls
+from rekindle.engine.spark.jvm.stream_calls import ResultPlace
 from rekindle.engine.spark.publish.stream_result import result_path
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, replayed, result_of, rows_of
 from rekindle.engine.spark.stream.poison_finder import Limited
@@ -131,12 +132,12 @@ class ResultReplays:
 
     def _lost_inputs(self, one: OpenedBatch) -> Iterator[tuple[str, tuple[int, ...]]]:
         for given in one.inputs:
-            if given.batches is not None and (lost := self._lost(result_of(given.leaf)[1], *given.batches)):
-                yield result_of(given.leaf)[1], lost
+            if given.batches is not None and (lost := self._lost(result_of(given.leaf).region, *given.batches)):
+                yield result_of(given.leaf).region, lost
 
     def _is_other(self, region: str, one: OpenedBatch, without: Sequence[QuarantinedRecord], limited: Limited) -> bool:
         """Make a batch again. Whether its rows are not those that are gone."""
-        path, _, generation = self._result(region)
+        path, _, generation, _ = self._result(region)
         store = self._request.wanted.stores(path)
         gone = self._counted(region, one.batch)
         session = one.frames.frame.sparkSession
@@ -161,13 +162,13 @@ class ResultReplays:
 
     def _is_put(self, store: PointerStore, region: str, batch: int, number: int, entry: BatchEntry) -> bool:
         """Whether these rows count now, and not those of another driver."""
-        key = replay_key(region, self._result(region)[2], batch, number)
+        key = replay_key(region, self._result(region).generation, batch, number)
         if not is_certainly_put(store, key, entry_body(entry, number)):
             raise ReplayFailed(f"batch {batch} of {region}: {UNCERTAIN}")
         return self._counted(region, batch).entry.directory == entry.directory
 
     def _counted(self, region: str, batch: int) -> CountedEntry:
-        path, _, generation = self._result(region)
+        path, _, generation, _ = self._result(region)
         found = counted_entry(self._request.wanted.stores(path), region, generation, batch)
         if found is None:
             raise ReplayFailed(
@@ -175,8 +176,10 @@ class ResultReplays:
             )
         return found
 
-    def _result(self, region: str) -> tuple[str, str, str]:
-        return result_path(self._root, region), region, self._regions[region].generation
+    def _result(self, region: str) -> ResultPlace:
+        sink = self._regions[region]
+        client = sink.sink.topic.client if sink.sink.topic is not None else {}
+        return ResultPlace(result_path(self._root, region), region, sink.generation, client)
 
     def _lost(self, region: str, after: int, last: int) -> tuple[int, ...]:
         found = {*stream_calls.lost_batches(self._spark, self._result(region), after, last)}
@@ -186,7 +189,7 @@ class ResultReplays:
         return tuple(sorted(found))
 
     def _note_damaged(self, region: str, error: str) -> None:
-        path, _, generation = self._result(region)
+        path, _, generation, _ = self._result(region)
         of_batch = re.compile(rf"/{re.escape(generation_folder(region, generation))}(\d+)-")
         for file in files_in(error):
             named = of_batch.search(file)
@@ -210,7 +213,7 @@ class ResultReplays:
                 yield upto.result, self._oldest(upto.result) if start is None else start.entry, upto.entry
 
     def _oldest(self, region: str) -> int:
-        path, _, generation = self._result(region)
+        path, _, generation, _ = self._result(region)
         names = self._request.wanted.stores(path).list_after(f"entries/{region}/{generation}/")
         return min((int(one) for one in names if one.isdecimal()), default=0) - 1
 
