@@ -41,7 +41,6 @@ from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.run_targets import TargetFunction, completed, is_target
 from rekindle.pipeline.signature import Inputs, arguments_of, name_of, place_of
 from rekindle.pipeline.step_trial import RowsCompared, Trial
-from rekindle.publish.kafka import Kafka
 from rekindle.publish.targets import Target
 from rekindle.service import (
     graphing,
@@ -111,7 +110,7 @@ class StepOptions(TypedDict, total=False):
     """
 
     name: str
-    result: Result | Kafka
+    result: Result | Target
     replicas: int
     partitions: int
     partition_by: str | Sequence[str]
@@ -327,8 +326,8 @@ class Pipeline:
             function=function,
             arguments=arguments_of(function, inputs),
             place=place,
-            result=CACHING if isinstance(result, Kafka) else result,
-            topic=result if isinstance(result, Kafka) else None,
+            result=CACHING if is_target(result) else cast(str, result),
+            topic=cast(Target, result) if is_target(result) else None,
             replicas=options.get("replicas"),
             partitions=options.get("partitions"),
             keys=(keys,) if isinstance(keys, str) else tuple(keys),

@@ -111,7 +111,7 @@ def values(place: NumbersFolder, sink: str) -> Counter[str]:
 
 def records(session: SparkSession, broker: KafkaBroker, topic: str) -> int:
     reader = session.read.format("kafka").option("kafka.bootstrap.servers", broker.address)
-    return reader.option("subscribe", topic).load().count()
+    return len(reader.option("subscribe", topic).load().select("offset").collect())
 
 
 def test_readers_of_a_topic_have_one_version_and_what_others_sent_is_not_in_it(
@@ -195,6 +195,12 @@ def test_what_is_no_record_or_no_stream_is_refused(
     for pipeline in (live, batch):
         pipeline.add_step(lambda orders: orders.selectExpr("id", "id as more"), name="sent", result=topic)
         pipeline.add_sink(lambda sent: sent, rk.files(f"{place.folder}/out"), name="out")
+    other = rk.Pipeline("live")
+    other.add_source(lambda spark: place.read(spark), name="orders")
+    other.add_step(lambda orders: orders, name="sent", result=rk.files(f"{place.folder}/sent"))
+    other.add_sink(lambda sent: sent, rk.files(f"{place.folder}/out"), name="out")
+    with pytest.raises(GraphRefused, match=r"sent has its result in files .*/sent, and no region can read it"):
+        other.plan_stream(session, str(place.state))
     said = r"sent has its result in kafka topic refused at .*, which takes the columns value and key .*id bigint"
     with pytest.raises(GraphRefused, match=said):
         live.plan_stream(session, str(place.state))

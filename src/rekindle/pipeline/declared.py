@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Any
 
 from rekindle.model.kinds import DigestPolicy, KeepUntil
-from rekindle.publish.kafka import Kafka
 from rekindle.publish.targets import Target
 
 SESSION, SHARD = "spark", "shard"
@@ -91,7 +90,7 @@ class Declared:
     output_mode: str = ""
     quarantine: int = 0
     shards: int = 0
-    topic: Kafka | None = None
+    topic: Target | None = None
     shard: Shard | None = None
     shard_of: str = ""
 

@@ -19,7 +19,7 @@ from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.stream_files import SINK
 from rekindle.engine.spark.publish.stream_kafka import COLUMNS, refuse_columns, refuse_no_connector
 from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
-from rekindle.errors import Refused
+from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.kafka import Kafka
 from rekindle.publish.stream_entries import RESULTS, has_entry, put_begun
@@ -84,9 +84,24 @@ class ResultReader:
     schema: StructType
 
     def __call__(self, spark: SparkSession) -> DataFrame:
-        reader = spark.readStream.format(SOURCE).schema(self.schema)
-        client = self.step.topic.client if self.step.topic is not None else {}
-        return reader.options(**client, path=self.path, region=self.step.name, generation=self.generation).load()
+        reader = spark.readStream.format(SOURCE).schema(self.schema).options(**client_of(self.step))
+        return reader.options(path=self.path, region=self.step.name, generation=self.generation).load()
+
+
+def topic_of(step: Declared) -> Kafka | None:
+    """The topic that has the result of a step, where the user named one."""
+    if step.topic is None or isinstance(step.topic, Kafka):
+        return step.topic
+    raise GraphRefused(
+        f"{step.place}: {step.name} has its result in {step.topic.shown}, and no region can read it from there",
+        'say result="caching", which is files, or result=rk.kafka(topic, brokers)',
+    )
+
+
+def client_of(step: Declared) -> dict[str, str]:
+    """What Spark is told of the brokers that have the result of a step; nothing where it is in no topic."""
+    topic = topic_of(step)
+    return {} if topic is None else topic.client
 
 
 def result_path(root: str, step: str) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from rekindle.engine.adapter import Stores, StreamRequest
-from rekindle.engine.spark.publish.stream_result import ResultReader, ResultStream, result_path
+from rekindle.engine.spark.publish.stream_result import ResultReader, ResultStream, result_path, topic_of
 from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget, StreamTarget
 from rekindle.engine.spark.publish.stream_targets import stream_target_of
 from rekindle.engine.spark.session import clone
@@ -73,7 +73,7 @@ class RegionSink:
         if self._is_published:
             return stream_target_of(self.sink)
         capacity = self.memory_bytes if self.result == MEMORY else 0
-        return ResultStream(result_path(self.root, self.name), capacity, self.sink.topic)
+        return ResultStream(result_path(self.root, self.name), capacity, topic_of(self.sink))
 
     @property
     def _is_published(self) -> bool:

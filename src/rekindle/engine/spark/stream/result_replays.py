@@ -25,7 +25,7 @@ from rekindle.engine.adapter import StreamRequest
 from rekindle.engine.spark.failures import files_in
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.stream_calls import ResultPlace
-from rekindle.engine.spark.publish.stream_result import result_path
+from rekindle.engine.spark.publish.stream_result import client_of, result_path
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, replayed, result_of, rows_of
 from rekindle.engine.spark.stream.poison_finder import Limited
 from rekindle.engine.spark.stream.quarantine import opened
@@ -178,8 +178,7 @@ class ResultReplays:
 
     def _result(self, region: str) -> ResultPlace:
         sink = self._regions[region]
-        client = sink.sink.topic.client if sink.sink.topic is not None else {}
-        return ResultPlace(result_path(self._root, region), region, sink.generation, client)
+        return ResultPlace(result_path(self._root, region), region, sink.generation, client_of(sink.sink))
 
     def _lost(self, region: str, after: int, last: int) -> tuple[int, ...]:
         found = {*stream_calls.lost_batches(self._spark, self._result(region), after, last)}
