@@ -137,8 +137,8 @@ def test_the_story_of_batches_that_are_lost_and_made_again() -> None:
     upwards = BatchesLost(region="late", batches=(1,), reader="gold", at_ms=2_000)
     joined = BatchesLost(region="gold", batches=(), reader="late", readers=("late",), at_ms=2_000)
     made = BatchesReplayed(region="gold", batches=(3, 4), changed=(4,), at_ms=3_000)
-    failed = BatchesReplayed(region="gold", batches=(3,), at_ms=3_000, why="its source is gone")
-    nothing = BatchesReplayed(region="gold", batches=(), at_ms=3_000, why="its source is gone")
+    failed = BatchesReplayed(region="gold", batches=(3,), at_ms=3_000, why="its source is gone", unmade=(4,))
+    nothing = BatchesReplayed(region="gold", batches=(), at_ms=3_000, why="its source is gone", unmade=(3, 4))
 
     def said(name: str, *events: StreamEvent) -> list[str]:
         line = stream_line(state(), 1, None, driver="me", is_alone=False)
@@ -152,8 +152,8 @@ def test_the_story_of_batches_that_are_lost_and_made_again() -> None:
         "late needs them, too; they are made again",
         "needs, to make its own batches again, batches of late that are gone, and waits for them",
         "made batches 3, 4 of its result again, batch 4 with other rows, which nobody had read",
-        "made batch 3 of its result again; could not make batches of its result again: its source is gone",
-        "could not make batches of its result again: its source is gone",
+        "made batch 3 of its result again; could not make batch 4 of its result again: its source is gone",
+        "could not make batches 3, 4 of its result again: its source is gone",
     ]
     assert said("late", lost, made) == ["needs batches of gold that are gone, and waits for them"]
     other = BatchesLost(region="gold", batches=(3,), reader="x", readers=("x", "late"), at_ms=2_000)

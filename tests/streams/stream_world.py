@@ -447,7 +447,9 @@ class StreamSimulation:
         if inputs and any((region, one) in self.gone for one in command.batches):
             missing = self.chance.randrange(BATCHES)
             self.gone.add((inputs[0], missing))
-            return ReplayReport(region=region, number=command.number, lost={inputs[0]: (missing,)})
+            absent: tuple[int, ...] = (missing,)
+            lost = {one: {inputs[0]: absent} for one in command.batches}
+            return ReplayReport(region=region, number=command.number, lost=lost)
         made: list[int] = []
         changed: list[int] = []
         for batch in command.batches:
@@ -461,7 +463,8 @@ class StreamSimulation:
             places = {name: self._place(name, key, running) for name in readers}
             why = self.refused(batch, region, places, is_equal=is_equal)
             if why or self.chance.random() < 0.1:
-                return self._replay_report(command, made, changed, why or "its source is gone")
+                unmade = self.chance.choice([(batch,), ()])
+                return self._replay_report(command, made, changed, why or "its source is gone", unmade)
             made.append(batch)
             self.gone.discard(key)
             if not is_equal:
@@ -474,9 +477,16 @@ class StreamSimulation:
             return ReaderPlace.BEYOND
         return ReaderPlace.MAY_READ if name in running else ReaderPlace.BEFORE
 
-    def _replay_report(self, command: ReplayBatches, made: list[int], changed: list[int], why: str) -> ReplayReport:
+    def _replay_report(
+        self, command: ReplayBatches, made: list[int], changed: list[int], why: str, unmade: tuple[int, ...] = ()
+    ) -> ReplayReport:
         return ReplayReport(
-            region=command.region, number=command.number, batches=tuple(made), changed=tuple(changed), why=why
+            region=command.region,
+            number=command.number,
+            batches=tuple(made),
+            changed=tuple(changed),
+            why=why,
+            unmade=unmade,
         )
 
     def _search(self, name: str, number: int) -> PoisonReport:

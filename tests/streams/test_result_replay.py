@@ -122,7 +122,7 @@ def test_who_needs_what_cannot_be_made_again_gives_up_and_nobody_else() -> None:
     world.ends("flags", QueryEnd.STOPPED)
     why = "batch 5 of clean was made again with other rows, and flags has read it"
     back, gave_up = replayed(world, 4, why=why)
-    assert back == BatchesReplayed(region="clean", batches=(4,), at_ms=1_000, why=why)
+    assert back == BatchesReplayed(region="clean", batches=(4,), at_ms=1_000, why=why, unmade=(5,))
     assert isinstance(gave_up, RegionGivenUp)
     assert (gave_up.region, gave_up.who, gave_up.why, gave_up.cause) == ("sums", "replay", why, GONE)
     assert world.take(StreamTick(), 1_100) == (QueryStarted("flags", 2, 1_100),)
@@ -238,10 +238,39 @@ def chained(unreplayable: str = "") -> StreamWorld:
     return world
 
 
+def test_a_batch_that_can_be_made_is_although_another_one_cannot() -> None:
+    """Found by the oracle: who needed the one gave up because of the other."""
+    world = world_of()
+    misses(world, "sums", 4, 5)
+    misses(world, "flags", 5)
+    why = "its source is gone"
+    back, gave_up = replayed(world, unmade=(4,), why=why)
+    assert back == BatchesReplayed(region="clean", batches=(), at_ms=1_000, why=why, unmade=(4,))
+    assert isinstance(gave_up, RegionGivenUp) and gave_up.region == "sums"
+    assert [(one.number, one.batches) for one in world.commands() if isinstance(one, ReplayBatches)] == [(2, (5,))]
+    replayed(world, 5, number=2)
+    assert world.take(StreamTick(), 1_100) == (QueryStarted("flags", 2, 1_100),)
+    _, gave_up = misses(world, "flags", 4)
+    assert isinstance(gave_up, RegionGivenUp) and gave_up.why == why, "nobody tries that one again in this driver"
+
+
+def test_a_replay_goes_on_with_the_batches_whose_inputs_are_there() -> None:
+    world = chained()
+    misses(world, "sums", 4, 5)
+    misses(world, "flags", 5)
+    replayed(world, lost={4: {"raw": (7,)}, 5: {"raw": (8,)}})
+    world.take(ReplayReport(region="raw", number=1, why="it is gone", unmade=(7,)))
+    world.take(ReplayReport(region="raw", number=2, batches=(8,)))
+    over, gave_up = replayed(world, number=2, lost={4: {"raw": (7,)}})
+    assert isinstance(over, BatchesReplayed) and over.unmade == (4,)
+    assert isinstance(gave_up, RegionGivenUp) and gave_up.region == "sums"
+    assert [one.batches for one in world.commands() if isinstance(one, ReplayBatches)] == [(5,)]
+
+
 def test_a_replay_whose_own_input_is_gone_waits_for_another_one() -> None:
     world = chained()
     misses(world, "sums", 4)
-    (lost,) = replayed(world, lost={"raw": (7, 8)})
+    (lost,) = replayed(world, lost={4: {"raw": (7, 8)}})
     assert lost == BatchesLost(region="raw", batches=(7, 8), reader="clean", at_ms=1_000)
     made = [one for one in world.commands() if isinstance(one, ReplayBatches)]
     assert made == [ReplayBatches(region="raw", number=1, batches=(7, 8))]
@@ -258,11 +287,13 @@ def test_who_needs_a_replay_that_needs_what_cannot_be_made_gives_up(unreplayable
     world = chained(unreplayable)
     misses(world, "sums", 4)
     why = "batch 7 of the result of raw cannot be read any more: it keeps state"
-    found = replayed(world, lost={"raw": (7,)})
+    found = replayed(world, lost={4: {"raw": (7,)}})
     if not unreplayable:
         why = "its source is gone"
-        found = world.take(ReplayReport(region="raw", number=1, why=why))[1:]
+        (raw,) = world.take(ReplayReport(region="raw", number=1, why=why))
+        assert raw == BatchesReplayed(region="raw", batches=(), at_ms=1_000, why=why, unmade=(7,))
+        found = replayed(world, number=2, lost={4: {"raw": (7,)}})
     over, gave_up = found
-    assert over == BatchesReplayed(region="clean", batches=(), at_ms=1_000, why=why)
+    assert over == BatchesReplayed(region="clean", batches=(), at_ms=1_000, why=why, unmade=(4,))
     assert isinstance(gave_up, RegionGivenUp) and (gave_up.region, gave_up.why) == ("sums", why)
     assert not any(isinstance(one, ReplayBatches) for one in world.commands())

@@ -418,7 +418,7 @@ def test_a_base_is_the_whole_state_in_one_event() -> None:
         ({"is_stuck": True, "due_ms": 5}, "stuck and is tried again"),
         ({"due_ms": 5}, "waits, and the code has no such region"),
         ({"awaits": ("a",)}, "waits for batches, and is not to start"),
-        ({"needs": ("a",)}, "needs batches that it does not wait for"),
+        ({"needs": {"a": (1,)}}, "needs batches that it does not wait for"),
         ({"lost": (1,)}, "are lost, and nobody makes them again"),
         ({"lost": (1,), "replaying": (1,)}, "is made again twice"),
         ({"replay_needs": ("a",)}, "a replay of gone waits, and there is none"),

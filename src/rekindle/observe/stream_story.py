@@ -90,12 +90,13 @@ def _sentence(event: ev.StreamEvent, name: str, *, is_full: bool) -> str:
             return f"goes on without {named}, found with {count_text(jobs, 'Spark job')}" if region == name else ""
         case ev.BatchesLost(region=region, batches=batches, reader=reader, readers=readers):
             return _lost(name, region, batches, reader, readers)
-        case ev.BatchesReplayed(region=region, batches=batches, changed=changed, why=why):
+        case ev.BatchesReplayed(region=region, batches=batches, changed=changed, why=why, unmade=unmade):
             if region != name:
                 return ""
             other = f", {batches_text(changed)} with other rows, which nobody had read" if changed else ""
             made = f"made {batches_text(batches)} of its result again{other}" if batches else ""
-            return "; ".join(filter(None, (made, f"could not make batches of its result again: {why}" if why else "")))
+            not_made = f"could not make {batches_text(unmade)} of its result again: {why}" if why else ""
+            return "; ".join(filter(None, (made, not_made)))
         case ev.StopRequested(why):
             return f"the stream was to stop: {why}"
         case ev.StreamEnded(phase):

@@ -49,7 +49,7 @@ from rekindle.streams.stream_events import (
     StreamPhase,
     StreamStarted,
 )
-from rekindle.streams.stream_state import ONE, StreamState, fold
+from rekindle.streams.stream_state import ONE, StreamState, fold, left_of
 from rekindle.streams.stream_stimuli import (
     OpenStream,
     PoisonReport,
@@ -174,9 +174,8 @@ def _report(state: StreamState, report: QueryReport, now_ms: int, jitter: float)
 
 def _failure(state: StreamState, report: QueryReport, cause: Cause, now_ms: int, jitter: float) -> Events:
     name, region = report.region, state.regions[report.region]
-    for producer, batches in report.lost.items():
-        if why := state.spec.region(producer).unreplayable:
-            return _given_up(state, name, GiveUp(REPLAY, f"{told_batches(producer, batches)}: {why}"), cause, now_ms)
+    if why := _hopeless(state, report.lost):
+        return _given_up(state, name, GiveUp(REPLAY, why), cause, now_ms)
     is_same = report.signature == region.signature and report.batch <= region.batch
     alike = region.alike + 1 if is_same else 1
     if cause.root.kind.blames_partition and alike >= state.limits.poison_tries_max:
@@ -212,11 +211,12 @@ def _lost(
 ) -> Iterator[BatchesLost]:
     for producer, batches in lost.items():
         region = state.regions[producer]
-        known = {*region.replaying, *region.lost}
+        new = left_of(batches, (*region.replaying, *region.lost))
         also = state.spec.readers(producer) if state.spec.region(producer).doubts and not is_replay else ()
         yield BatchesLost(
             region=producer,
-            batches=tuple(one for one in batches if one not in known),
+            batches=new,
+            needed=() if new == batches or is_replay else batches,
             reader=name,
             readers=() if is_replay else (name, *(one for one in also if one != name and state.is_to_run(one))),
             at_ms=now_ms,
@@ -227,24 +227,47 @@ def _replayed(state: StreamState, report: ReplayReport, now_ms: int) -> Events:
     region = state.regions.get(report.region)
     if region is None or not region.replaying or region.replays != report.number:
         return ()
-    for producer, batches in report.lost.items():
-        if why := state.spec.region(producer).unreplayable:
-            return _unmade(state, report.region, (), f"{told_batches(producer, batches)}: {why}", now_ms)
+    for batch, lost in report.lost.items():
+        if why := _hopeless(state, lost):
+            return _unmade(state, ReplayReport(region=report.region, number=0, unmade=(batch,), why=why), now_ms)
     if report.lost:
-        return tuple(_lost(state, report.region, report.lost, now_ms, is_replay=True))
+        return tuple(_lost(state, report.region, _all_lost(report), now_ms, is_replay=True))
     if report.why:
-        return _unmade(state, report.region, report.batches, report.why, now_ms)
+        return _unmade(state, report, now_ms)
     made = BatchesReplayed(region=report.region, batches=report.batches, at_ms=now_ms, changed=report.changed)
     return (made,)
 
 
-def _unmade(state: StreamState, name: str, batches: tuple[int, ...], why: str, now_ms: int) -> Events:
-    """Who needs what could not be made again gives up, also through other replays that need it."""
-    events: Events = (BatchesReplayed(region=name, batches=batches, at_ms=now_ms, why=why),)
+def _hopeless(state: StreamState, lost: Mapping[str, tuple[int, ...]]) -> str:
+    """Why some of these batches cannot be made again; empty if nothing is known against it."""
+    for producer, batches in lost.items():
+        if why := state.spec.region(producer).unreplayable:
+            return f"{told_batches(producer, batches)}: {why}"
+        known = state.regions[producer].unmade
+        if (batch := next(filter(known.__contains__, batches), None)) is not None:
+            return known[batch]
+    return ""
+
+
+def _all_lost(report: ReplayReport) -> dict[str, tuple[int, ...]]:
+    """What the batches of a replay read that is lost."""
+    found: dict[str, tuple[int, ...]] = {}
+    for lost in report.lost.values():
+        for producer, batches in lost.items():
+            found[producer] = tuple(sorted({*found.get(producer, ()), *batches}))
+    return found
+
+
+def _unmade(state: StreamState, report: ReplayReport, now_ms: int) -> Events:
+    """Who needs what could not be made again gives up. A replay that needs it is tried again, and told so then."""
+    name, why = report.region, report.why
+    unmade = report.unmade or left_of(state.regions[name].replaying, report.batches)
+    made = BatchesReplayed(
+        region=name, batches=report.batches, at_ms=now_ms, changed=report.changed, why=why, unmade=unmade
+    )
+    events: Events = (made,)
     for other, one in state.regions.items():
-        if name in one.replay_needs:
-            events += _unmade(state, other, (), why, now_ms)
-        if name in one.needs:
+        if not set(unmade).isdisjoint(one.needs.get(name, ())):
             assert one.cause is not None, "it failed"
             events += _given_up(state, other, GiveUp(REPLAY, why), one.cause, now_ms)
     return events

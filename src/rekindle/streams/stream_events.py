@@ -158,25 +158,28 @@ class RecordsQuarantined(_StreamEvent, frozen=True, tag=True, kw_only=True):
 class BatchesLost(_StreamEvent, frozen=True, tag=True, kw_only=True):
     """These batches of the result of a region cannot be read any more, and are made again. `reader` found that;
     `readers` wait for it: itself, and those that may not go on where the region is not proved to give the same rows
-    again. Batches that are made again already are not named a second time. Without `readers` it is no query of `reader`
-    that needs them, but the replay of its own batches, which is tried again after them."""
+    again. Batches that are made again already are not named a second time: then `needed` are all that `reader` needs.
+    Without `readers` it is no query of `reader` that needs them, but the replay of its own batches, which is tried
+    again after them."""
 
     region: str
     batches: tuple[int, ...]
     reader: str
     at_ms: int
     readers: tuple[str, ...] = ()
+    needed: tuple[int, ...] = ()
 
 
 class BatchesReplayed(_StreamEvent, frozen=True, tag=True, kw_only=True):
     """These batches of a result can be read again; `changed` are those with other rows than before, which no reader had
-    read. `why` says why the others could not be made again: who waits for them gives up."""
+    read. `why` says why those that are `unmade` could not be made again: who needs them gives up."""
 
     region: str
     batches: tuple[int, ...]
     at_ms: int
     changed: tuple[int, ...] = ()
     why: str = ""
+    unmade: tuple[int, ...] = ()
 
 
 class StopRequested(_StreamEvent, frozen=True, tag=True):

@@ -43,20 +43,27 @@ from rekindle.streams.stream_spec import RegionSpec, StreamLimits, StreamSpec
 
 ONE = Partitions.first(1)
 # What the end of a driver, or of a stream, leaves of batches that were lost: who needs them says so again.
-NOTHING_LOST = {"lost": (), "replaying": (), "replay_needs": (), "awaits": (), "needs": ()}
+NOTHING_LOST: dict[str, object] = {
+    "lost": (),
+    "replaying": (),
+    "unmade": {},
+    "replay_needs": (),
+    "awaits": (),
+    "needs": {},
+}
 
 
 class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One region. `number` is that of its last query, which `is_open` until it is known to be over; with `due_ms` it
-    starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place
-    of its first one; `positions` is where its checkpoint begins to read, if the user said so. `sought` is the batch
-    whose failing records are sought, `quarantined` are those that it goes on without. `gave_up` says why it is not
-    tried again; `is_stuck`: its query would not stop, so that only another driver can start it. `replaying` are batches
-    of its result that are made again, in its replay number `replays`; those that are `lost` come next. `replay_needs`
-    are results of which batches have to be made again before that, and `replayed` counts those that were. A region
-    starts when nothing is left to be made again of the results that it `awaits`, of which it `needs` those that it
-    found gone. `split` is where its checkpoint begins, if it is a shard of one that was split; `is_split` if others
-    have taken its place."""
+    starts again then, and one that is open is to end first. `generation` counts the checkpoints that took the place of
+    its first one; `positions` is where its checkpoint begins to read, if the user said so. `sought` is the batch whose
+    failing records are sought, `quarantined` are those that it goes on without. `gave_up` says why it is not tried
+    again; `is_stuck`: its query would not stop, so that only another driver can start it. `replaying` are batches of
+    its result that are made again, in its replay number `replays`; those that are `lost` come next, and of those that
+    are `unmade` this driver knows why they cannot be. `replay_needs` are results of which batches have to be made again
+    before that, and `replayed` counts those that were. A region starts when nothing is left to be made again of the
+    results that it `awaits`; it `needs` those batches of them that it found gone. `split` is where its checkpoint
+    begins, if it is a shard of one that was split; `is_split` if others have taken its place."""
 
     number: int = 0
     generation: int = 0
@@ -80,10 +87,11 @@ class RegionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     lost: tuple[int, ...] = ()
     replaying: tuple[int, ...] = ()
     replays: int = 0
+    unmade: dict[int, str] = {}
     replay_needs: tuple[str, ...] = ()
     replayed: int = 0
     awaits: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    needs: dict[str, tuple[int, ...]] = {}
     split: ShardSplit | None = None
     is_split: bool = False
 
@@ -194,7 +202,7 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
             return _restarting(state, event)
         case RegionGivenUp(region=name, who=who, why=why, cause=cause, at_ms=at_ms):
             gave_up = {"gave_up": f"{who}: {why}", "cause": cause, "failed_ms": at_ms}
-            return _with(state, name, due_ms=None, sought=None, awaits=(), needs=(), **gave_up)
+            return _with(state, name, due_ms=None, sought=None, awaits=(), needs={}, **gave_up)
         case PoisonSuspected(region=name, batch=batch, cause=cause, at_ms=at_ms):
             return _with(state, name, sought=batch, cause=cause, failed_ms=at_ms)
         case RecordsQuarantined(region=name, records=records, at_ms=at_ms):
@@ -323,24 +331,33 @@ def _lost(state: StreamState, event: BatchesLost) -> StreamState:
         state = _with(state, name, awaits=_and(state.regions[name].awaits, event.region))
     reader = state.regions[event.reader]
     if event.readers:
-        return _with(state, event.reader, needs=_and(reader.needs, event.region))
+        return _with(state, event.reader, needs={**reader.needs, event.region: event.needed or event.batches})
     return _with(state, event.reader, replay_needs=_and(reader.replay_needs, event.region), replays=reader.replays + 1)
 
 
 def _replayed(state: StreamState, event: BatchesReplayed) -> StreamState:
     region = state.regions[event.region]
-    rest = () if event.why else region.lost
+    left = left_of(region.replaying, (*event.batches, *event.unmade)) if event.unmade else ()
+    rest = (*left, *region.lost)
     number = region.replays + 1 if rest else region.replays
     count = region.replayed + len(event.batches)
-    state = _with(state, event.region, replaying=rest, lost=(), replays=number, replay_needs=(), replayed=count)
+    unmade = {**region.unmade, **dict.fromkeys(event.unmade, event.why)}
+    state = _with(
+        state, event.region, replaying=rest, lost=(), replays=number, replay_needs=(), replayed=count, unmade=unmade
+    )
     if rest:
         return state
     for name, one in state.regions.items():
         if event.region in one.replay_needs:
             state = _with(state, name, replay_needs=_but(one.replay_needs, event.region))
         if event.region in one.awaits:
-            state = _with(state, name, awaits=_but(one.awaits, event.region), needs=_but(one.needs, event.region))
+            needs = {producer: batches for producer, batches in one.needs.items() if producer != event.region}
+            state = _with(state, name, awaits=_but(one.awaits, event.region), needs=needs)
     return state
+
+
+def left_of(wanted: tuple[int, ...], done: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(one for one in wanted if one not in done)
 
 
 def _and(names: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -60,15 +60,17 @@ class PoisonReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     """A replay of batches, by its number in its region, is over: these `batches` can be read again, those of them that
-    are `changed` with other rows. `why` says why the others could not be made again. Where batches of other results are
-    `lost` that it reads, nothing was made yet."""
+    are `changed` with other rows. `why` says why others could not be made again: those that are `unmade`, all of them
+    where none is named; what is left was not tried. Where batches of other results are `lost` that some of its batches
+    read, by these, nothing was made yet."""
 
     region: str
     number: int
     batches: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
     why: str = ""
-    lost: dict[str, tuple[int, ...]] = {}
+    unmade: tuple[int, ...] = ()
+    lost: dict[int, dict[str, tuple[int, ...]]] = {}
 
 
 class StopStream(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import StreamRequest
-from rekindle.engine.spark.failures import files_in
+from rekindle.engine.spark.failures import files_in, first_line
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.stream_calls import ResultPlace
 from rekindle.engine.spark.publish.stream_result import client_of, result_path
@@ -32,6 +32,7 @@ from rekindle.engine.spark.stream.quarantine import opened
 from rekindle.engine.spark.stream.record_conditions import is_none_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames
 from rekindle.engine.spark.stream.region_sinks import RegionSink
+from rekindle.errors import Refused
 from rekindle.publish.stream_entries import (
     BatchEntry,
     CountedEntry,
@@ -103,26 +104,34 @@ class ResultReplays:
         return found
 
     def replay(self, command: ReplayBatches, limited: Limited) -> ReplayReport:
-        """Make batches again. Those that can be read by now are left as they are."""
-        region, made, other = command.region, [], []
-        report = ReplayReport(region=region, number=command.number)
-        try:
-            wanted = [one for one in command.batches if self._lost(region, one - 1, one)]
-            todo = [self._opened(region, one) for one in wanted]
-            lost: Lost = {}
-            for one in todo:
-                for producer, batches in self._lost_inputs(one):
-                    lost[producer] = tuple(sorted({*lost.get(producer, ()), *batches}))
-            if lost:
-                return ReplayReport(region=region, number=command.number, lost=lost)
-            made += [one for one in command.batches if one not in wanted]
-            for one in todo:
+        """Make batches again, up to the first that cannot be. Those that can be read by now are left as they are."""
+        region, made, other, why = command.region, [], [], ""
+        unmade: tuple[int, ...] = ()
+        wanted = [one for one in command.batches if self._lost(region, one - 1, one)]
+        todo = []
+        for batch in wanted:
+            try:
+                todo.append(self._opened(region, batch))
+            except Refused as refused:
+                return ReplayReport(region=region, number=command.number, why=first_line(refused), unmade=(batch,))
+        if lost := {one.batch: inputs for one in todo if (inputs := self._lost_inputs(one))}:
+            return ReplayReport(region=region, number=command.number, lost=lost)
+        made += [one for one in command.batches if one not in wanted]
+        for one in todo:
+            try:
                 other += [one.batch] if self._is_other(region, one, command.without, limited) else []
-                made.append(one.batch)
-        except ReplayFailed as failed:
-            report = ReplayReport(region=region, number=command.number, why=str(failed))
-        batches = tuple(sorted(made))
-        return ReplayReport(region=region, number=command.number, batches=batches, changed=tuple(other), why=report.why)
+            except Exception as failed:
+                unmade, why = (one.batch,), first_line(failed)
+                break
+            made.append(one.batch)
+        return ReplayReport(
+            region=region,
+            number=command.number,
+            batches=tuple(sorted(made)),
+            changed=tuple(other),
+            why=why,
+            unmade=unmade,
+        )
 
     def _opened(self, region: str, batch: int) -> OpenedBatch:
         sink = self._regions[region]
@@ -130,10 +139,12 @@ class ResultReplays:
         frames, inputs = opened(self._spark, own, sink.sink, batch)
         return OpenedBatch(batch, frames, inputs)
 
-    def _lost_inputs(self, one: OpenedBatch) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _lost_inputs(self, one: OpenedBatch) -> Lost:
+        found: Lost = {}
         for given in one.inputs:
             if given.batches is not None and (lost := self._lost(result_of(given.leaf).region, *given.batches)):
-                yield result_of(given.leaf).region, lost
+                found[result_of(given.leaf).region] = lost
+        return found
 
     def _is_other(self, region: str, one: OpenedBatch, without: Sequence[QuarantinedRecord], limited: Limited) -> bool:
         """Make a batch again. Whether its rows are not those that are gone."""
