@@ -16,12 +16,12 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
+from build_jar import TEST_JAR
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
 from support.s3 import S3Server
 
 TESTS = Path(__file__).parent
-TEST_JAR = TESTS / "java" / "rekindle-test.jar"
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.

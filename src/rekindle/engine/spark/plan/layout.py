@@ -34,14 +34,15 @@ from enum import Enum
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
+from rekindle.engine.spark.jvm.pyspark_line import VARIANTS
 from rekindle.engine.spark.plan import cuts, file_partitions, plans
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone
 
-NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
+NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, *VARIANTS)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 # Spark's rules that change the partitions of an exchange when its sizes are known: off for the last one, all of them.
 UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
