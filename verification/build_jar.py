@@ -47,7 +47,7 @@ def names_of(line: SparkLine) -> dict[str, str]:
     file = JAVA / "lines" / line.name / "names.txt"
     lines = file.read_text().splitlines() if file.exists() else []
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
-    return {ours: theirs for ours, theirs in pairs}
+    return dict(pairs)
 
 
 def with_names(text: str, names: dict[str, str]) -> str:
@@ -108,7 +108,9 @@ def build(target: Path, line: SparkLine, sources: list[Path], path: list[Path]) 
         made = target.with_suffix(".new")
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(folder).rglob("*.class")):
-                jar.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED)
+                jar.writestr(
+                    zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED
+                )
             jar.writestr(zipfile.ZipInfo(STAMP), stamp)
         made.replace(target)  # A session that has the old one open goes on with it.
     print(f"built {target.relative_to(ROOT)}", file=sys.stderr)

@@ -15,7 +15,7 @@ from pathlib import Path
 from parts import cache
 
 ROOT = Path(__file__).parent.parent
-TESTING = frozenset("obstore pandas pyarrow pytest pytest-timeout pytest-xdist hypothesis psutil".split())
+TESTING = frozenset("obstore pandas pyarrow pytest pytest-timeout pytest-xdist hypothesis psutil duckdb".split())
 
 
 def python_of(release: str) -> Path:

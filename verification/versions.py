@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -94,17 +93,19 @@ def try_version(release: str, tests: list[str]) -> Outcome:
 
 def report(outcomes: list[Outcome], minutes: float) -> bool:
     for one in outcomes:
-        skipped = f"{one.lacking} skipped for what this Spark lacks, {one.skipped} for other reasons"
-        print(f"PySpark {one.version}: {one.tests} tests, {len(one.failed)} failed, {skipped}")
+        left_out = f"{one.lacking} skipped for what this Spark lacks, {one.skipped} for other reasons"
+        print(f"PySpark {one.version}: {one.tests} tests, {len(one.failed)} failed, {left_out}")
         print(f"  classes {one.classes or 'do not compile'}, {one.seconds:.0f} s", *one.failed, sep="\n  ")
     by_line = {one.line.name: {other.classes for other in outcomes if other.line is one.line} for one in outcomes}
     are_equal = all(len(made) == 1 for made in by_line.values()) and all(one.classes for one in outcomes)
     failed = sum(len(one.failed) for one in outcomes)
     skipped = sum(one.skipped for one in outcomes)
     names = ",".join(one.version for one in outcomes)
+    lacking = sum(one.lacking for one in outcomes)
     print(
         f"RESULT versions={len(outcomes)} failed={failed} tests={sum(one.tests for one in outcomes)} skipped={skipped} "
-        f"lacking={sum(one.lacking for one in outcomes)} pyspark={names} classes_equal={are_equal} minutes={minutes:.1f} minutes_max={MINUTES_MAX:.0f}"
+        f"lacking={lacking} pyspark={names} classes_equal={are_equal} "
+        f"minutes={minutes:.1f} minutes_max={MINUTES_MAX:.0f}"
     )
     return are_equal and not failed and not skipped and minutes <= MINUTES_MAX
 

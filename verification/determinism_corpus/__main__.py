@@ -23,12 +23,12 @@ from pathlib import Path
 
 import msgspec
 
+from build_jar import JAR
 from determinism_corpus import driver as program
 from determinism_corpus.data import rows, write
 from determinism_corpus.driver import Said
 from determinism_corpus.steps import STEPS
 from local_spark import QUIET
-from build_jar import JAR
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.model.kinds import Determinism
 from support.drivers import Driver, start_driver

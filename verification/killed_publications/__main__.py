@@ -19,12 +19,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from build_jar import JAR
 from killed_publications.modes import MODES
 from killed_publications.planted import PLANTED
 from killed_publications.readers import NEW, OLD, Library, Place
 from killed_publications.rounds import Figures, Rounds
 from local_spark import local_spark
-from build_jar import JAR
 from support.s3 import S3Server
 
 

@@ -11,4 +11,4 @@ LACKING = "this Spark has no "
 
 
 def needs(feature: SparkFeature) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(not HERE.has(feature), reason=f"{LACKING}{feature.value}")
+    return pytest.mark.skipif(feature in HERE.lacks, reason=f"{LACKING}{feature.value}")

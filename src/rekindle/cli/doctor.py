@@ -118,7 +118,9 @@ def _pyspark() -> Check:
     try:
         line_of(version)
     except Refused as refused:
-        return Check("PySpark", CheckStatus.PROBLEM, refused.message, "\n".join(lines_of(refused.remedies)))
+        return Check(
+            "PySpark", CheckStatus.PROBLEM, f"{version}: {refused.message}", "\n".join(lines_of(refused.remedies))
+        )
     return Check("PySpark", CheckStatus.FINE, version)
 
 
