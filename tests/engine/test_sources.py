@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run.engine import refuse_change
-from rekindle.engine.spark_lines import SparkFeature
 from rekindle.errors import InputChanged
 from rekindle.remedies import StartRemedy
 from support.spark_line import needs
@@ -139,7 +138,7 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
     assert found.files == 4
 
 
-@needs(SparkFeature.PYTHON_SOURCES)
+@needs("data sources in Python")
 def test_a_source_in_python_cannot_be_pinned(spark: SparkSession) -> None:
     from pyspark.sql.datasource import DataSource
 

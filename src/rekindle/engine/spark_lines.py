@@ -19,9 +19,6 @@ class SparkFeature(Enum):
     """Something of Spark that not every line has. The text completes "this Spark has no …"."""
 
     CHECKSUMS = "checksums of map outputs"
-    COLLATIONS = "collations"
-    PYTHON_SOURCES = "data sources in Python"
-    VARIANTS = "variants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ class SparkLine:
 
 
 LINES = (
-    SparkLine(name="2.12-3.5", releases=("3.5",), lacks=frozenset(SparkFeature)),
+    SparkLine(name="2.12-3.5", releases=("3.5",), lacks=frozenset({SparkFeature.CHECKSUMS})),
     SparkLine(name="2.13-4.0", releases=("4.0",), lacks=frozenset({SparkFeature.CHECKSUMS})),
     SparkLine(name="2.13-4.1", releases=("4.1", "4.2", "4.3")),
 )
