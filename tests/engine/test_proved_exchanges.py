@@ -129,6 +129,7 @@ def below(spark: SparkSession, frame: DataFrame) -> bool:
             False,
             id="a broadcast of what is not determinate",
         ),
+        pytest.param("select id, k, _metadata.row_index at from t", False, id="places of rows"),
         pytest.param("select id, k from t limit 7", False, id="a limit without an order"),
     ],
 )

@@ -131,7 +131,7 @@ def _not_resumed(held: PlannedQuery, drawn: StepSpec, line: SparkLine) -> tuple[
     if held.shape.is_narrow or is_proved or held.layout.is_bound or SparkFeature.CHECKSUMS not in line.lacks:
         return ()
     lacking = SparkFeature.CHECKSUMS.value
-    return (f"a new driver starts it over: this Spark has no {lacking}, and what is below its exchange is not proved",)
+    return (f"a new driver recomputes all of it: its exchange is not determinate, and this Spark has no {lacking}",)
 
 
 def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest) -> None:

@@ -39,7 +39,7 @@ from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructT
 from rekindle.engine.spark.jvm import plan_calls, result_calls
 from rekindle.engine.spark.jvm.pyspark_line import VARIANTS
 from rekindle.engine.spark.plan import cuts, file_partitions, plans
-from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
+from rekindle.engine.spark.plan.determinism import HIDDEN_COLUMN, DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone
 from rekindle.model.kinds import Determinism
 
@@ -408,9 +408,11 @@ def _held(
 
 def _is_determinate_below(frame: DataFrame, shape: plans.Shape, layout: Layout, verdict: DeterminismVerdict) -> bool:
     """Whether each partition of what the last exchanges move has the same rows in every driver. The optimized plans are
-    judged, since only these are below an exchange or not; a constant of the query stands in them as a plain value, so
-    that the verdict on the analysed plan must have found none."""
-    if shape.is_narrow or layout.is_bound or verdict.has_query_constants:
+    judged, since only these are below an exchange or not. What the optimizer writes in another way is looked for in the
+    analysed plan: a constant of the query stands in an optimized one as a plain value, and of Spark's hidden column only
+    what is used."""
+    is_hidden = verdict.has_query_constants or HIDDEN_COLUMN in verdict.because
+    if shape.is_narrow or layout.is_bound or is_hidden:
         return False
     if verdict.level is Determinism.DETERMINATE:
         return True
