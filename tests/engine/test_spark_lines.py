@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,8 +11,10 @@ from pyspark.sql import SparkSession
 import build_jar
 from rekindle.engine.spark import session
 from rekindle.engine.spark.jvm import driver_calls
+from rekindle.engine.spark.stream import state_fence
 from rekindle.engine.spark_lines import LINES, RELEASES, SUPPORTED, line_of
 from rekindle.errors import Refused
+from rekindle.streams.stream_spec import RegionSpec
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,17 @@ def test_an_old_java_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(driver_calls, "system_property", lambda spark, name: "1.8")
     with pytest.raises(Refused, match=r"runs on Java 1\.8; Rekindle's jar needs Java 17"):
         session.attach(spark)
+
+
+class Region:
+    name, stateful = "totals", ("counted",)
+
+
+def test_state_that_nobody_fences_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens without a fence is in `test_stream_fence.py`: who wakes up writes beside the successor."""
+    regions = cast(list[RegionSpec], [Region()])
+    monkeypatch.setattr(state_fence, "spark_line", lambda spark: line_of("4.0.1"))
+    state_fence.refuse_unfenced_state(spark, regions)
+    monkeypatch.setattr(state_fence, "spark_line", lambda spark: line_of("3.5.1"))
+    with pytest.raises(Refused, match=r"totals has state at counted, and Spark .* has no checkpoint format 2"):
+        state_fence.refuse_unfenced_state(spark, regions)

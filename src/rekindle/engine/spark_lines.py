@@ -19,6 +19,7 @@ class SparkFeature(Enum):
     """Something of Spark that not every line has. The text completes "this Spark has no …"."""
 
     CHECKSUMS = "checksums of map outputs"
+    FENCED_STATE = "checkpoint format 2 for state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class SparkLine:
 
 
 LINES = (
-    SparkLine(name="2.12-3.5", releases=("3.5",), lacks=frozenset({SparkFeature.CHECKSUMS})),
+    SparkLine(name="2.12-3.5", releases=("3.5",), lacks=frozenset(SparkFeature)),
     SparkLine(name="2.13-4.0", releases=("4.0",), lacks=frozenset({SparkFeature.CHECKSUMS})),
     SparkLine(name="2.13-4.1", releases=("4.1", "4.2", "4.3")),
 )

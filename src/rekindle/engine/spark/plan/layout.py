@@ -409,8 +409,8 @@ def _held(
 def _is_determinate_below(frame: DataFrame, shape: plans.Shape, layout: Layout, verdict: DeterminismVerdict) -> bool:
     """Whether each partition of what the last exchanges move has the same rows in every driver. The optimized plans are
     judged, since only these are below an exchange or not. What the optimizer writes in another way is looked for in the
-    analysed plan: a constant of the query stands in an optimized one as a plain value, and of Spark's hidden column only
-    what is used."""
+    analysed plan: a constant of the query is a plain value in an optimized one, and of Spark's hidden column there is
+    only what is used."""
     is_hidden = verdict.has_query_constants or HIDDEN_COLUMN in verdict.because
     if shape.is_narrow or layout.is_bound or is_hidden:
         return False
