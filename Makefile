@@ -21,7 +21,7 @@ install: ## make .venv with everything for development, and build the jar
 	@test -z "$(PYSPARK)" || $(PY) -m pip install -q "pyspark==$(PYSPARK).*"
 	@$(MAKE) --no-print-directory jar
 
-jar: ## build the commit protocol against the jars of the PySpark wheel
+jar: ## build our jar against the jars of the PySpark that is installed
 	@$(VERIFY) build_jar
 
 check: ## ruff, format, mypy strict

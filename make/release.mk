@@ -1,7 +1,10 @@
-release: jar ## build wheel and sdist into dist/, check them, install the wheel and use it (ARGS="--allow-dirty")
+release: jars ## build wheel and sdist into dist/, check them, install the wheel and use it (ARGS="--allow-dirty")
 	@$(VERIFY) release $(ARGS)
 
-.PHONY: release
+.PHONY: release jars
+
+jars: ## build the jar of every Spark line, each against an environment of its own
+	@$(VERIFY) build_jar --all
 
 record-location: ## record the location of a failed run for this release, once; later releases must resume it
 	@$(VERIFY) record_location

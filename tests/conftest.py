@@ -16,12 +16,13 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
+from build_jar import TEST_JAR
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
 from support.s3 import S3Server
+from support.spark_line import LACKING, lacking_in
 
 TESTS = Path(__file__).parent
-TEST_JAR = TESTS / "java" / "rekindle-test.jar"
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.
@@ -89,12 +90,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Mark before tests are chosen by their marks; sort when others have shuffled."""
     for item in items:
         names = getattr(item, "fixturenames", ())
+        if lacking := lacking_in(_texts(item)):
+            item.add_marker(pytest.mark.skip(reason=f"{LACKING}{lacking}"))
         for mark in {MARKS[name] for name in names if name in MARKS}:
             item.add_marker(mark)
         if item.path.is_relative_to(TESTS / "cluster"):
             item.add_marker("cluster")
     yield
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+
+
+def _texts(item: pytest.Item) -> list[str]:
+    """What a test is given as parameters, and how its row is called."""
+    given = getattr(item, "callspec", None)
+    return [item.name, *map(str, given.params.values())] if given is not None else []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:

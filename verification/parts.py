@@ -1,6 +1,7 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
-The S3 server is built by Go; the Kafka broker, and the jars that let Spark reach S3 and Kafka, come through Maven. Both
+The S3 server is built by Go; the Kafka broker, YARN and HDFS, and the jars that let Spark reach S3 and Kafka, come
+through Maven. Both
 use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is
 not touched, and a part appears under its name only when it is complete.
 """
@@ -30,6 +31,15 @@ BROKER_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersio
 <groupId>rekindle.parts</groupId><artifactId>broker</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>"""
+
+HADOOP = "3.4.2"
+HADOOP_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>rekindle.parts</groupId><artifactId>hadoop</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-minicluster</artifactId><version>{HADOOP}</version></dependency>
+<dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.13.2</version></dependency>
+<dependency><groupId>org.mockito</groupId><artifactId>mockito-core</artifactId><version>4.11.0</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
 
 
@@ -85,6 +95,17 @@ def kafka_broker() -> Path:
     if not folder.exists():
         with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
             (Path(project) / "pom.xml").write_text(BROKER_POM)
+            copy = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
+            _run([*copy, "-f", f"{project}/pom.xml"])
+    return folder
+
+
+def hadoop_cluster() -> Path:
+    """The folder of jars that YARN and HDFS are started from, all in one process."""
+    folder = cache() / f"hadoop-cluster-{HADOOP}"
+    if not folder.exists():
+        with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
+            (Path(project) / "pom.xml").write_text(HADOOP_POM)
             copy = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
             _run([*copy, "-f", f"{project}/pom.xml"])
     return folder

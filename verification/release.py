@@ -24,12 +24,13 @@ from pathlib import Path
 
 import rekindle as rk
 from first_five_minutes import walk
+from rekindle.engine.spark_lines import LINES
 from support.recorded_location import ARCHIVE, HERE
 
 ROOT = Path(__file__).parent.parent
-JAR = "rekindle/engine/spark/jars/rekindle-spark.jar"
+JARS = tuple(f"rekindle/engine/spark/jars/{line.jar}" for line in LINES)
 DEMO = "rekindle demo"
-REQUIRED = (JAR, "rekindle/py.typed", "rekindle/cli/main.py")
+REQUIRED = (*JARS, "rekindle/py.typed", "rekindle/cli/main.py")
 
 
 def build(source: Path, into: Path, kind: str) -> Path:

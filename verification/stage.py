@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from rekindle.engine.spark.session import jar_path
+from build_jar import JAR
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.local_cluster.timeouts import bytes_below
 from rekindle.model.partitions import EMPTY, Partitions
@@ -168,7 +168,7 @@ class Session(Generic[Ask, Said]):
         (self.folder / "config").write_bytes(msgspec.json.encode(config))
         base = {
             "spark.task.maxFailures": "2",
-            "spark.jars": f"{jar_path()},{self._stage.test_jar}",
+            "spark.jars": f"{JAR},{self._stage.test_jar}",
             "spark.network.timeout": "20s",
             "spark.network.timeoutInterval": "5s",
             "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",

@@ -94,7 +94,7 @@ def test_a_machine_without_anything(
     assert lines(said.out, "PySpark")[0] == "bad  PySpark: not installed: pipelines cannot run here"
     assert "pip install 'rekindle[spark]'" in lines(said.out, "PySpark")[1]
     assert lines(said.out, "Java")[0] == f"bad  Java: JAVA_HOME is {tmp_path}, which has no Java"
-    assert lines(said.out, "jar")[0].startswith("bad  jar: rekindle-spark.jar is missing")
+    assert lines(said.out, "jar")[0].startswith("bad  jar: rekindle-spark-")
 
 
 def _find_nothing(folder: Path) -> object:
@@ -105,7 +105,15 @@ def _find_nothing(folder: Path) -> object:
 
 
 @pytest.mark.parametrize(
-    ("version", "mark"), [("4.3.0", "ok  "), ("4.1.0.dev1", "ok  "), ("3.5.1", "bad "), ("5.0.0", "bad ")]
+    ("version", "mark"),
+    [
+        ("4.3.0", "ok  "),
+        ("4.1.0.dev1", "ok  "),
+        ("3.5.4-amzn-0", "ok  "),
+        ("3.4.1", "bad "),
+        ("4.4.0", "bad "),
+        ("5.0.0", "bad "),
+    ],
 )
 def test_versions_of_pyspark(
     version: str, mark: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -119,7 +127,7 @@ def test_versions_of_pyspark(
     [
         ('openjdk version "17.0.9" 2023-10-17', "ok  ", '"17.0.9"'),
         ('openjdk version "21-ea" 2023-09-19', "ok  ", '"21-ea"'),
-        ('java version "1.8.0_292"', "bad ", "too old for Spark 4"),
+        ('java version "1.8.0_292"', "bad ", "too old for Rekindle's jar"),
         ("what?", "warn", "has no version"),
     ],
 )

@@ -16,7 +16,7 @@ import yaml
 import rekindle as rk
 from cli.calling import call
 from cli.pages import DOCS, ROOT
-from versions import MINORS
+from rekindle.engine.spark_lines import RELEASES
 
 MAKE = "".join(file.read_text() for file in (ROOT / "Makefile", *(ROOT / "make").glob("*.mk")))
 TARGETS = frozenset(re.findall(r"^([a-z0-9-]+):.*##", MAKE, re.MULTILINE))
@@ -62,7 +62,7 @@ def test_the_ci_file_uses_targets_that_exist() -> None:
 
 def test_the_ci_file_covers_what_is_supported() -> None:
     matrix = workflow()["jobs"]["fast"]["strategy"]["matrix"]
-    assert matrix["pyspark"] == list(MINORS)
+    assert matrix["pyspark"] == list(RELEASES)
     assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
     assert PROJECT["project"]["requires-python"] == f">={matrix['python'][0]}"
 

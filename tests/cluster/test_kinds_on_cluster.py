@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kinds.__main__ import TEST_JAR, again, drive, make_input
+from build_jar import TEST_JAR
+from kinds.__main__ import again, drive, make_input
 from kinds.driver import Answer, Order, Orders
 from kinds.shop import PARTITIONS
 from rekindle.local_cluster.cluster import LocalCluster

@@ -33,6 +33,7 @@ from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.results import manifest
 from support.reports import until
+from support.spark_line import needs
 
 N = 4
 ATTEMPT = AttemptId("totals", Generation(0), Epoch(1), 1)
@@ -166,6 +167,7 @@ def numbered(number: int, partitions: str) -> StartAttempt:
     )
 
 
+@needs("checksums of map outputs")
 def test_after_a_failed_map_stage_all_attempts_read_one_exchange(spark: SparkSession, tmp_path: Path) -> None:
     """Columnar rows lie between our exchange and the one that failed: each new plan of them would be another exchange,
     and partitions of two would stand together unseen."""
@@ -235,6 +237,7 @@ def test_what_no_task_met_blames_no_partition(spark: SparkSession, tmp_path: Pat
     made.close()
 
 
+@needs("checksums of map outputs")
 def test_a_map_task_without_rows_has_a_checksum(spark: SparkSession, tmp_path: Path) -> None:
     def build(session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         return session.range(0, 100, 1, N).where("id < 25").selectExpr("id % 10 k").groupBy("k").count()
@@ -422,6 +425,7 @@ def after_a_loss(spark: SparkSession, tmp_path: Path, *, tells: bool) -> list[St
     return reported
 
 
+@needs("checksums of map outputs")
 @pytest.mark.parametrize("is_eager", [False, True])
 def test_no_checksum_covers_what_an_eager_step_found_out(spark: SparkSession, tmp_path: Path, is_eager: bool) -> None:
     """Its constant may lie above the exchange: equal map outputs say nothing about it."""

@@ -18,6 +18,7 @@ from rekindle.master.state.commands import DeleteAttempt, ReleaseExchanges, Star
 from rekindle.model.ids import AttemptId, Epoch, Generation
 from rekindle.model.partitions import Partitions
 from support.reports import until
+from support.spark_line import needs
 
 AGAIN = AttemptId("totals", Generation(0), Epoch(1), 2)
 
@@ -38,6 +39,7 @@ def becomes(true: Callable[[], bool]) -> bool:
     return true()
 
 
+@needs("checksums of map outputs")
 def test_the_files_of_a_finished_group_go_by_name_and_a_retry_makes_them_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import json
 import os
@@ -14,12 +15,15 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.core.broadcast import _from_id
 
 import rekindle
+from build_jar import HERE
 from rekindle.engine.spark.plan.given import FrameCode
+from rekindle.engine.spark_lines import LINES
 from rekindle.pipeline.identity.fingerprint import is_task_bound, parts
 from rekindle.pipeline.identity.pickle_reader import VALUES_BYTES_MAX, UnbuiltObject, Unreadable, read
+
+_from_id = importlib.import_module("pyspark.broadcast" if HERE is LINES[0] else "pyspark.core.broadcast")._from_id
 
 SCRIPT = """
 import functools, re

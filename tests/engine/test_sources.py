@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
 
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run.engine import refuse_change
 from rekindle.errors import InputChanged
 from rekindle.remedies import StartRemedy
+from support.spark_line import needs
 
 
 @pytest.fixture
@@ -136,6 +136,11 @@ def test_what_cannot_be_pinned_is_named(spark: SparkSession, folder: Path) -> No
     found = pin(read(spark, folder).join(rows, "id"))
     assert not found.is_pinned and found.because == ("an RDD or rows given by the driver",)
     assert found.files == 4
+
+
+@needs("data sources in Python")
+def test_a_source_in_python_cannot_be_pinned(spark: SparkSession) -> None:
+    from pyspark.sql.datasource import DataSource
 
     class Clock(DataSource):  # type: ignore[misc]
         @classmethod

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from given import finished, parts, sets
 from rekindle.failover.carry import Carried, Checksums, below, carry_over
 from rekindle.failover.restart import restart_set
+from rekindle.master.facts.graph_spec import GraphSpec
+from rekindle.model.edges import ALL, IDENTITY
+from rekindle.model.graph import Edge, Graph, Step
 from rekindle.model.ids import ExchangeId
 from rekindle.model.kinds import Determinism, FailureDomain, Proof
 from rekindle.model.partitions import EMPTY, Partitions
@@ -139,3 +143,35 @@ def test_silent_corruption_found_by_digest_is_a_loss() -> None:
     tracker = finished(graph, "c:1")
     answer = restart_set(graph, tracker, {}, parts("b:1"))
     assert {step: restart.partitions for step, restart in answer.steps.items()} == sets("b:1")
+
+
+def of_one_step(below: Determinism | None, *, constants: bool = False) -> Graph:
+    """A step of opaque Python with what it reads below an exchange: of a kept step, or its own part."""
+    steps = [
+        Step(name="a", partitions=4),
+        Step(name="b", partitions=4, determinism=Determinism.UNKNOWN, below=below, has_query_constants=constants),
+    ]
+    return Graph.of(steps, [Edge("a", "b", IDENTITY if constants else ALL)])
+
+
+@pytest.mark.parametrize(
+    ("below", "constants", "proof"),
+    [
+        pytest.param(Determinism.DETERMINATE, False, Proof.DETERMINATE, id="(b) for what is below the exchange"),
+        pytest.param(Determinism.DETERMINATE, True, Proof.DETERMINATE, id="(b) for a part of its own"),
+        pytest.param(None, False, None, id="without it the step's own level counts"),
+        pytest.param(None, True, None, id="also of a part of its own"),
+    ],
+)
+def test_what_is_above_an_exchange_needs_no_proof(
+    below: Determinism | None, constants: bool, proof: Proof | None
+) -> None:
+    graph = of_one_step(below, constants=constants)
+    again = dict.fromkeys(graph.groups["b"].exchanges, AGAIN)
+    assert again and carry_over(graph, "b", OLDER, EMPTY, again).proof is proof
+
+
+def test_what_is_known_of_the_work_below_goes_to_the_journal() -> None:
+    graph = of_one_step(Determinism.DETERMINATE)
+    assert GraphSpec.of(graph).graph() == graph
+    assert b"below" not in msgspec.json.encode(GraphSpec.of(of_one_step(None))), "an older release reads it"

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import msgspec
 
+from build_jar import JAR
 from determinism_corpus import driver as program
 from determinism_corpus.data import rows, write
 from determinism_corpus.driver import Said
 from determinism_corpus.steps import STEPS
 from local_spark import QUIET
-from rekindle.engine.spark.session import jar_path
 from rekindle.local_cluster.cluster import LocalCluster
 from rekindle.model.kinds import Determinism
 from support.drivers import Driver, start_driver
@@ -85,7 +85,7 @@ def performed(folder: Path, rounds: Sequence[int], settings: dict[str, str], onl
         *arguments,
         folder=folder / f"driver-{rounds[0]}",
         # Known from the start, the jar is known to every thread of the driver.
-        settings={**QUIET, **PIECES, "spark.jars": jar_path(), **settings},
+        settings={**QUIET, **PIECES, "spark.jars": str(JAR), **settings},
         env={"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
     )
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from build_jar import JAR
 from killed_publications.modes import MODES
 from killed_publications.planted import PLANTED
 from killed_publications.readers import NEW, OLD, Library, Place
 from killed_publications.rounds import Figures, Rounds
 from local_spark import local_spark
-from rekindle.engine.spark.session import jar_path
 from support.s3 import S3Server
 
 
@@ -108,7 +108,7 @@ def main() -> int:
 def _settings(folder: Path, server: S3Server | None) -> dict[str, str]:
     """Our classes are on the class path: threads of other processes have no session whose jars they could know."""
     settings = server.spark_settings if server is not None else {}
-    paths = [jar_path(), *filter(None, [settings.get("spark.driver.extraClassPath")])]
+    paths = [str(JAR), *filter(None, [settings.get("spark.driver.extraClassPath")])]
     return settings | {
         "spark.driver.extraClassPath": os.pathsep.join(paths),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

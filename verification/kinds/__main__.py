@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from build_jar import TEST_JAR
 from kinds.driver import LAST, STRUCK, Answer, Order, Orders
 from kinds.shop import CUSTOMERS, PARTITIONS
 from rekindle.local_cluster.cluster import LocalCluster, Size
@@ -32,7 +33,6 @@ FILES = 4
 EVERYWHERE = {"spark.locality.wait": "0s", "spark.shuffle.reduceLocality.enabled": "false"}
 MINUTES_MAX = 6.0
 DRIVER_S_MAX = 1_500.0
-TEST_JAR = Path(__file__).parent.parent.parent / "tests" / "java" / "rekindle-test.jar"
 KILLED = -9
 
 

@@ -101,7 +101,7 @@ public final class BatchInputs {
       PinnedFiles index = new PinnedFiles(session, step, files.location().rootPaths(), first, second, earlier.until());
       HadoopFsRelation made =
           new HadoopFsRelation(index, columns, files.dataSchema(), files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
-      instead.put(leaf, new LogicalRelation(made, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream()));
+      instead.put(leaf, SparkLine.over(leaf, made));
     }
     return Dataset.ofRows(session, execution.analyzed().transformDownWithSubqueries(new Replacing(instead)));
   }
@@ -148,7 +148,7 @@ public final class BatchInputs {
   /** Leaves that can be pinned, in the order of the plan, and what cannot. */
   private static void sort(QueryExecution execution, LogicalPlan node, List<LogicalRelation> leaves, TreeSet<String> loose) {
     CacheManager cache = execution.sparkSession().sharedState().cacheManager();
-    if (!cache.isEmpty() && !node.isStreaming() && cache.lookupCachedData(execution.sparkSession(), node).isDefined()) {
+    if (!cache.isEmpty() && !node.isStreaming() && SparkLine.isCached(cache, execution.sparkSession(), node)) {
       loose.add(CACHED);
       return;
     }

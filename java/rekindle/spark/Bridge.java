@@ -62,12 +62,12 @@ public final class Bridge {
     InsertIntoHadoopFsRelationCommand command =
         new InsertIntoHadoopFsRelationCommand(
             new Path(to.directory()),
-            SparkObjects.immutable(Map.of()),
+            SparkLine.immutable(Map.of()),
             false,
             SparkObjects.seq(List.of()),
             Option.empty(),
             new KeptParquet(to.isDigested()),
-            SparkObjects.immutable(to.options()),
+            SparkLine.immutable(to.options()),
             held.optimizedPlan(),
             SaveMode.Append,
             Option.empty(),
@@ -265,20 +265,26 @@ public final class Bridge {
     }
     ShuffleStatus status = found.get();
     MapStatus[] maps = status.mapStatuses();
-    ByteBuffer out = ByteBuffer.allocate((1 + 2 * maps.length + status.checksumMismatchIndices().size()) * Long.BYTES);
+    long[] mismatched = SparkLine.mismatched(status);
+    ByteBuffer out = ByteBuffer.allocate((1 + 2 * maps.length + mismatched.length) * Long.BYTES);
     out.putLong(maps.length);
     for (MapStatus map : maps) {
       out.putLong(map == null ? -1L : map.mapId());
       out.putLong(map == null ? 0L : checksum(map, reducers));
     }
-    for (Iterator<Object> it = status.checksumMismatchIndices().iterator(); it.hasNext(); ) {
-      out.putLong((Integer) it.next());
+    for (long index : mismatched) {
+      out.putLong(index);
     }
     return out.array();
   }
 
+  /** The name of the Spark line that this jar was built for. */
+  public static String line() {
+    return SparkLine.NAME;
+  }
+
   private static long checksum(MapStatus map, int reducers) {
-    long sum = map.checksumValue();
+    long sum = SparkLine.checksum(map);
     for (int reduce = 0; sum == 0 && reduce < reducers; reduce++) {
       if (map.getSizeForBlock(reduce) > 0) {
         return 0L;

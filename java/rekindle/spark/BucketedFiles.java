@@ -25,7 +25,7 @@ public final class BucketedFiles {
       throws ReflectiveOperationException {
     SparkSession session = rows.sparkSession();
     Option<BucketSpec> spec = Option.apply(new BucketSpec(buckets, seq(bucketBy), seq(sortBy)));
-    scala.collection.immutable.Map<String, String> told = scala.collection.immutable.Map.from(CollectionConverters.asScala(options));
+    scala.collection.immutable.Map<String, String> told = SparkLine.immutable(options);
     LogicalPlan command = files(session, "parquet", seq(List.of()), Option.empty(), seq(partitionBy), spec, told).planForWriting(SaveMode.ErrorIfExists, rows.queryExecution().analyzed());
     Dataset.ofRows(session, command);
   }

@@ -54,7 +54,7 @@ final class ChosenNames {
   }
 
   private static boolean isMadeUp(Alias alias) {
-    String made = org.apache.spark.sql.catalyst.util.package$.MODULE$.toPrettySQL(alias.child(), true);
+    String made = SparkLine.title(alias.child());
     return made.equals(alias.name()) || PlanShape.masked(made).equals(PlanShape.masked(alias.name()));
   }
 }

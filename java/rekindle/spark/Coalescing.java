@@ -120,7 +120,7 @@ public final class Coalescing {
       for (int i = 0; i < groups.length; i++) {
         made[i] = new PartitionGroup(Option.empty());
         for (int number : groups[i]) {
-          made[i].partitions().append(below[number]);
+          made[i].partitions().$plus$eq(below[number]);
         }
       }
       return made;

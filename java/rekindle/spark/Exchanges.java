@@ -84,7 +84,7 @@ public final class Exchanges {
 
   private static void made(QueryStageExec stage, Set<Integer> shuffles, Set<Long> broadcasts) {
     if (stage instanceof ShuffleQueryStageExec shuffle) {
-      shuffles.add(shuffle.shuffle().shuffleId());
+      shuffles.add(SparkLine.shuffleId(shuffle.shuffle()));
     } else if (stage instanceof BroadcastQueryStageExec && stage.resultOption().get().get() instanceof Broadcast<?> broadcast) {
       broadcasts.add(broadcast.id());
     }

@@ -42,6 +42,11 @@ public final class JobGuard extends Rule<SparkPlan> {
     }
   }
 
+  /** From now on Spark jobs of `group` are refused in all sessions of this application. */
+  public static void refuseJobs(SparkContext context, String group) {
+    SparkLine.refuseJobs(context, group);
+  }
+
   /** Whether a stage was stopped in a thread with this job tag. Told once. */
   public static boolean hasStopped(String tag) {
     return STOPPED.removeIf(tags -> tags.contains(tag));

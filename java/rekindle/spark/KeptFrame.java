@@ -273,7 +273,7 @@ public final class KeptFrame {
     if (!isSorted && node instanceof Sort sort) {
       boolean isKnown = sort.global() && !isOpaque && hidden(sort, seen) == null;
       if (isKnown) {
-        LogicalPlan within = sort.copy(sort.order(), false, sort.child(), sort.hint());
+        LogicalPlan within = SparkLine.within(sort);
         deciding.add(within.mapExpressions(expression -> expression.transform(new Renamed(seen))));
       } else {
         lostByKeys = words(node) + ", in a way that its columns do not tell";

@@ -22,11 +22,9 @@ import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimeType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.types.UserDefinedType;
-import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.sql.types.YearMonthIntervalType;
 
 /** How a type is hashed, as small numbers to switch by, and its canonical text. A type that is not named here has no canonical form. */
@@ -44,7 +42,7 @@ final class Kinds {
     if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) {
       return LONG;
     }
-    if (type instanceof DayTimeIntervalType || type instanceof TimeType) {
+    if (type instanceof DayTimeIntervalType || SparkLine.isTime(type)) {
       return LONG;
     }
     if (type instanceof IntegerType || type instanceof DateType || type instanceof YearMonthIntervalType) {
@@ -69,7 +67,7 @@ final class Kinds {
     if (type instanceof StructType || type instanceof NullType) {
       return type instanceof StructType ? STRUCT : NULL;
     }
-    return type instanceof CalendarIntervalType ? INTERVAL : type instanceof VariantType ? VARIANT : UNKNOWN;
+    return type instanceof CalendarIntervalType ? INTERVAL : SparkLine.isVariant(type) ? VARIANT : UNKNOWN;
   }
 
   /** Has this type, and all inside it, a canonical form? */

@@ -51,7 +51,7 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
 
   /** Batches up to `until` read `earlier`, which is null where there is none. */
   PinnedFiles(SparkSession session, String step, Seq<Path> roots, PinnedList now, PinnedList earlier, long until) {
-    super(session, SparkObjects.immutable(Map.of()), Option.empty(), NoopCache$.MODULE$);
+    super(session, SparkLine.immutable(Map.of()), Option.empty(), NoopCache$.MODULE$);
     this.session = session;
     this.step = step;
     this.roots = scala.jdk.javaapi.CollectionConverters.asJava(roots);
@@ -88,7 +88,7 @@ final class PinnedFiles extends PartitioningAwareFileIndex {
         files.addAll(its);
         found.add(new PartitionPath(new GenericInternalRow(values), key));
       }
-      this.directories = SparkObjects.immutable(children);
+      this.directories = SparkLine.immutable(children);
       this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : new PartitionSpec(columns, SparkObjects.seq(found));
       this.looked = SourceFiles.of(files, configuration);
     }

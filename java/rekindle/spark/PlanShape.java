@@ -15,7 +15,6 @@ import org.apache.spark.QueryContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
-import org.apache.spark.sql.catalyst.catalog.SQLFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.ExpressionWithRandomSeed;
@@ -28,7 +27,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.catalyst.plans.logical.Sample;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
@@ -51,8 +49,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class PlanShape {
   /** Options of a file source that say where it lies: which files are read is told by `Sources`. */
-  private static final scala.collection.immutable.Seq<String> WHERE =
-      CollectionConverters.asScala(List.of("path", "paths", "basePath", "basepath")).toSeq();
+  private static final List<String> WHERE = List.of("path", "paths", "basePath", "basepath");
 
   private final Map<Object, Integer> ids = new HashMap<>();
   /** The Python code that the text leaves out, in the order in which it stands in the plan, with what the plan calls it. */
@@ -113,7 +110,9 @@ public final class PlanShape {
     } else if (value instanceof HadoopFsRelation files) {
       out.append(files.fileFormat().getClass().getName());
       write(files.schema(), out);
-      write(files.options().removedAll(WHERE), out);
+      Map<String, String> options = new HashMap<>(CollectionConverters.asJava(files.options()));
+      options.keySet().removeAll(WHERE);
+      write(SparkLine.immutable(options), out);
     } else if (value instanceof LocalRelation local) {
       write(local.output(), out);
       out.append(rows(local));
@@ -207,7 +206,7 @@ public final class PlanShape {
   /** Does this argument say anything about the rows? */
   private static boolean says(Product product, int index) {
     Object value = product.productElement(index);
-    String name = product.productElementName(index);
+    String name = SparkLine.argument(product, index);
     if (product instanceof ExpressionWithRandomSeed random) {
       return !name.equals("randomSeed") && !name.equals("hideSeed") && value != random.seedExpression();
     }
@@ -218,7 +217,7 @@ public final class PlanShape {
       return !name.equals("id") && !name.equals("cteId") && !name.equals("statsOpt");
     }
     return !(product instanceof Sample && name.equals("seed"))
-        && !(product instanceof SQLFunction && (name.equals("createTimeMs") || name.equals("owner")))
+        && !(SparkLine.isSqlFunction(product) && (name.equals("createTimeMs") || name.equals("owner")))
         && !(product instanceof Range && name.equals("numSlices"))
         && !(product instanceof NamedLambdaVariable && (name.equals("name") || name.equals("value")));
   }

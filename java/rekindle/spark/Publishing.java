@@ -25,10 +25,8 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.IOUtils;
-import org.apache.parquet.column.ParquetProperties;
-import org.apache.parquet.hadoop.ParquetFileWriter;
-import org.apache.parquet.hadoop.ParquetWriter;
 import org.apache.parquet.hadoop.util.HadoopOutputFile;
+import org.apache.parquet.schema.MessageType;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.AnalysisException;
@@ -183,18 +181,8 @@ public final class Publishing {
   public static void empty(SparkSession session, String file, String schema) throws IOException {
     StructType type = (StructType) DataType.fromJson(schema);
     HadoopOutputFile out = HadoopOutputFile.fromPath(new Path(file), session.sessionState().newHadoopConf());
-    try (ParquetFileWriter writer =
-        new ParquetFileWriter(
-            out,
-            new SparkToParquetSchemaConverter(session.sessionState().conf()).convert(type),
-            ParquetFileWriter.Mode.OVERWRITE,
-            ParquetWriter.DEFAULT_BLOCK_SIZE,
-            ParquetWriter.MAX_PADDING_SIZE_DEFAULT,
-            null,
-            ParquetProperties.builder().build())) {
-      writer.start();
-      writer.end(Map.of(ParquetReadSupport.SPARK_METADATA_KEY(), type.json()));
-    }
+    MessageType columns = new SparkToParquetSchemaConverter(session.sessionState().conf()).convert(type);
+    SparkLine.empty(out, columns, Map.of(ParquetReadSupport.SPARK_METADATA_KEY(), type.json()));
   }
 
   public static boolean hasDatabase(SparkSession session, String database) {
@@ -247,7 +235,7 @@ public final class Publishing {
     CatalogTable table = catalog.getTableMetadata(identifier);
     Map<String, String> merged = new HashMap<>(CollectionConverters.asJava(table.properties()));
     merged.putAll(properties);
-    Object all = SparkObjects.immutable(merged);
+    Object all = SparkLine.immutable(merged);
     Object uri = Option.apply(CatalogUtils.stringToURI(location));
     Object storage = with(table.storage(), Map.of("locationUri", uri));
     catalog.alterTable((CatalogTable) with(table, Map.of("storage", storage, "properties", all)));
@@ -261,7 +249,7 @@ public final class Publishing {
   static Object with(Product value, Map<String, Object> changes) throws ReflectiveOperationException {
     Object[] fields = new Object[value.productArity()];
     for (int i = 0; i < fields.length; i++) {
-      fields[i] = changes.getOrDefault(value.productElementName(i), value.productElement(i));
+      fields[i] = changes.getOrDefault(SparkLine.argument(value, i), value.productElement(i));
     }
     for (Constructor<?> made : value.getClass().getConstructors()) {
       if (made.getParameterCount() == fields.length) {

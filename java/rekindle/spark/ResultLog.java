@@ -117,7 +117,7 @@ final class ResultLog {
     }
     if (!blocks.isEmpty()) {
       var index = KeptBlocks.index(base, blocks.toString().stripTrailing());
-      relations.add(new HadoopFsRelation(index, new StructType(), schema, Option.empty(), new BlockRows(), SparkObjects.immutable(Map.of()), session));
+      relations.add(new HadoopFsRelation(index, new StructType(), schema, Option.empty(), new BlockRows(), SparkLine.immutable(Map.of()), session));
     }
     List<Dataset<Row>> found = new ArrayList<>(relations.stream().map(one -> frame(one, isStreaming)).toList());
     topics.forEach((topic, its) -> found.add(new TopicBatches(session, topic, client).rows(its, schema, isStreaming)));
@@ -127,7 +127,7 @@ final class ResultLog {
   /** A stream whose rows cannot be read. */
   Dataset<Row> unreadable(RuntimeException why, StructType schema) {
     var parquet = new ParquetFileFormat();
-    return frame(new HadoopFsRelation(new FailingFiles(why), new StructType(), schema, Option.empty(), parquet, SparkObjects.immutable(Map.of()), session), true);
+    return frame(new HadoopFsRelation(new FailingFiles(why), new StructType(), schema, Option.empty(), parquet, SparkLine.immutable(Map.of()), session), true);
   }
 
   private Dataset<Row> frame(HadoopFsRelation relation, boolean isStreaming) {

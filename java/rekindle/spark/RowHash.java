@@ -15,7 +15,6 @@ import org.apache.spark.sql.types.UserDefinedType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
-import org.apache.spark.unsafe.types.VariantVal;
 
 /**
  * Two 64-bit hashes of a row that follow its values alone, never the way they lie in memory.
@@ -189,7 +188,7 @@ final class RowHash {
       case Kinds.STRING -> text(from.getUTF8String(at));
       case Kinds.BINARY -> bytes(from.getBinary(at));
       case Kinds.INTERVAL -> interval(from.getInterval(at));
-      case Kinds.VARIANT -> variant(from.getVariant(at));
+      case Kinds.VARIANT -> variant(SparkLine.variant(from, at));
       case Kinds.ARRAY -> array(from.getArray(at), inner[column]);
       case Kinds.MAP -> map(from.getMap(at), inner[column]);
       case Kinds.STRUCT -> struct(from.getStruct(at, inner[column].kinds.length), inner[column]);
@@ -235,9 +234,9 @@ final class RowHash {
     word(interval.microseconds);
   }
 
-  private void variant(VariantVal variant) {
-    bytes(variant.getMetadata());
-    bytes(variant.getValue());
+  private void variant(byte[][] parts) {
+    bytes(parts[1]);
+    bytes(parts[0]);
   }
 
   private void text(UTF8String text) {

@@ -70,7 +70,7 @@ final class Seeds {
 
   private static Object element(Product product, String name) {
     for (int i = 0; i < product.productArity(); i++) {
-      if (product.productElementName(i).equals(name)) {
+      if (SparkLine.argument(product, i).equals(name)) {
         return product.productElement(i);
       }
     }

@@ -131,7 +131,7 @@ public final class Sources {
     return execution
         .sparkSession()
         .sessionState()
-        .newHadoopConfWithOptions(scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)));
+        .newHadoopConfWithOptions(SparkLine.immutable(options));
   }
 
   /** The conditions on directories above each relation. */

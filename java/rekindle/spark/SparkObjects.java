@@ -70,7 +70,7 @@ public final class SparkObjects {
     Option<BucketSpec> spec = Option.apply(buckets.keys().isEmpty() ? null : new BucketSpec(buckets.count(), seq(buckets.keys()), seq(List.of())));
     FileFormat format = isBlocks ? new BlockRows() : new ParquetFileFormat();
     return session.baseRelationToDataFrame(
-        new HadoopFsRelation(index, index.partitionSchema(), schema, spec, format, immutable(options), cutBy));
+        new HadoopFsRelation(index, index.partitionSchema(), schema, spec, format, SparkLine.immutable(options), cutBy));
   }
 
   /** By which columns rows lie in how many files; no columns where they lie by none. */
@@ -78,9 +78,5 @@ public final class SparkObjects {
 
   static <T> Seq<T> seq(List<T> items) {
     return CollectionConverters.asScala(items).toSeq();
-  }
-
-  static <K, V> scala.collection.immutable.Map<K, V> immutable(Map<K, V> values) {
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(values));
   }
 }

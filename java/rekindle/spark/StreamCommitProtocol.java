@@ -88,6 +88,17 @@ final class StreamCommitProtocol extends FileCommitProtocol implements Serializa
     throw new UnsupportedOperationException("a stream has no custom partition locations");
   }
 
+  /** Spark before 4.1 declares this one and the next, and calls those above instead. */
+  @SuppressWarnings("deprecation")
+  public String newTaskTempFile(TaskAttemptContext context, Option<String> dir, String ending) {
+    return newTaskTempFile(context, dir, new FileNameSpec("", ending));
+  }
+
+  @SuppressWarnings("deprecation")
+  public String newTaskTempFileAbsPath(TaskAttemptContext context, String absoluteDir, String ending) {
+    return newTaskTempFileAbsPath(context, absoluteDir, new FileNameSpec("", ending));
+  }
+
   @Override
   public TaskCommitMessage commitTask(TaskAttemptContext context) {
     try {

@@ -100,12 +100,12 @@ public final class StreamFiles implements StreamSinkProvider {
       execution.executedPlan(),
       hasDigest ? new KeptParquet(true) : new ParquetFileFormat(),
       protocol,
-      new FileFormatWriter.OutputSpec(directory, SparkObjects.immutable(Map.of()), execution.analyzed().output()),
+      new FileFormatWriter.OutputSpec(directory, SparkLine.immutable(Map.of()), execution.analyzed().output()),
       settings,
       SparkObjects.seq(List.of()),
       Option.empty(),
       SparkObjects.seq(List.of()),
-      SparkObjects.immutable(Map.of()),
+      SparkLine.immutable(Map.of()),
       0
     };
     call(given);

@@ -120,7 +120,7 @@ public final class StreamStarts {
     Object[] parts = new Object[was.productArity()];
     for (int i = 0; i < parts.length; i++) {
       Object part = was.productElement(i);
-      boolean isOlder = "v1Relation".equals(was.productElementName(i));
+      boolean isOlder = "v1Relation".equals(SparkLine.argument(was, i));
       parts[i] = part instanceof CaseInsensitiveStringMap ? options : isOlder ? Option.empty() : part;
     }
     try {

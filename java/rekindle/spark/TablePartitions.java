@@ -76,7 +76,7 @@ public final class TablePartitions {
       if (old == null) {
         made.add(
             new CatalogTablePartition(
-                spec(line.substring(0, tab)), storage, SparkObjects.immutable(Map.of()), System.currentTimeMillis(), -1L, Option.empty()));
+                spec(line.substring(0, tab)), storage, SparkLine.immutable(Map.of()), System.currentTimeMillis(), -1L, Option.empty()));
       } else {
         moved.add((CatalogTablePartition) Publishing.with(old, Map.of("storage", storage, "stats", Option.empty())));
       }
@@ -99,6 +99,6 @@ public final class TablePartitions {
       int equals = one.indexOf('=');
       values.put(ExternalCatalogUtils.unescapePathName(one.substring(0, equals)), ExternalCatalogUtils.unescapePathName(one.substring(equals + 1)));
     }
-    return SparkObjects.immutable(values);
+    return SparkLine.immutable(values);
   }
 }

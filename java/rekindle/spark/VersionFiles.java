@@ -50,7 +50,7 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
    * by tabs. `columns` are those of Hive's directories.
    */
   private VersionFiles(SparkSession session, String folders, String names, StructType columns) {
-    super(session, SparkObjects.immutable(Map.of()), Option.apply(columns), NoopCache$.MODULE$);
+    super(session, SparkLine.immutable(Map.of()), Option.apply(columns), NoopCache$.MODULE$);
     folders.lines().forEach(folder -> roots.add(new Path(folder)));
     Map<String, List<FileStatus>> found = new LinkedHashMap<>();
     Map<String, String> below = new HashMap<>();
@@ -76,7 +76,7 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
       children.put(path, its.toArray(new FileStatus[0]));
       places.put(path, below.get(directory));
     });
-    this.directories = SparkObjects.immutable(children);
+    this.directories = SparkLine.immutable(children);
     this.partitions = columns.isEmpty() ? PartitionSpec.emptySpec() : spec(session, columns, places);
   }
 
@@ -117,14 +117,14 @@ public final class VersionFiles extends PartitioningAwareFileIndex {
     StructType hive = new StructType(last.stream().map(inNames::get).toArray(StructField[]::new));
     StructType rest = new StructType(inFiles.toArray(StructField[]::new));
     VersionFiles index = new VersionFiles(session, folders, names, hive);
-    return new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkObjects.immutable(how.options()), session);
+    return new HadoopFsRelation(index, hive, rest, Option.empty(), how.made(), SparkLine.immutable(how.options()), session);
   }
 
   /** The columns of all these Parquet files, as JSON; fails where two of them have one of other types. */
   public static String columns(SparkSession session, String folders, String names) {
     VersionFiles index = new VersionFiles(session, folders, names, new StructType());
     return new ParquetFileFormat()
-        .inferSchema(session, SparkObjects.immutable(Map.of("mergeSchema", "true")), index.allFiles())
+        .inferSchema(session, SparkLine.immutable(Map.of("mergeSchema", "true")), index.allFiles())
         .get()
         .json();
   }

@@ -25,13 +25,12 @@ from rekindle.cli.next_command import lines_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, folded, say, say_json, styled, table, width, wrapped
 from rekindle.config import Config, java_home
-from rekindle.errors import RekindleError
+from rekindle.engine.spark_lines import LINES, SparkLine, line_of
+from rekindle.errors import Refused, RekindleError
 from rekindle.storage.probe import probe
 from rekindle.storage.stores import open_store
 
-JAR = "rekindle-spark.jar"
 JAVA_LEAST = 17
-SPARK_LEAST, SPARK_BELOW = (4, 1), (5, 0)
 JAVA_SECONDS = 20
 
 
@@ -116,13 +115,11 @@ def _pyspark() -> Check:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
         return Check("PySpark", CheckStatus.WARNING, "installed, but its version is unknown")
-    numbers = tuple(int(piece) for piece in version.split(".")[:2] if piece.isdecimal())
-    if not SPARK_LEAST <= numbers < SPARK_BELOW:
+    try:
+        line_of(version)
+    except Refused as refused:
         return Check(
-            "PySpark",
-            CheckStatus.PROBLEM,
-            f"{version} is not supported; 4.1 or newer is needed",
-            "pip install 'rekindle[spark]'",
+            "PySpark", CheckStatus.PROBLEM, f"{version}: {refused.message}", "\n".join(lines_of(refused.remedies))
         )
     return Check("PySpark", CheckStatus.FINE, version)
 
@@ -145,7 +142,7 @@ def _java() -> Check:
         return Check(
             "Java",
             CheckStatus.PROBLEM,
-            f"{line} is too old for Spark 4",
+            f"{line} is too old for Rekindle's jar",
             f"set JAVA_HOME to Java {JAVA_LEAST} or newer",
         )
     return Check("Java", CheckStatus.FINE, f"{line}, {java}")
@@ -164,10 +161,21 @@ def _major(line: str) -> int | None:
 def _jar() -> Check:
     spec = importlib.util.find_spec("rekindle")
     assert spec is not None and spec.origin is not None
-    path = Path(spec.origin).parent / "engine" / "spark" / "jars" / JAR
-    if not path.is_file():
-        return Check("jar", CheckStatus.PROBLEM, f"{JAR} is missing: {path}", "pip install --force-reinstall rekindle")
-    return Check("jar", CheckStatus.FINE, f"{path}, {path.stat().st_size:,} bytes")
+    folder = Path(spec.origin).parent / "engine" / "spark" / "jars"
+    found = [path for line in _installed_lines() if (path := folder / line.jar).is_file()]
+    if not found:
+        names = " or ".join(line.jar for line in _installed_lines())
+        told = f"{names} is missing in {folder}"
+        return Check("jar", CheckStatus.PROBLEM, told, "pip install --force-reinstall rekindle")
+    return Check("jar", CheckStatus.FINE, f"{found[0]}, {found[0].stat().st_size:,} bytes")
+
+
+def _installed_lines() -> tuple[SparkLine, ...]:
+    """The Spark line of the PySpark that is installed; all of them where that is not known."""
+    try:
+        return (line_of(importlib.metadata.version("pyspark")),)
+    except (importlib.metadata.PackageNotFoundError, Refused):
+        return LINES
 
 
 def _location(config: Config) -> Check:

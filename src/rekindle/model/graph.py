@@ -26,7 +26,8 @@ from rekindle.model.partitions import Partitions
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One user function, with as many vertices as it has partitions. `is_pessimistic`: what is computed again counts as
-    different from the start, unless it is proved to be repeatable; None leaves that to the strategy of the run."""
+    different from the start, unless it is proved to be repeatable; None leaves that to the strategy of the run.
+    `below` is the determinism of the work below its exchanges, where that is known apart from the step's own."""
 
     name: str
     partitions: int
@@ -37,6 +38,7 @@ class Step:
     has_query_constants: bool = False
     restarts_whole: bool = False
     is_pessimistic: bool | None = None
+    below: Determinism | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +215,15 @@ def _exchanges(steps: dict[str, Step], edges: tuple[Edge, ...]) -> list[Exchange
         Exchange(
             ExchangeId(edge.consumer, edge.producer),
             steps[edge.producer].partitions,
-            edge.determinism or steps[edge.consumer].determinism,
+            edge.determinism or steps[edge.consumer].below or steps[edge.consumer].determinism,
         )
         for edge in edges
         if edge.has_exchange
     ]
     constants = [
-        Exchange(ExchangeId(name), 1, step.determinism) for name, step in steps.items() if step.has_query_constants
+        Exchange(ExchangeId(name), 1, step.below or step.determinism)
+        for name, step in steps.items()
+        if step.has_query_constants
     ]
     return found + constants
 

@@ -23,7 +23,9 @@ from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
+from rekindle.engine.spark_lines import SparkFeature, SparkLine
 from rekindle.errors import Refused
+from rekindle.master.facts.graph_spec import StepSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUnchanged, Stimulus
 from rekindle.master.state.commands import PublishSink
@@ -77,7 +79,11 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
             targets=compiled.destinations,
             once=tuple(step for step, target in compiled.sinks.items() if target.is_written_once),
             doubts={
-                name: (*_bound(held), *with_lines(held.verdict.because, [steps[one].function for one in members]))
+                name: (
+                    *_bound(held),
+                    *with_lines(held.verdict.because, [steps[one].function for one in members]),
+                    *_not_resumed(held, analysis.drawn.step(name), session.spark_line(spark)),
+                )
                 for name, held in analysis.held.items()
                 for members in [compiled.members[name]]
             },
@@ -117,6 +123,15 @@ def _bound(held: PlannedQuery) -> tuple[str, ...]:
     if not held.layout.is_bound:
         return ()
     return ("its partitioning holds only within one Spark application: another one distributes the rows differently",)
+
+
+def _not_resumed(held: PlannedQuery, drawn: StepSpec, line: SparkLine) -> tuple[str, ...]:
+    """Why a new driver computes all of a step again, where a Spark with checksums might have spared it."""
+    is_proved = (drawn.below or drawn.determinism).is_repeatable
+    if held.shape.is_narrow or is_proved or held.layout.is_bound or SparkFeature.CHECKSUMS not in line.lacks:
+        return ()
+    lacking = SparkFeature.CHECKSUMS.value
+    return (f"a new driver recomputes all of it: its exchange is not determinate, and this Spark has no {lacking}",)
 
 
 def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest) -> None:

@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.user_session import UserSession
+from rekindle.engine.spark_lines import SparkLine, line_of
 from rekindle.errors import Refused
-from rekindle.remedies import StartRemedy
+from rekindle.remedies import StartRemedy, TextRemedy
 
 CONNECT = "pyspark.sql.connect"
 PROTOCOL = "rekindle.spark.AttemptCommitProtocol"
 # The group of Spark jobs that are refused, in a thread that may only describe (see plan/describe.py).
 NO_JOBS = "rekindle-only-describes"
+JAVA_LEAST = 17
 
 # What every kept group is planned with. The checksum is Spark's own proof that a map output came back equal.
 GROUP_SETTINGS: dict[str, str] = {
@@ -63,9 +65,14 @@ TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 FOLLOW_CORES = ("spark.sql.files.minPartitionNum", "spark.sql.leafNodeDefaultParallelism")
 
 
-def jar_path() -> str:
+def jar_path(line: SparkLine) -> str:
     """The jar inside the installed package, for `spark.jars` where the user starts the session."""
-    return str(files("rekindle.engine.spark") / "jars" / "rekindle-spark.jar")
+    return str(files("rekindle.engine.spark") / "jars" / line.jar)
+
+
+def spark_line(spark: SparkSession) -> SparkLine:
+    """Of the Spark that the session runs on. Raises `Refused` if there is no jar for it."""
+    return line_of(spark.version, driver_calls.scala_version(spark))
 
 
 def is_connect(found: object) -> bool:
@@ -84,15 +91,37 @@ def refuse_connect(spark: object) -> None:
 def attach(spark: SparkSession) -> None:
     """Make our classes known to the driver and, with the next Spark task, to every executor."""
     refuse_connect(spark)
+    line = spark_line(spark)
+    _refuse_old_java(spark)
     if not driver_calls.has_our_classes(spark):
-        driver_calls.add_jar(spark, jar_path())
+        driver_calls.add_jar(spark, jar_path(line))
     if not driver_calls.has_our_classes(spark):
         raise Refused(
             "the Spark session could not load Rekindle's jar",
-            hint=StartRemedy(to="start the session with it", conf=(("spark.jars", str(jar_path())),)),
+            hint=StartRemedy(to="start the session with it", conf=(("spark.jars", jar_path(line)),)),
         )
+    _refuse_other_jar(spark, line)
     driver_calls.mark_local_folders(spark)
     driver_calls.guard_stages(spark, NO_JOBS)
+
+
+def _refuse_old_java(spark: SparkSession) -> None:
+    version = driver_calls.system_property(spark, "java.specification.version")
+    if int(version.partition(".")[0]) < JAVA_LEAST:
+        raise Refused(
+            f"this Spark runs on Java {version}; Rekindle's jar needs Java {JAVA_LEAST}",
+            hint=TextRemedy(f"set JAVA_HOME to Java {JAVA_LEAST} or newer, for the driver and for the executors"),
+        )
+
+
+def _refuse_other_jar(spark: SparkSession, line: SparkLine) -> None:
+    """A user may have named the jar of another line in `spark.jars`: its classes would fail in the middle of a run."""
+    found = driver_calls.line_of_jar(spark)
+    if found != line.name:
+        raise Refused(
+            f"the session was started with Rekindle's jar for Spark {found}, and this Spark needs that for {line.name}",
+            hint=StartRemedy(to="start the session with the other one", conf=(("spark.jars", jar_path(line)),)),
+        )
 
 
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -29,6 +29,7 @@ class StepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     has_query_constants: bool = False
     restarts_whole: bool = False
     is_pessimistic: bool | None = None
+    below: Determinism | None = None
 
 
 class EdgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -64,6 +65,7 @@ class GraphSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     has_query_constants=step.has_query_constants,
                     restarts_whole=step.restarts_whole,
                     is_pessimistic=step.is_pessimistic,
+                    below=step.below,
                 )
                 for step in graph.steps.values()
             ),

@@ -19,6 +19,15 @@ def add_jar(spark: SparkSession, path: str) -> None:
     session_of(spark).sessionState().resourceLoader().addJar(path)
 
 
+def line_of_jar(spark: SparkSession) -> str:
+    """The name of the Spark line that the jar of ours was built for which the session has."""
+    return str(ours(spark).Bridge.line())
+
+
+def scala_version(spark: SparkSession) -> str:
+    return str(root(spark).scala.util.Properties.versionNumberString())
+
+
 def mark_local_folders(spark: SparkSession) -> None:
     ours(spark).LocalFolders.mark()
 
@@ -82,8 +91,9 @@ def wait_for_events(context: SparkContext, ms_max: int) -> None:
     context_of(context).listenerBus().waitUntilEmpty(ms_max)
 
 
-def cancel_group_for_good(context: SparkContext, group: str) -> None:
-    context_of(context).cancelJobGroupAndFutureJobs(group)
+def refuse_jobs(spark: SparkSession, group: str) -> None:
+    """From now on Spark jobs of this group are refused; before Spark 4.0 they are cancelled when they have begun."""
+    ours(spark).JobGuard.refuseJobs(context_of(spark.sparkContext), group)
 
 
 def guard_stages(spark: SparkSession, group: str) -> None:

@@ -111,10 +111,20 @@ def plan_code(frame: DataFrame) -> bytes:
 
 def determinism_facts(frame: DataFrame) -> tuple[str, str, str, bool]:
     """The analysed plan as JSON and as text, what it does not tell, and whether it reads a kept result."""
-    analysed = execution(frame).analyzed()
-    sources = ours(frame.sparkSession).Sources
-    told, text = str(analysed.toJSON()), str(analysed.toString())
-    return told, text, str(sources.untold(analysed)), bool(sources.readsKept(analysed))
+    return _facts(frame.sparkSession, execution(frame).analyzed())
+
+
+def facts_below_exchanges(frame: DataFrame) -> list[tuple[str, str, str, bool]] | None:
+    """The same of the optimized plans whose rows the last exchanges of a frame move (java/BelowExchanges). None where
+    one of them is not known."""
+    spark = frame.sparkSession
+    found = ours(spark).BelowExchanges.of(executed_plan(frame))
+    return None if found is None else [_facts(spark, plan) for plan in found]
+
+
+def _facts(spark: SparkSession, plan: JavaObject) -> tuple[str, str, str, bool]:
+    sources = ours(spark).Sources
+    return str(plan.toJSON()), str(plan.toString()), str(sources.untold(plan)), bool(sources.readsKept(plan))
 
 
 def reads_paths(spark: SparkSession, query: str) -> bool:

@@ -100,7 +100,11 @@ def analyse(
         ),
     )
     digested = {
-        name: replace(group, is_digested=_is_digested(group, held[name], steps[name]))
+        name: replace(
+            group,
+            is_digested=_is_digested(group, held[name], steps[name]),
+            has_equal_exchanges=steps[name].below is Determinism.DETERMINATE,
+        )
         for name, group in resolved.items()
     }
     return Analysis(GraphSpec.of(graph), digested, held, observed)
@@ -212,6 +216,7 @@ def _step(group: GroupSpec, held: PlannedQuery) -> Step:
     out while it was built is one of those parts too, and so is what it read from a place that cannot be pinned: the
     place may have moved on, unless the user's word says otherwise."""
     is_loose = _is_loose(group, held)
+    is_whole = _restarts_whole(group, held)
     is_closed = group.is_eager or is_loose or (not group.inputs and not held.shape.is_narrow)
     is_bound = held.layout.is_bound
     return Step(
@@ -222,8 +227,18 @@ def _step(group: GroupSpec, held: PlannedQuery) -> Step:
         keep=group.keep,
         is_order_sensitive=is_bound or held.verdict.is_order_sensitive,
         has_query_constants=is_bound or is_closed or held.verdict.has_query_constants,
-        restarts_whole=held.shape.is_barrier
-        or any(map(is_task_bound, group.functions or (group.build,)))
-        or (held.layout.is_by_file and not PLACES.isdisjoint(held.verdict.because)),
+        restarts_whole=is_whole,
         is_pessimistic=group.is_pessimistic,
+        below=Determinism.DETERMINATE
+        if held.has_equal_exchanges and not (is_loose or is_whole or group.is_eager)
+        else None,
+    )
+
+
+def _restarts_whole(group: GroupSpec, held: PlannedQuery) -> bool:
+    """Whether its tasks know of each other, so that some of them cannot run again without the others."""
+    return (
+        held.shape.is_barrier
+        or any(map(is_task_bound, group.functions or (group.build,)))
+        or (held.layout.is_by_file and not PLACES.isdisjoint(held.verdict.because))
     )

@@ -20,9 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.jvm.pyspark_line import CALENDAR_INTERVALS, is_collated
 
 # Where a stand-in says that its files are: the step's name follows.
 NOWHERE = "file:/nowhere/"
@@ -64,13 +65,13 @@ def unstorable(schema: StructType) -> str:
 
 def _unstorable(kind: DataType) -> str:
     match kind:
-        case CalendarIntervalType():
+        case _ if isinstance(kind, CALENDAR_INTERVALS):
             return "a calendar interval"
         case ArrayType():
             return _unstorable(kind.elementType)
         case MapType():
-            is_collated = isinstance(kind.keyType, StringType) and not kind.keyType.isUTF8BinaryCollation()
-            return "a map whose keys have a collation" if is_collated else _first(kind.keyType, kind.valueType)
+            is_by_collation = is_collated(kind.keyType)
+            return "a map whose keys have a collation" if is_by_collation else _first(kind.keyType, kind.valueType)
         case StructType():
             return _first(*(field.dataType for field in kind.fields)) if kind.fields else "a struct without fields"
         case _:

@@ -113,7 +113,7 @@ def _no_jobs(one: Declared, session: SparkSession) -> Iterator[None]:
     before = driver_calls.jobs_so_far(context)
     tag = f"{NO_JOBS}-{uuid.uuid4().hex[:12]}"
     try:
-        with _in_cancelled_group(context, tag):
+        with _in_refused_group(session, tag):
             yield
     except StepStartsJob:
         raise
@@ -136,9 +136,10 @@ def _starts_a_job(one: Declared, line: str) -> StepStartsJob:
 
 
 @contextlib.contextmanager
-def _in_cancelled_group(context: SparkContext, tag: str) -> Iterator[None]:
+def _in_refused_group(session: SparkSession, tag: str) -> Iterator[None]:
+    context = session.sparkContext
     saved = {name: context.getLocalProperty(name) for name in JOB_GROUP}
-    driver_calls.cancel_group_for_good(context, NO_JOBS)
+    driver_calls.refuse_jobs(session, NO_JOBS)
     context.setLocalProperty(JOB_GROUP[0], NO_JOBS)
     context.addJobTag(tag)
     try:

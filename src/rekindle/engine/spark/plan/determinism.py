@@ -42,6 +42,7 @@ DECIMAL = re.compile(r'"decimal\((\d+),')
 COLLATED = re.compile(r" collate (?!UTF8_BINARY\b)|__COLLATIONS")
 # The function of `array_sort` without one; the variables are l and r.
 BY_VALUE = "If And IsNull l IsNull r 0 If IsNull l 1 If IsNull r -1 If LessThan l r -1 If GreaterThan l r 1 0"
+HIDDEN_COLUMN = "_metadata"
 DIGITS_MAX = 28
 AVERAGED_DIGITS_MIN = 12
 NODES_MAX = 300
@@ -113,7 +114,7 @@ def _doubts(node: LogicalNode, is_collated: bool) -> Iterator[tuple[DoubtKind, s
     if _is_now(node):
         yield DoubtKind.CONSTANT, "a word for the current time"
     if _is_place_of_row(node):
-        yield DoubtKind.RANDOM, "_metadata"
+        yield DoubtKind.RANDOM, HIDDEN_COLUMN
     if is_collated and _compares_collated(node):
         yield DoubtKind.ORDER, f"{name} of collated strings"
     if what := _order_of(node):
@@ -300,7 +301,7 @@ def _is_grouping(expand: LogicalNode) -> bool:
 
 def _is_place_of_row(node: LogicalNode) -> bool:
     """Spark's hidden column: path, split and position of a row."""
-    return node.fields.get("name") == "_metadata" and "file_path" in _types(node)
+    return node.fields.get("name") == HIDDEN_COLUMN and "file_path" in _types(node)
 
 
 def _types(node: LogicalNode) -> str:

@@ -38,7 +38,8 @@ class GroupSpec:
     attempt in this application runs that very plan. `is_digested` is what the policy `digest` comes to for it;
     `replicas` is on how many executors each of its blocks lies, if its kind has blocks. `is_published`: a sink's target
     gets its files, so that their order counts. `outline` is what its readers observe beside its rows (see cuts.py).
-    `built` is what came of building it over stand-ins, None if nobody did."""
+    `built` is what came of building it over stand-ins, None if nobody did. `has_equal_exchanges`: what its final stage
+    reads is proved to come back the same (proof b), so that its exchanges are not looked at."""
 
     step: str
     build: Callable[[SparkSession, Mapping[str, DataFrame]], DataFrame]
@@ -60,6 +61,7 @@ class GroupSpec:
     is_published: bool = False
     outline: Any = None
     built: BuiltGroup | None = None
+    has_equal_exchanges: bool = False
 
     def frame(self, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
         """What is computed and stored."""

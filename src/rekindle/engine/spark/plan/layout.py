@@ -34,14 +34,16 @@ from enum import Enum
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
 from rekindle.engine.spark.jvm import plan_calls, result_calls
+from rekindle.engine.spark.jvm.pyspark_line import VARIANTS
 from rekindle.engine.spark.plan import cuts, file_partitions, plans
-from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
+from rekindle.engine.spark.plan.determinism import HIDDEN_COLUMN, DeterminismVerdict, judge
 from rekindle.engine.spark.session import clone
+from rekindle.model.kinds import Determinism
 
-NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, VariantType)
+NOT_PLAIN = (ArrayType, DoubleType, FloatType, MapType, StructType, *VARIANTS)
 POINTWISE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
 # Spark's rules that change the partitions of an exchange when its sizes are known: off for the last one, all of them.
 UNCHANGED = {"spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false"}
@@ -112,7 +114,8 @@ class ShufflePlacement(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQuery:
-    """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one."""
+    """One query execution that all attempts of a generation share: its exchanges, broadcasts and constants are one.
+    `is_determinate_below`: what its last exchanges move is the same in every driver, by the determinism table."""
 
     session: SparkSession
     frame: DataFrame
@@ -121,6 +124,7 @@ class PlannedQuery:
     shape: plans.Shape
     verdict: DeterminismVerdict
     way: ShufflePlacement
+    is_determinate_below: bool = False
     _reached: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -144,6 +148,12 @@ class PlannedQuery:
     def is_function_of_inputs(self) -> bool:
         """Narrow, and without a constant that each query execution makes anew: proof (a) of rule 4."""
         return self.shape.is_narrow and not self.verdict.has_query_constants
+
+    @property
+    def has_equal_exchanges(self) -> bool:
+        """What the final stage reads is the same rows in each partition whenever and wherever it is made again, so that
+        nobody has to look: proof (b) of rule 4, for what is below the exchanges."""
+        return self.is_determinate_below and not self.verdict.has_query_constants
 
     def is_planned_to_the_end(self) -> bool:
         """False while adaptive execution has map stages to run, or stopped because one of them failed."""
@@ -275,24 +285,29 @@ def hold(
     are moved on their way to a file changes none of them."""
     verdict = like.verdict if like is not None else verdict or verdict_of(frame)
     if not layout.keys:
-        return _numbered(frame, session, layout, verdict)
+        return _numbered(frame, session, layout, verdict, like)
     ways = list(ShufflePlacement) if like is None else [like.way, *ShufflePlacement]
     for way in ways:
         made = _tried(frame, session, layout, way)
         if made is not None:
-            return _held(made, layout, way, verdict)
+            return _held(made, layout, way, verdict, like)
     raise AssertionError("an exchange of our own can always be made")
 
 
-def _numbered(frame: DataFrame, session: SparkSession, layout: Layout, verdict: DeterminismVerdict) -> PlannedQuery:
+def _numbered(
+    frame: DataFrame,
+    session: SparkSession,
+    layout: Layout,
+    verdict: DeterminismVerdict,
+    like: PlannedQuery | None,
+) -> PlannedQuery:
     if not (layout.is_bound or layout.is_alone):
-        return _held(frame, layout, ShufflePlacement.AS_IT_IS, verdict)
+        return _held(frame, layout, ShufflePlacement.AS_IT_IS, verdict, like)
     settings = _own(layout) if layout.is_bound else UNCHANGED
     planned = plan_calls.in_session(frame, clone(session, settings))
     is_known = plans.top_of(planned).by in KNOWN
-    return _held(
-        planned if is_known else planned.repartition(layout.partitions), layout, ShufflePlacement.AS_IT_IS, verdict
-    )
+    made = planned if is_known else planned.repartition(layout.partitions)
+    return _held(made, layout, ShufflePlacement.AS_IT_IS, verdict, like)
 
 
 def _tried(frame: DataFrame, session: SparkSession, layout: Layout, way: ShufflePlacement) -> DataFrame | None:
@@ -368,16 +383,43 @@ def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     return judge(told, text, untold, reads_kept=reads_kept)
 
 
-def _held(frame: DataFrame, layout: Layout, way: ShufflePlacement, verdict: DeterminismVerdict) -> PlannedQuery:
+def _held(
+    frame: DataFrame,
+    layout: Layout,
+    way: ShufflePlacement,
+    verdict: DeterminismVerdict,
+    like: PlannedQuery | None,
+) -> PlannedQuery:
+    shape = _shape(frame)
     execution = plan_calls.execution(frame)
     return PlannedQuery(
         session=frame.sparkSession,
         frame=frame,
         execution=execution,
         layout=layout,
-        shape=_shape(frame),
+        shape=shape,
         verdict=verdict,
         way=way,
+        is_determinate_below=like.is_determinate_below
+        if like is not None and like.way is way
+        else _is_determinate_below(frame, shape, layout, verdict),
+    )
+
+
+def _is_determinate_below(frame: DataFrame, shape: plans.Shape, layout: Layout, verdict: DeterminismVerdict) -> bool:
+    """Whether each partition of what the last exchanges move has the same rows in every driver. The optimized plans are
+    judged, since only these are below an exchange or not. What the optimizer writes in another way is looked for in the
+    analysed plan: a constant of the query is a plain value in an optimized one, and of Spark's hidden column there is
+    only what is used."""
+    is_hidden = verdict.has_query_constants or HIDDEN_COLUMN in verdict.because
+    if shape.is_narrow or layout.is_bound or is_hidden:
+        return False
+    if verdict.level is Determinism.DETERMINATE:
+        return True
+    found = plan_calls.facts_below_exchanges(frame)
+    return bool(found) and all(
+        judge(told, text, untold, reads_kept=reads_kept).level is Determinism.DETERMINATE
+        for told, text, untold, reads_kept in found or []
     )
 
 

@@ -18,10 +18,11 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType
 
 from rekindle.engine.spark.failures import cause_of, text_of
 from rekindle.engine.spark.jvm import file_calls, plan_calls, result_calls
+from rekindle.engine.spark.jvm.pyspark_line import VARIANTS
 from rekindle.engine.spark.publish import copying
 from rekindle.engine.spark.publish.copying import SourceFilesLost
 from rekindle.engine.spark.publish.publication import Publication, StagedFiles
@@ -33,7 +34,7 @@ from rekindle.publish.pointers import SCRATCH, VERSION, Pointer, fence_in, is_be
 from rekindle.publish.target import PARTITION
 from rekindle.results import manifest
 
-NO_VALUE = (ArrayType, BinaryType, MapType, StructType, VariantType)
+NO_VALUE = (ArrayType, BinaryType, MapType, StructType, *VARIANTS)
 NAMED_MAX = 3
 STAGED = "-written"
 IN_ORDER = {

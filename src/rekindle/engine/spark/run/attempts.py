@@ -58,11 +58,18 @@ class HeldPlan:
     not there yet, gets a new one; what its exchanges then hold is compared with what was read before."""
 
     def __init__(
-        self, held: PlannedQuery, command: StartAttempt, *, is_eager: bool = False, sources: SourceFiles | None = None
+        self,
+        held: PlannedQuery,
+        command: StartAttempt,
+        *,
+        is_eager: bool = False,
+        has_equal_exchanges: bool = False,
+        sources: SourceFiles | None = None,
     ) -> None:
         self.held = held
         self.sources = sources
         self._is_eager = is_eager
+        self._has_equal_exchanges = has_equal_exchanges
         self._files: dict[tuple[str, AttemptId], Partitions] = {}
         for one in command.inputs:
             for segment in one.segments:
@@ -88,9 +95,12 @@ class HeldPlan:
         )
 
     def look(self) -> None:
-        """Raise the version if a map output came back different, or not known to be equal. Once that happened no two
-        looks give the same version: what was computed in between is one of a kind."""
+        """Raise the version if a map output came back different, or is not known to be equal: before Spark 4.1 none is
+        that was made again. Once that happened no two looks give the same version: what was computed in between is one
+        of a kind. Where exchanges are proved to be equal nothing is looked at, and nothing is waited for."""
         if self.held.is_function_of_inputs and not self._is_eager:
+            return
+        if self._has_equal_exchanges:
             return
         if self._watch is None:
             self._watch = ExchangeMonitor(self.held.session, plans.exchanges(self.held.rdd()))

@@ -287,7 +287,14 @@ class SparkEngine:
             else:
                 refuse_other_listing(self._groups[key[0]], held.frame)
             sources = source_files(key[0], held.frame, self._enter)
-            made = HeldPlan(held, command, is_eager=self._groups[key[0]].is_eager, sources=sources)
+            group = self._groups[key[0]]
+            made = HeldPlan(
+                held,
+                command,
+                is_eager=group.is_eager,
+                has_equal_exchanges=group.has_equal_exchanges,
+                sources=sources,
+            )
             with self._planning:
                 if known is not None:
                     self._replaced.append((key, known))
@@ -309,6 +316,8 @@ class SparkEngine:
         held = hold(frame, session, group.lies, like=group.planned)
         if group.planned is not None and group.planned.is_read_apart and not held.is_read_apart:
             raise AssertionError(f"Spark plans an exchange for {group.step}, which was drawn without one")
+        if group.has_equal_exchanges and not held.has_equal_exchanges:
+            raise AssertionError(f"Spark plans {group.step} with work below an exchange that was drawn above it")
         if result_calls.reads_stand_in(session, held.plan):
             raise AssertionError(f"the plan of {group.step} reads the stand-in of a kept step, which has no rows")
         return held

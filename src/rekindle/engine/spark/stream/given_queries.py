@@ -28,6 +28,7 @@ from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
 from rekindle.engine.spark.stream.region_frames import names_of, settings_of
 from rekindle.engine.spark.stream.source_begins import begins_told
+from rekindle.engine.spark.stream.state_fence import refuse_unfenced_state
 from rekindle.engine.spark.stream.stream_engine import OF_STATE, QueryStart, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes, input_notes
 from rekindle.errors import GraphRefused, Refused
@@ -161,6 +162,7 @@ def prepare_writers(spark: SparkSession, request: StreamRequest, writers: Sequen
     for one in queries.values():
         one.check(request.wanted.stores)
     regions = tuple(one.spec(spark) for one in queries.values())
+    refuse_unfenced_state(spark, regions)
     batches = {name: one.last(request.wanted.stores) for name, one in queries.items()}
     adopted = [f"{one.name}: {STATE_NOTE}" for one in regions if one.stateful and queries[one.name].is_adopted]
     loose = [note for one in queries.values() for note in input_notes(one.given.name, one.frame)]

@@ -18,6 +18,7 @@ from rekindle.engine.spark.stream.region_frames import RegionFrames, build, sett
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.result_replays import ResultReplays
 from rekindle.engine.spark.stream.source_begins import begins_told, positions_of
+from rekindle.engine.spark.stream.state_fence import refuse_unfenced_state
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
 from rekindle.pipeline.check import MEMORY
@@ -85,6 +86,7 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
         if regions[-1].stateful:
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
             notes += inputs.notes(regions[-1])
+    refuse_unfenced_state(spark, regions)
     sinks = {name: replace(one, positions=positions.get(name, ())) for name, one in sinks.items()}
     pins = {name: one.pin for name, one in inputs.looks.items()}
     asked = replace(request, pins=pins, positions=positions)
