@@ -21,7 +21,7 @@ def sources(name: str) -> list[Path]:
 
 def main() -> None:
     found = version("pyspark")
-    assert found.startswith(f"{TABLES_PYSPARK}."), f"the table formats are for PySpark {TABLES_PYSPARK}, this is {found}"
+    assert found.startswith(f"{TABLES_PYSPARK}."), f"formats are for PySpark {TABLES_PYSPARK}, not {found}"
     build(DELTA_JAR, sources("delta"), sorted(delta_jars().glob("*.jar")))
 
 

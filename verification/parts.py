@@ -1,8 +1,8 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
-The S3 server is built by Go; the Kafka broker, and the jars that let Spark reach S3, Kafka and tables of lakes, come
-through Maven. Both use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is
-not touched, and a part appears under its name only when it is complete.
+The S3 server is built by Go; the Kafka broker, and the jars that let Spark reach S3, Kafka and lake tables, come
+through Maven. Both use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part
+that is present is not touched, and a part appears under its name only when it is complete.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
-from rekindle.publish.targets import Target
+from rekindle.publish.targets import Target, has_pointers
 from rekindle.results import manifest
 
 
@@ -91,7 +91,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
         settings=compiled.settings,
-        bases=tuple(bases.values()),
+        bases=tuple(base for step, base in bases.items() if has_pointers(compiled.sinks[step])),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
     )
@@ -142,7 +142,7 @@ def _check_targets(
     read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
-        taken[step] = sinks.publisher_of(target).place(base, wanted.stores) if sink in wanted.takes else None
+        taken[step] = sinks.publisher_of(target).place(spark, base, wanted.stores) if sink in wanted.takes else None
         claimant = TargetOwner(
             owner=wanted.pipeline,
             place=wanted.place,
