@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,17 +147,11 @@ def test_a_later_master_of_the_run_takes_the_fence_and_undoes_nothing(
     what = results.of(target, TODAY, numbers(60, 8))
     assert publish(tables, what, open_store) == SinkDone("out", TODAY)
     tables.sql(f"DELETE FROM delta.`{gold}` WHERE id = 5")
-    again = delta_again(what, Fence(8, 2, 1))
+    again = replace(what, fence=Fence(8, 2, 1))
     assert publish(tables, again, open_store) == SinkDone("out", Fence(8, 2, 1))
     assert rows(gold) == {8: 59}
     assert publish(tables, what, open_store) == SinkFenced("out", TODAY, Fence(8, 2, 1)), "the dead master woke up"
     assert rows(gold) == {8: 59}
-
-
-def delta_again(what: object, fence: Fence) -> object:
-    from dataclasses import replace
-
-    return replace(what, fence=fence)  # type: ignore[type-var]
 
 
 def test_append_replaces_the_rows_of_its_key_and_nothing_else(

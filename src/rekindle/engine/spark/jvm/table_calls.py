@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm.access import ours, root, session_of
+from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.plan_calls import execution
+from rekindle.pipeline.table_versions import TableVersion
 
 
 def has_delta(spark: SparkSession) -> bool:
@@ -55,6 +57,24 @@ def delta_commit(
     return answer.partition("\t")[0] == "committed"
 
 
+def delta_read(frame: DataFrame) -> list[TableVersion]:
+    """The tables that a frame reads at no version of the user's, as they are now."""
+    lines = (line.split("\t") for line in _lines(_sources(frame.sparkSession).newest(execution(frame))))
+    return [TableVersion(path, of, int(version), int(at_ms)) for path, of, version, at_ms in lines]
+
+
+def delta_at(frame: DataFrame, versions: Mapping[str, int]) -> DataFrame | None:
+    """The same frame, with each such table at a version. None if one has other columns there."""
+    lines = "\n".join(f"{path}\t{version}" for path, version in versions.items())
+    made = _sources(frame.sparkSession).at(session_of(frame.sparkSession), execution(frame), lines)
+    return frame_of(frame.sparkSession, made.get()) if made.isDefined() else None
+
+
+def delta_gone(spark: SparkSession, path: str, its_id: str, version: int) -> str:
+    """Why a version cannot be read any more; empty if it can."""
+    return str(_sources(spark).gone(session_of(spark), path, its_id, version))
+
+
 def footers(
     spark: SparkSession, directory: str, names: Iterable[str], columns: Iterable[str], single: Iterable[str]
 ) -> list[str]:
@@ -76,6 +96,10 @@ def _lines(told: Any) -> list[str]:
 
 def _is_class(found: Any) -> bool:
     return str(found).startswith("<py4j.java_gateway.JavaClass")
+
+
+def _sources(spark: SparkSession) -> Any:
+    return root(spark).rekindle.delta.DeltaSources
 
 
 def _delta(spark: SparkSession) -> Any:
