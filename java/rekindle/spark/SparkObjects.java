@@ -83,4 +83,14 @@ public final class SparkObjects {
   static <K, V> scala.collection.immutable.Map<K, V> immutable(Map<K, V> values) {
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(values));
   }
+
+  /** Whether a class of a package that Spark may have beside it is there. */
+  public static boolean hasClass(String name) {
+    try {
+      Class.forName(name, false, Thread.currentThread().getContextClassLoader());
+      return true;
+    } catch (ClassNotFoundException e) {
+      return false;
+    }
+  }
 }

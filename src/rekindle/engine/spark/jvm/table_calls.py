@@ -13,10 +13,12 @@ from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 from rekindle.pipeline.table_versions import TableVersion
 
+DELTA = "io.delta.tables.DeltaTable"
+
 
 def has_delta(spark: SparkSession) -> bool:
     """Whether Delta is on the class path of the session."""
-    return _is_class(root(spark).org.apache.spark.sql.delta.DeltaLog)
+    return bool(ours(spark).SparkObjects.hasClass(DELTA))
 
 
 def delta_jar() -> str:
