@@ -12,4 +12,9 @@ tables-install: ## make .venv-tables, with the PySpark that Delta and Iceberg ar
 tables: tables-install ## the tests of Delta tables, on the PySpark that Delta is published for (ARGS="-k append")
 	@$(TABLES_PY) -m pytest -q tests/tables $(ARGS)
 
-.PHONY: tables-install tables
+
+
+tables-kills: tables-install ## drivers that publish into Delta tables die by kill -9, publish at once, wake up late (ARGS="--kills 10 --only append")
+	@$(TABLES_PY) -m verification table_kills $(ARGS)
+
+.PHONY: tables-install tables tables-kills

@@ -17,17 +17,12 @@ from pyspark.sql import SparkSession
 from parts import TABLES_PYSPARK, delta_folder
 from rekindle.engine.spark.jvm import driver_calls, table_calls
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.session import attach, jar_path
+from rekindle.engine.spark.session import attach
 from rekindle.master.facts.events import Fence
 from rekindle.publish.targets import Target
+from support.delta import delta_settings
 
 APPLICATION = "tables"
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
 
 
 def why_skipped() -> str:
@@ -50,19 +45,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
         pytest.skip(why)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     folder = tmp_path_factory.mktemp("spark")
-    jars = [*map(str, sorted(delta_folder().glob("*.jar"))), table_calls.delta_jar(), jar_path()]
     builder = SparkSession.builder.master("local[2,1]").appName(APPLICATION)
     for key, value in {
-        **DELTA,
-        "spark.driver.extraClassPath": os.pathsep.join(jars),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **delta_settings(),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.shuffle.partitions": "3",
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
