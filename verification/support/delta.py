@@ -26,6 +26,8 @@ def delta_settings() -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # VACUUM lists in as many tasks.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.driver.extraClassPath": os.pathsep.join(jars),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.enabled": "false",

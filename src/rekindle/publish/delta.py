@@ -58,6 +58,11 @@ class Delta:
         return f"the old version of the table or the new one, whole, by one commit{adds}"
 
     @property
+    def how(self) -> str:
+        """What a plan says of the way in which it is published. A table that would need another one is refused."""
+        return "its files are added to the table as they are: no row is written again"
+
+    @property
     def spelling(self) -> str:
         """A name is looked at again when there is a catalog."""
         return same_place(url(self.table)) if self.is_path else self.shown

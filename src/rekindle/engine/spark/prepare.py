@@ -35,7 +35,7 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
-from rekindle.publish.targets import Target, has_pointers
+from rekindle.publish.targets import Delta, Target, has_pointers
 from rekindle.results import manifest
 
 
@@ -86,7 +86,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
             columns={name: _columns(schema) for name, schema in compiled.read.items()}
             | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),
-        why=compiled.why,
+        why=_with_ways(compiled),
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
@@ -95,6 +95,12 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
     )
+
+
+def _with_ways(compiled: Compiled) -> dict[str, str]:
+    """What became of every declared step, with how the log of a table takes what is published there."""
+    ways = {step: target.how for step, target in compiled.sinks.items() if isinstance(target, Delta)}
+    return {step: f"{why}; {ways[step]}" if step in ways else why for step, why in compiled.why.items()}
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:
