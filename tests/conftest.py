@@ -26,7 +26,7 @@ TESTS = Path(__file__).parent
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.
-MARKS = {"spark": "spark", "warm": "spark", "crew": "spark", "cluster": "cluster", "s3": "s3"}
+MARKS = {"spark": "spark", "tables": "spark", "warm": "spark", "crew": "spark", "cluster": "cluster", "s3": "s3"}
 APPLICATION = "tests"
 
 

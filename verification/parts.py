@@ -1,9 +1,8 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
-The S3 server is built by Go; the Kafka broker, YARN and HDFS, and the jars that let Spark reach S3 and Kafka, come
-through Maven. Both
-use whatever registry this machine is set up for. Versions are pinned here and nowhere else. A part that is present is
-not touched, and a part appears under its name only when it is complete.
+The S3 server is built by Go; the Kafka broker, YARN and HDFS, and the jars that let Spark reach S3, Kafka and lake
+tables, come through Maven. Both use whatever registry this machine is set up for. Versions are pinned here and nowhere
+else. A part that is present is not touched, and a part appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -27,6 +26,14 @@ KAFKA_CLIENT = {
     "kafka-clients": f"org.apache.kafka:{KAFKA}",
     "commons-pool2": "org.apache.commons:2.13.1",
 }
+# Table formats. Neither is published for PySpark 4.3: what needs them runs on the one that is named here.
+TABLES_PYSPARK, DELTA, ICEBERG = "4.1", "4.4.0", "1.12.0"
+DELTA_JARS = {
+    f"delta-spark_{TABLES_PYSPARK}_2.13-{DELTA}.jar": f"io.delta:delta-spark_{TABLES_PYSPARK}_2.13:{DELTA}",
+    f"delta-storage-{DELTA}.jar": f"io.delta:delta-storage:{DELTA}",
+}
+ICEBERG_JAR = f"iceberg-spark-runtime-{TABLES_PYSPARK}_2.13"
+ICEBERG_JARS = {f"{ICEBERG_JAR}-{ICEBERG}.jar": f"org.apache.iceberg:{ICEBERG_JAR}:{ICEBERG}"}
 BROKER_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>rekindle.parts</groupId><artifactId>broker</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version></dependency>
@@ -87,6 +94,26 @@ def kafka_jars() -> Path:
     split = {name: of.split(":") for name, of in KAFKA_CLIENT.items()}
     wanted = {f"{name}-{version}.jar": f"{group}:{name}:{version}" for name, (group, version) in split.items()}
     return _jars(cache() / f"kafka-jars-{KAFKA}", wanted)
+
+
+def delta_folder() -> Path:
+    """Where `delta_jars` puts them."""
+    return cache() / f"delta-jars-{DELTA}-spark-{TABLES_PYSPARK}"
+
+
+def delta_jars() -> Path:
+    """The folder of jars that a Spark driver and its executors need on their class path for Delta tables."""
+    return _jars(delta_folder(), DELTA_JARS)
+
+
+def iceberg_folder() -> Path:
+    """Where `iceberg_jars` puts them."""
+    return cache() / f"iceberg-jars-{ICEBERG}-spark-{TABLES_PYSPARK}"
+
+
+def iceberg_jars() -> Path:
+    """The folder of jars that a Spark driver and its executors need on their class path for Iceberg tables."""
+    return _jars(iceberg_folder(), ICEBERG_JARS)
 
 
 def kafka_broker() -> Path:

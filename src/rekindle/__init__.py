@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rekindle.onramp import run
     from rekindle.pipeline.constants import run_time, seed
     from rekindle.pipeline.declared import Shard
-    from rekindle.publish.targets import directory, each_batch, each_partition, files, kafka, replace, table
+    from rekindle.publish.targets import delta, directory, each_batch, each_partition, files, kafka, replace, table
 
 __all__ = [
     "Fenced",
@@ -53,6 +53,7 @@ __all__ = [
     "StreamPlan",
     "StreamSummary",
     "__version__",
+    "delta",
     "directory",
     "each_batch",
     "each_partition",
@@ -87,7 +88,7 @@ _HOMES = {
     ),
     "pipeline.constants": ("run_time", "seed"),
     "pipeline.declared": ("Shard",),
-    "publish.targets": ("directory", "each_batch", "each_partition", "files", "kafka", "replace", "table"),
+    "publish.targets": ("delta", "directory", "each_batch", "each_partition", "files", "kafka", "replace", "table"),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),
 }

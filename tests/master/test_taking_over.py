@@ -344,3 +344,12 @@ def test_what_is_pipelined_into_a_step_is_what_the_newest_driver_said() -> None:
     assert resumed(source, clean, kept).regions == {"b": ("s", "a", "b")}
     assert (resumed(source, clean, kept).declared, resumed(source, clean, kept).regions) == (None, None)
     assert resumed(source, kept).declared == (source, kept)
+
+
+def test_settings_of_a_run_change_only_where_its_sources_read_other_versions() -> None:
+    run = Driven("a[1] =blocking=> b[1]")
+    spec = RunSpec(graph=GraphSpec.of(run.graph))
+    run.give(st.TakeOver(application="other", owner="you", spec=spec, settings={"version": "2"}))
+    assert run.state.settings == {"version": "2"}
+    run.give(st.TakeOver(application="third", owner="you", spec=spec))
+    assert run.state.settings == {"version": "2"}

@@ -79,4 +79,14 @@ public final class SparkObjects {
   static <T> Seq<T> seq(List<T> items) {
     return CollectionConverters.asScala(items).toSeq();
   }
+
+  /** Whether a class of a package that Spark may have beside it is there. */
+  public static boolean hasClass(String name) {
+    try {
+      Class.forName(name, false, Thread.currentThread().getContextClassLoader());
+      return true;
+    } catch (ClassNotFoundException e) {
+      return false;
+    }
+  }
 }

@@ -3,6 +3,8 @@ and one in the engine's (`engine/spark/publish/sinks.py`)."""
 
 from __future__ import annotations
 
+from rekindle.publish.delta import Delta as Delta
+from rekindle.publish.delta import delta as delta
 from rekindle.publish.directory import Directory as Directory
 from rekindle.publish.directory import directory as directory
 from rekindle.publish.each_batch import EachBatch as EachBatch
@@ -18,4 +20,9 @@ from rekindle.publish.replace import replace as replace
 from rekindle.publish.table import Table as Table
 from rekindle.publish.table import table as table
 
-Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch
+Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch | Delta
+
+
+def has_pointers(target: Target) -> bool:
+    """Whether a store decides what is published there, by a chain of pointers or a label; else the log of a table."""
+    return not isinstance(target, Delta)

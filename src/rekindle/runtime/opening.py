@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rekindle.engine.port import Engine
 from rekindle.errors import JournalRefused, RunClosed, StillOwned
@@ -23,6 +23,7 @@ from rekindle.master.facts.run_spec import RunSpec, UserDecisions
 from rekindle.master.facts.stimuli import CloseRun, ReusedResult, StartRun, Stimulus, TakeOver
 from rekindle.master.machine import BATCH
 from rekindle.master.state.run_state import RunState
+from rekindle.pipeline.table_versions import unversioned
 from rekindle.remedies import StartRemedy, new_run
 from rekindle.runtime.ownership import JournalRead, codec_of, now_ms, run_as_owner
 from rekindle.runtime.pins import find_pin
@@ -58,6 +59,11 @@ class RunConstants:
     run_time_ms: int
     seed: int
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    def is_of_the_run(self, known: RunConstants) -> bool:
+        """Whether they are those that its journal has, but for the versions at which it reads tables."""
+        mine, its = (replace(one, settings=unversioned(one.settings)) for one in (self, known))
+        return mine == its
 
     @classmethod
     def fresh(cls, settings: Mapping[str, str] | None = None) -> RunConstants:
@@ -191,10 +197,14 @@ def opening_of(intent: RunIntent, application: str, state: RunState | None) -> S
     """What a master is told first: a plan is made from the same. `state` is what the journal says."""
     constants = intent.constants or RunConstants.fresh()
     if state is not None:
-        if intent.constants is not None and constants != RunConstants.of(state):
+        if intent.constants is not None and not constants.is_of_the_run(RunConstants.of(state)):
             raise StillOwned(f"run {intent.run} was started by another process a moment ago", hint=StartRemedy())
         return TakeOver(
-            application=application, owner=str(this_process()), spec=intent.spec, decisions=intent.decisions
+            application=application,
+            owner=str(this_process()),
+            spec=intent.spec,
+            decisions=intent.decisions,
+            settings=None if constants.settings == state.settings else dict(constants.settings),
         )
     return StartRun(
         run=intent.run,

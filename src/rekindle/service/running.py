@@ -50,6 +50,7 @@ from rekindle.observe.words import count_text
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared
 from rekindle.pipeline.did_you_mean import did_you_mean
+from rekindle.pipeline.table_versions import without as without_versions
 from rekindle.publish.history import stale_after
 from rekindle.publish.target import store_of
 from rekindle.remedies import OVERTAKEN, CommandRemedy, StartKind, StartRemedy, TextRemedy, new_run
@@ -326,6 +327,9 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
     adapter, known = make(), seen.state if seen is not None else None
     session = wish.session() if callable(wish.session) else wish.session
     constants = RunConstants.of(known) if known else RunConstants.fresh(adapter.pinned_settings(session))
+    if known is not None and wish.options.replace:
+        sources = _sources_of(wish, known)
+        constants = replace(constants, settings=without_versions(constants.settings, sources))
     published = frozenset(known.published) if known is not None else frozenset()
     wanted = replace(wanted_of(wish, name, order, constants), published=published)
     prepared = adapter.prepare(session, wanted)
@@ -351,6 +355,17 @@ def make_ready(wish: RunRequest, make: MakeAdapter, name: str, seen: JournalView
     earlier = reuse.find(wish.store, wish.pipeline, name, wish.key, prepared.spec)
     reused = earlier.results if earlier is not None else ()
     return PreparedRun(seen, prepared, replace(intent, reused=reused), earlier)
+
+
+def _sources_of(wish: RunRequest, known: RunState) -> set[str]:
+    """The sources that are read again because a step is computed again: all above it, up to other kept steps."""
+    inputs = {one.name: one.inputs for one in wish.steps}
+    found, todo = set[str](), [name for name in wish.options.replace if name in inputs]
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo += [one for one in inputs[name] if one not in known.steps and one not in found]
+    return found
 
 
 def _refuse_other_columns(known: RunState, prepared: PreparedPipeline, accepted: Iterable[str]) -> None:

@@ -37,7 +37,7 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
-from rekindle.publish.targets import Target
+from rekindle.publish.targets import Delta, Target, has_pointers
 from rekindle.results import manifest
 
 
@@ -92,15 +92,21 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
             columns={name: _columns(schema) for name, schema in compiled.read.items()}
             | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),
-        why=compiled.why,
+        why=_with_ways(compiled),
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
         settings=compiled.settings,
-        bases=tuple(bases.values()),
+        bases=tuple(base for step, base in bases.items() if has_pointers(compiled.sinks[step])),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
     )
+
+
+def _with_ways(compiled: Compiled) -> dict[str, str]:
+    """What became of every declared step, with how the log of a table takes what is published there."""
+    ways = {step: target.how for step, target in compiled.sinks.items() if isinstance(target, Delta)}
+    return {step: f"{why}; {ways[step]}" if step in ways else why for step, why in compiled.why.items()}
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:
@@ -157,7 +163,7 @@ def _check_targets(
     read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
-        taken[step] = sinks.publisher_of(target).place(base, wanted.stores) if sink in wanted.takes else None
+        taken[step] = sinks.publisher_of(target).place(spark, base, wanted.stores) if sink in wanted.takes else None
         claimant = TargetOwner(
             owner=wanted.pipeline,
             place=wanted.place,

@@ -98,7 +98,7 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     user's word: sinks whose inputs come back as something else are published again. `targets` stands where a sink that
     nobody can have read yet goes elsewhere; `once` are sinks whose targets are written once. `strategy` stands where
     the user chose another one, `declared` and `regions` where what is pipelined into the kept steps is not what it
-    was."""
+    was; `settings` where sources read tables at other versions than before."""
 
     epoch: int
     application: str
@@ -111,6 +111,7 @@ class EpochOpened(_Event, frozen=True, tag=True, kw_only=True):
     strategy: Strategy | None = None
     declared: tuple[DeclaredStep, ...] | None = None
     regions: dict[str, tuple[str, ...]] | None = None
+    settings: dict[str, str] | None = None
 
 
 class ChangeAccepted(_Event, frozen=True, tag=True):

@@ -49,12 +49,14 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
-    """A new master with a new application, and the code that it has."""
+    """A new master with a new application, and the code that it has. `settings` stand where they are not those of the
+    run any more."""
 
     application: str
     owner: str
     spec: RunSpec
     decisions: UserDecisions = UserDecisions()
+    settings: dict[str, str] | None = None
 
 
 class CommitsSeen(msgspec.Struct, frozen=True, kw_only=True):

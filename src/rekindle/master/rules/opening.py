@@ -118,6 +118,7 @@ def take_over(draft: Decision, stimulus: TakeOver) -> None:
         strategy=None if strategy is state.config.strategy else strategy,
         declared=None if spec.declared == state.spec.declared else spec.declared,
         regions=None if spec.regions == state.spec.regions else spec.regions,
+        settings=stimulus.settings,
     )
     draft.add(epoch)
     if stimulus.application != state.application:

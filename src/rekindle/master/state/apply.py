@@ -165,6 +165,7 @@ def _epoch_opened(state: RunState, event: ev.EpochOpened) -> RunState:
         failing=None,
         republisher=event.owner if event.may_republish else "",
         config=state.config if event.strategy is None else replace(state.config, strategy=event.strategy),
+        settings=state.settings if event.settings is None else event.settings,
     )
 
 

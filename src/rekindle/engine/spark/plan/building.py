@@ -26,6 +26,7 @@ from rekindle.engine.spark.plan import cuts, kept_frames
 from rekindle.engine.spark.plan.describe import describe, or_refused
 from rekindle.engine.spark.plan.group import BuiltGroup
 from rekindle.engine.spark.plan.layout import Layout
+from rekindle.engine.spark.plan.versions_read import VersionsRead
 from rekindle.engine.spark.session import clone
 from rekindle.errors import GraphRefused
 from rekindle.pipeline.check import refuse_topic
@@ -55,8 +56,11 @@ class BuiltStep:
 class StepBuilder:
     """Builds the steps of one pipeline, with the parameters and constants of the run."""
 
-    def __init__(self, parameters: Mapping[str, Any], constants: TimeAndSeed) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Any], constants: TimeAndSeed, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.parameters, self.constants = parameters, constants
+        self.versions = VersionsRead(settings or {})
         self._built: dict[tuple[str, tuple[int, ...]], BuiltStep] = {}
         # What each of these was given: as long as a frame is known here, no other one has its identity.
         self._given: list[Mapping[str, DataFrame]] = []
@@ -68,7 +72,8 @@ class StepBuilder:
         """The frame of a source, read once, so that every group reads the same files."""
         key = one.name, ()
         if key not in self._built:
-            self._built[key] = BuiltStep(frame=self._called(one, clone(session, {}), {}))
+            frame = self._called(one, clone(session, {}), {})
+            self._built[key] = BuiltStep(frame=self.versions.pinned(one.name, frame))
             if one.shards > 1:
                 raise GraphRefused(
                     f"{one.place}: {one.name} has shards={one.shards}, and is no stream", "leave out shards"

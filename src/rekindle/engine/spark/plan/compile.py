@@ -117,7 +117,10 @@ def compile_pipeline(
     why = {name: decision.sentence for name, decision in decisions.items()}
     for (reader, name), reason in copies.items():
         why[name] += f"; {reader} recomputes it: {reason}"
-    pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions)}
+    for name in sources:
+        if told := builder.versions.told(name):
+            why[name] += f"; {told}"
+    pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions), **builder.versions.settings}
     return Compiled(
         groups=groups,
         members=members,

@@ -28,7 +28,7 @@ def compile_and_analyse(spark: SparkSession, wanted: PrepareRequest) -> tuple[Co
     steps = {one.name: one for one in wanted.steps}
     given_up: dict[str, str] = {}
     copies: dict[tuple[str, str], str] = {}
-    builder = StepBuilder(wanted.parameters, wanted.constants)
+    builder = StepBuilder(wanted.parameters, wanted.constants, wanted.settings)
     while True:
         compiled = compile_pipeline(spark, wanted.steps, builder, wanted.settings, given_up=given_up, copies=copies)
         analysis = analyse(spark, compiled.groups, compiled.settings)

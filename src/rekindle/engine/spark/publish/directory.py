@@ -51,7 +51,7 @@ class DirectoryPublisher:
         if label is not None and not (request.by.owns(label) and label.fence.order == request.order):
             raise written_once(self.target, label)
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         return None
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

@@ -80,7 +80,7 @@ class EachPartitionPublisher:
         versions.check_versions(request, self.target, base, stores, adds=True)
         _check_can_be_sent(self.target.write, request.by.sink)
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

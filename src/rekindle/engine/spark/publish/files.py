@@ -54,7 +54,7 @@ class FilesPublisher:
             versions.check_layout(self.target, self.target.shown, top)
             _check_same_columns(self.target, rewriting.schema_of(self.target, request.schema), top)
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

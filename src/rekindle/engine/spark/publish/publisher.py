@@ -61,7 +61,7 @@ class TargetPublisher(Protocol):
         """Refuse what publishing would refuse after hours of work, and an append that would lose rows."""
         ...
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         """Which place published last into it, where it can be handed over; None if nobody did, or it cannot."""
         ...
 

@@ -50,7 +50,7 @@ class ReplacePublisher:
             handed_over(spark, base, top, request.by.place)
         check_later(request, self.target, top, adds=False)
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         return None
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

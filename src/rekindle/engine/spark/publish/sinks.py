@@ -7,6 +7,7 @@ Why "compare, then act" cannot put yesterday back (fences are ordered by run, ep
   decided by a chain too, but its files are seen one by one.
 - `kafka`, `each_batch`: they take streams only (stream_targets.py), and are refused here.
 - `each_partition`: the chain decides who may begin; what the function writes is its own (each_partition.py).
+- `delta`: the log of the table decides; one commit has the files and the fence (delta.py).
 
 What readers may rely on
 - Files of a version are complete before anything names them, never change, and are not removed by publishing. A reader
@@ -26,6 +27,7 @@ from pyspark.sql import SparkSession
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.failures import cause_of, signature, text_of
 from rekindle.engine.spark.publish.copying import SourceFilesLost
+from rekindle.engine.spark.publish.delta import DeltaPublisher
 from rekindle.engine.spark.publish.directory import DirectoryPublisher
 from rekindle.engine.spark.publish.each_partition import EachPartitionPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
@@ -38,7 +40,7 @@ from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
-from rekindle.publish.targets import Directory, EachPartition, Files, Replace, Table, Target
+from rekindle.publish.targets import Delta, Directory, EachPartition, Files, Replace, Table, Target
 
 # Each kind of target with who publishes into it.
 PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
@@ -47,6 +49,7 @@ PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
     Files: FilesPublisher,
     Replace: ReplacePublisher,
     EachPartition: EachPartitionPublisher,
+    Delta: DeltaPublisher,
 }
 
 

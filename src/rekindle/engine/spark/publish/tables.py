@@ -87,7 +87,7 @@ class TablePublisher:
             _check_chain(self.target, found, request, base, stores(base))
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
 
-    def place(self, base: str, stores: Stores) -> str | None:
+    def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
         return versions.last_place(base, stores)
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:

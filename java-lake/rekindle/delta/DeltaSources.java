@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+package rekindle.delta;
+
+import java.io.IOException;
+import java.net.URI;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.delta.DeltaLog;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.actions.AddFile;
+import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Delta tables that a plan reads. One that is read without a version is looked at again by every query: two of one run would
+ * read two versions. In a pinned plan each is read at the version that is named for it.
+ */
+public final class DeltaSources {
+  private DeltaSources() {}
+
+  /** Tables that the plan reads at no version of the user's: path, id, version as it is now, age in milliseconds; by tabs. */
+  public static String newest(QueryExecution execution) {
+    Set<String> lines = new HashSet<>();
+    for (LogicalRelation leaf : leaves(execution.analyzed())) {
+      TahoeLogFileIndex index = index(leaf);
+      Snapshot now = index.getSnapshot();
+      String path = index.deltaLog().dataPath().toString();
+      lines.add(String.join("\t", path, now.metadata().id(), Long.toString(now.version()), Long.toString(now.timestamp())));
+    }
+    return String.join("\n", lines);
+  }
+
+  /** The plan with each of its tables at a version: path, tab, version. Empty where a table has other columns there. */
+  public static Option<Dataset<Row>> at(SparkSession session, QueryExecution execution, String versions) {
+    Map<String, String> wanted = new HashMap<>();
+    versions.lines().forEach(line -> wanted.put(line.substring(0, line.indexOf('\t')), line.substring(line.indexOf('\t') + 1)));
+    Map<LogicalPlan, LogicalPlan> instead = new IdentityHashMap<>();
+    for (LogicalRelation leaf : leaves(execution.analyzed())) {
+      HadoopFsRelation files = (HadoopFsRelation) leaf.relation();
+      TahoeLogFileIndex index = index(leaf);
+      Snapshot then =
+          index.deltaLog().getSnapshotAt(
+              Long.parseLong(wanted.get(index.deltaLog().dataPath().toString())), Option.empty(), Option.empty(), false);
+      if (!then.schema().equals(index.snapshotAtAnalysis().schema())) {
+        return Option.empty();
+      }
+      TahoeLogFileIndex fixed =
+          TahoeLogFileIndex.apply(
+              index.spark(), index.deltaLog(), index.path(), then, index.catalogTableOpt(), index.partitionFilters(), true);
+      HadoopFsRelation made =
+          new HadoopFsRelation(
+              fixed, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
+      instead.put(leaf, new LogicalRelation(made, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream()));
+    }
+    return Option.apply(Dataset.ofRows(session, execution.analyzed().transformDownWithSubqueries(new Replacing(instead))));
+  }
+
+  /** Why a version of a table cannot be read any more; empty if it can. Files that later versions have too are not asked for. */
+  public static String gone(SparkSession session, String path, String id, long version) throws IOException {
+    Snapshot newest = DeltaLog.forTableWithSnapshot(session, new Path(path))._2();
+    if (newest.version() < version || !newest.metadata().id().equals(id)) {
+      return "another table is in its place";
+    }
+    DeltaLog log = DeltaLog.forTable(session, new Path(path));
+    Snapshot then;
+    Set<String> kept = new HashSet<>();
+    try {
+      then = log.getSnapshotAt(version, Option.empty(), Option.empty(), false);
+      for (AddFile file : (AddFile[]) newest.allFiles().collect()) {
+        kept.add(file.path());
+      }
+      FileSystem fs = log.dataPath().getFileSystem(session.sessionState().newHadoopConf());
+      for (AddFile file : (AddFile[]) then.allFiles().collect()) {
+        Path place = new Path(log.dataPath(), new Path(URI.create(file.path())));
+        if (!kept.contains(file.path()) && !fs.exists(place)) {
+          return "its files were removed (VACUUM), such as " + place.getName();
+        }
+      }
+    } catch (RuntimeException e) {
+      return "its log does not go back to it";
+    }
+    return "";
+  }
+
+  private static TahoeLogFileIndex index(LogicalRelation leaf) {
+    return (TahoeLogFileIndex) ((HadoopFsRelation) leaf.relation()).location();
+  }
+
+  private static List<LogicalRelation> leaves(LogicalPlan plan) {
+    List<LogicalRelation> found = new ArrayList<>();
+    Deque<LogicalPlan> todo = new ArrayDeque<>(List.of(plan));
+    while (!todo.isEmpty()) {
+      LogicalPlan node = todo.pop();
+      if (node instanceof LogicalRelation leaf
+          && leaf.relation() instanceof HadoopFsRelation files
+          && files.location() instanceof TahoeLogFileIndex index
+          && !index.isTimeTravelQuery()) {
+        found.add(leaf);
+      }
+      CollectionConverters.asJava(node.children()).forEach(todo::push);
+      CollectionConverters.asJava(node.subqueries()).forEach(todo::push);
+    }
+    return found;
+  }
+
+  private static final class Replacing extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private final Map<LogicalPlan, LogicalPlan> instead;
+
+    Replacing(Map<LogicalPlan, LogicalPlan> instead) {
+      this.instead = instead;
+    }
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return instead.containsKey(node);
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      return instead.get(node);
+    }
+
+    @Override
+    public <A extends LogicalPlan, B> B applyOrElse(A node, scala.Function1<A, B> otherwise) {
+      @SuppressWarnings("unchecked")
+      B made = (B) instead.get(node);
+      return made == null ? otherwise.apply(node) : made;
+    }
+  }
+}

@@ -1,0 +1,20 @@
+# Delta and Iceberg are not published for the PySpark of development: their tests have an environment of their own.
+TABLES_PY := .venv-tables/bin/python
+
+tables-install: ## make .venv-tables, with the PySpark that Delta and Iceberg are published for, and build their jars
+	@test -x $(TABLES_PY) || python3 -m venv .venv-tables
+	@$(TABLES_PY) -m pip install -q --upgrade "pip>=25.1"
+	@$(TABLES_PY) -m pip install -q --group dev -e .
+	@$(TABLES_PY) -m pip install -q "pyspark==4.1.*"
+	@$(TABLES_PY) -m verification build_jar
+	@$(TABLES_PY) -m verification build_lake_jar
+
+tables: tables-install ## the tests of Delta tables, on the PySpark that Delta is published for (ARGS="-k append")
+	@$(TABLES_PY) -m pytest -q tests/tables $(ARGS)
+
+
+
+tables-kills: tables-install ## drivers that publish into Delta tables die by kill -9, publish at once, wake up late (ARGS="--kills 10 --only append")
+	@$(TABLES_PY) -m verification table_kills $(ARGS)
+
+.PHONY: tables-install tables tables-kills

@@ -1,0 +1,108 @@
+"""Tables that have a log of their own, by the Java classes of their format, and the footers of files that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.plan_calls import execution
+from rekindle.pipeline.table_versions import TableVersion
+
+DELTA = "io.delta.tables.DeltaTable"
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Whether Delta is on the class path of the session."""
+    return bool(ours(spark).SparkObjects.hasClass(DELTA))
+
+
+def delta_jar() -> str:
+    """Our calls into Delta; empty where this installation was built without them."""
+    path = Path(str(files("rekindle.engine.spark") / "jars" / "rekindle-delta.jar"))
+    return str(path) if path.exists() else ""
+
+
+def has_delta_calls(spark: SparkSession) -> bool:
+    return _is_class(root(spark).rekindle.delta.DeltaTables)
+
+
+def delta_state(spark: SparkSession, path: str, prefix: str) -> list[str]:
+    """Version, protocol, metadata, and the transactions whose ids begin with `prefix`, as lines. No line without a
+    table."""
+    return _lines(_delta(spark).state(session_of(spark), path, prefix))
+
+
+def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
+    """The files of a version, as lines: path, bytes, values of the partition, statistics, with tabs between."""
+    return _lines(_delta(spark).files(session_of(spark), path, version))
+
+
+def delta_commit(
+    spark: SparkSession,
+    path: str,
+    version: int,
+    *,
+    watched: Iterable[str],
+    removed: Iterable[str],
+    added: Iterable[str],
+    told: str,
+    at_ms: int,
+) -> bool:
+    """One commit on top of a version that was looked at. False if somebody else came first."""
+    lines = ("\n".join(one) for one in (watched, removed, added))
+    answer = str(_delta(spark).commit(session_of(spark), path, version, *lines, told, at_ms))
+    return answer.partition("\t")[0] == "committed"
+
+
+def delta_read(frame: DataFrame) -> list[TableVersion]:
+    """The tables that a frame reads at no version of the user's, as they are now."""
+    lines = (line.split("\t") for line in _lines(_sources(frame.sparkSession).newest(execution(frame))))
+    return [TableVersion(path, of, int(version), int(at_ms)) for path, of, version, at_ms in lines]
+
+
+def delta_at(frame: DataFrame, versions: Mapping[str, int]) -> DataFrame | None:
+    """The same frame, with each such table at a version. None if one has other columns there."""
+    lines = "\n".join(f"{path}\t{version}" for path, version in versions.items())
+    made = _sources(frame.sparkSession).at(session_of(frame.sparkSession), execution(frame), lines)
+    return frame_of(frame.sparkSession, made.get()) if made.isDefined() else None
+
+
+def delta_gone(spark: SparkSession, path: str, its_id: str, version: int) -> str:
+    """Why a version cannot be read any more; empty if it can."""
+    return str(_sources(spark).gone(session_of(spark), path, its_id, version))
+
+
+def footers(
+    spark: SparkSession, directory: str, names: Iterable[str], columns: Iterable[str], single: Iterable[str]
+) -> list[str]:
+    """A line of JSON for each file: what its footer says of its rows (java/Footers)."""
+    lines = ("\n".join(one) for one in (names, columns, single))
+    return _lines(ours(spark).Footers.read(session_of(spark), directory, *lines))
+
+
+def touch(spark: SparkSession, directory: str, names: Iterable[str], at_ms: int) -> None:
+    """Give links on a disk the age of now."""
+    ours(spark).Footers.touch(session_of(spark), directory, "\n".join(names), at_ms)
+
+
+def _lines(told: Any) -> list[str]:
+    """JSON may hold what Python takes for the end of a line."""
+    text = str(told)
+    return text.split("\n") if text else []
+
+
+def _is_class(found: Any) -> bool:
+    return str(found).startswith("<py4j.java_gateway.JavaClass")
+
+
+def _sources(spark: SparkSession) -> Any:
+    return root(spark).rekindle.delta.DeltaSources
+
+
+def _delta(spark: SparkSession) -> Any:
+    return root(spark).rekindle.delta.DeltaTables

@@ -1,0 +1,125 @@
+"""Delta tables as sources on real Spark: every driver of a run reads the version that the first one read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import rekindle as rk
+from rekindle.engine.spark.plan import versions_read
+from rekindle.errors import InputChanged, Refused, RunFailed
+from rekindle.failover.backoff import FixedDelay
+from rekindle.master.facts.config import BackoffSpec, MasterConfig
+
+AT_ONCE = MasterConfig(backoff=BackoffSpec.of(FixedDelay(1, 0)))
+ROWS, PARTITIONS = 40, 4
+
+
+def pipeline(folder: Path) -> rk.Pipeline:
+    """A call is noted for each row; those of one partition fail as long as `poison` is there."""
+    made, notes = rk.Pipeline("daily"), str(folder)
+
+    @made.source
+    def orders(spark: SparkSession) -> DataFrame:
+        return spark.read.format("delta").load(str(folder / "orders"))
+
+    @made.step(partition_by="id", partitions=PARTITIONS)
+    def priced(orders: DataFrame) -> DataFrame:
+        def price(number: int) -> int:
+            from pathlib import Path
+
+            if number == 3 and Path(notes, "poison").exists():
+                raise ValueError("a bad row")
+            with Path(notes, "calls").open("a") as calls:
+                calls.write(f"{number}\n")
+            return number * 2
+
+        return orders.withColumn("price", F.udf(price, "long")("id"))
+
+    @made.sink(rk.delta(str(folder / "gold")))
+    def gold(priced: DataFrame) -> DataFrame:
+        return priced
+
+    return made
+
+
+def run(spark: SparkSession, folder: Path, **options: Any) -> Any:
+    (folder / "calls").write_text("")
+    return pipeline(folder).run(spark, str(folder / "runs"), options=rk.RunOptions(config=AT_ONCE, **options))
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "calls").read_text().splitlines())
+
+
+def gold(spark: SparkSession, folder: Path) -> set[tuple[int, str]]:
+    return {(row["id"], row["name"]) for row in spark.read.format("delta").load(str(folder / "gold")).collect()}
+
+
+@pytest.fixture
+def failed(tables: SparkSession, tmp_path: Path) -> Path:
+    """A run failed with one partition; then the table got commits."""
+    tables.sql(f"SELECT id, 'old' name FROM range({ROWS})").repartition(2).write.format("delta").save(
+        str(tmp_path / "orders")
+    )
+    (tmp_path / "poison").touch()
+    with pytest.raises(RunFailed):
+        run(tables, tmp_path)
+    (tmp_path / "poison").unlink()
+    tables.sql(f"UPDATE delta.`{tmp_path / 'orders'}` SET name = 'new' WHERE id % 2 = 1")
+    tables.sql(f"INSERT INTO delta.`{tmp_path / 'orders'}` VALUES (100, 'new')")
+    return tmp_path
+
+
+OLD = {(number, "old") for number in range(ROWS)}
+
+
+def test_a_resume_reads_the_version_that_the_run_began_with(tables: SparkSession, failed: Path) -> None:
+    plan = " ".join(str(pipeline(failed).plan(tables, str(failed / "runs"))).split())
+    assert "reads version 0 of Delta table" in plan and "2 commits before the newest" in plan
+    run(tables, failed)
+    assert 0 < calls(failed) < ROWS, "what was kept is used"
+    assert gold(tables, failed) == OLD
+    run(tables, failed, new=True)
+    assert len(gold(tables, failed)) == ROWS + 1, "a new run reads the newest"
+
+
+def test_control_without_the_version_the_resume_is_refused_or_mixes(
+    tables: SparkSession, failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions_read.VersionsRead, "pinned", lambda self, source, frame: frame)
+    with pytest.raises(Refused):
+        run(tables, failed)
+    run(tables, failed, accept_change=("priced",))
+    mixed = gold(tables, failed)
+    assert (3, "new") in mixed and any(number % 2 and name == "old" for number, name in mixed)
+
+
+def test_a_version_that_vacuum_removed_is_refused_with_its_name(tables: SparkSession, failed: Path) -> None:
+    tables.sql(f"VACUUM delta.`{failed / 'orders'}` RETAIN 0 HOURS")
+    with pytest.raises(InputChanged, match=r"version 0 of .*orders, which this run reads, is gone: .*VACUUM") as caught:
+        run(tables, failed)
+    assert "replace" in caught.value.hint
+    run(tables, failed, replace=("priced",))
+    assert len(gold(tables, failed)) == ROWS + 1, "it was computed from the newest version"
+
+
+def test_after_a_replace_the_next_driver_reads_what_the_replacing_one_read(tables: SparkSession, failed: Path) -> None:
+    (failed / "poison").touch()
+    with pytest.raises(RunFailed):
+        run(tables, failed, replace=("priced",))
+    (failed / "poison").unlink()
+    tables.sql(f"INSERT INTO delta.`{failed / 'orders'}` VALUES (200, 'later')")
+    run(tables, failed)
+    found = {number for number, _ in gold(tables, failed)}
+    assert 100 in found and 200 not in found and 0 < calls(failed) < ROWS
+
+
+def test_a_table_with_new_columns_is_refused(tables: SparkSession, failed: Path) -> None:
+    tables.sql(f"ALTER TABLE delta.`{failed / 'orders'}` ADD COLUMN more INT")
+    with pytest.raises(InputChanged, match="has other columns by now than version 0 of"):
+        run(tables, failed)
