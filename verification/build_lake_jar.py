@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
-from build_jar import JAR, ROOT, build
+from build_jar import HERE, JAR, ROOT, build
 from parts import TABLES_PYSPARK, delta_jars
 
 DELTA_JAR = JAR.with_name("rekindle-delta.jar")
@@ -22,7 +22,7 @@ def sources(name: str) -> list[Path]:
 def main() -> None:
     found = version("pyspark")
     assert found.startswith(f"{TABLES_PYSPARK}."), f"formats are for PySpark {TABLES_PYSPARK}, not {found}"
-    build(DELTA_JAR, sources("delta"), sorted(delta_jars().glob("*.jar")))
+    build(DELTA_JAR, HERE, sources("delta"), sorted(delta_jars().glob("*.jar")))
 
 
 if __name__ == "__main__":

@@ -101,23 +101,23 @@ ENTRIES = (("rekindle", "*"), ("rekindle.cli.main", "main"))
 # Words of class names that a reader of any program knows, and those that only join others.
 GENERAL = frozenset(
     """
-    action adapter again ahead all answer any append application argument array at background bar base basis binding
-    builder built by bytes call cancel case cast catalog cause cell change check checksums choice class client clock
+    action adapter again ahead all already answer any append application argument array at background bar base basis
+    binding builder built by bytes call cancel case cast catalog cause cell change check checksums choice class client clock
     close closing cluster code codec collector color column command commit compare comparison compile condition
     config console constants context copy count counter cycle daemon data decision declaration default delay delayed
     delete deleted deletion demo died digits directory disk display done drawing driver dtype earlier edge edit end
     engine entry enum error event exit exponential facts fail failed failure field file files find finder fixed
-    folder format found frame function gc give gone graph group handler hash hidden history host id identity import
-    index info input inspection intent interrupted interval into item job json key kind label lazy length library
+    folder format found frame function gc give gone graph group handler has hash hidden history host id identity import
+    index info input inspection intent interrupted interval into item job json key kind label later lazy length library
     limit line link list load local location log logical loop loss lost machine made main map member memory message
     method mode module monitor name named names needed newer newest no node not notice number object old one only
     open opened options order output owner package page parameter parse parser part path pattern phase physical
     pipeline planned pointer policy pool port position prepare process program progress property protocol put python
     query raise range rate read reader recomputed record registry reject rekindle release removable replace report
-    request result resumable root row rule run running runs safety sample scan schema scope script seed server
+    request result resumable root row rule run running runs safety same sample scan schema scope script seed server
     session set setting settings setup shape share simulated sink size source span spark spec spelling start started
     state status step still stop stopped storage store stores stream struct succeed summary suspected system table
-    take target task terminal text thread tick time timeline timeout timer times top tree type types unbuilt
+    take target task terminal text there thread tick time timeline timeout timer times top tree type types unbuilt
     unchanged unknown unreadable until untouched up usage use user value values variable version vertices view
     visitor wake way whole whose word words work worker world write writer written yet
     """.split()

@@ -11,11 +11,11 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.publish.table_fences import (
     AlreadyThere,
-    Claim,
     Earlier,
     Later,
     Replaces,
     SameFiles,
+    TableClaim,
     Verdict,
     numbers_after,
     numbers_of_same,
@@ -27,7 +27,7 @@ from rekindle.publish.table_fences import (
     watched,
 )
 
-CLAIM = Claim(owner="daily", place="abc", key="k", fence=Fence(5, 1, 1), source="a" * 32, overwrites=False)
+CLAIM = TableClaim(owner="daily", place="abc", key="k", fence=Fence(5, 1, 1), source="a" * 32, overwrites=False)
 
 
 class Log:
@@ -36,7 +36,7 @@ class Log:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
-    def publish(self, claim: Claim, files: int = 3) -> Verdict:
+    def publish(self, claim: TableClaim, files: int = 3) -> Verdict:
         found = verdict(self.numbers, claim)
         match found:
             case Replaces():
@@ -46,12 +46,12 @@ class Log:
         return found
 
 
-def of(order: int, key: str = "k", *, epoch: int = 1, **more: Any) -> Claim:
+def of(order: int, key: str = "k", *, epoch: int = 1, **more: Any) -> TableClaim:
     """Each run has files of its own."""
     return replace(CLAIM, fence=Fence(order, epoch, 1), key=key, **{"source": f"{order:032x}", **more})
 
 
-def overwriting(order: int, key: str = "k", **more: Any) -> Claim:
+def overwriting(order: int, key: str = "k", **more: Any) -> TableClaim:
     return of(order, key, overwrites=True, **more)
 
 
@@ -60,7 +60,7 @@ PART_OF_DAY = partition_key({"country": "AT", "day": "7"})
 HELD = Earlier("abc", 5, 3)
 
 # What was published before, what comes, and what becomes of it.
-ROWS: dict[str, tuple[list[Claim], Claim, Verdict]] = {
+ROWS: dict[str, tuple[list[TableClaim], TableClaim, Verdict]] = {
     "the first of all": ([], of(5), Replaces()),
     "the same again": ([of(5)], of(5), AlreadyThere()),
     "a later run of the key": ([of(5)], of(6), Replaces((HELD,))),

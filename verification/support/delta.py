@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from build_jar import JAR
 from parts import delta_folder
 from rekindle.engine.spark.jvm import table_calls
-from rekindle.engine.spark.session import jar_path
 
 Rows = Counter[tuple[Any, ...]]
 
 
 def delta_settings() -> dict[str, str]:
     """Delta and our classes are on the class path of the driver, which is the only process."""
-    jars = [*map(str, sorted(delta_folder().glob("*.jar"))), table_calls.delta_jar(), jar_path()]
+    jars = [*map(str, sorted(delta_folder().glob("*.jar"))), table_calls.delta_jar(), str(JAR)]
     return {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -34,7 +34,7 @@ PARTITION_KEY = "partition:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class TableClaim:
     """What wants to be published: whose it is, its fence, and what tells its files. It `overwrites` all that is there,
     or not. `takes` is the place from which the table is taken."""
 
@@ -101,7 +101,7 @@ def unpacked(number: int) -> Fence:
     return Fence(epoch >> EPOCH_BITS, epoch & ((1 << EPOCH_BITS) - 1), low)
 
 
-def verdict(numbers: Mapping[str, int], claim: Claim) -> Verdict:
+def verdict(numbers: Mapping[str, int], claim: TableClaim) -> Verdict:
     """What becomes of a claim on a table whose log has these numbers."""
     held, now = numbers.get(_id(FENCE, claim.place, claim.owner, claim.key), 0), packed(claim.fence)
     highest = max(_compared(numbers, claim), default=0)
@@ -112,14 +112,14 @@ def verdict(numbers: Mapping[str, int], claim: Claim) -> Verdict:
     return Replaces(tuple(_earlier(numbers, claim)))
 
 
-def numbers_of_same(claim: Claim) -> dict[str, int]:
+def numbers_of_same(claim: TableClaim) -> dict[str, int]:
     """What a commit sets that takes the fence alone."""
     now, ours = packed(claim.fence), (claim.place, claim.owner)
     after = {DOOR: now, _id(FENCE, *ours, claim.key): now}
     return after | {_id(FLOOR, *ours): now} if claim.overwrites else after
 
 
-def numbers_after(numbers: Mapping[str, int], claim: Claim, files: int) -> dict[str, int]:
+def numbers_after(numbers: Mapping[str, int], claim: TableClaim, files: int) -> dict[str, int]:
     """What the commit of a publication of so many files sets."""
     now, ours = packed(claim.fence), (claim.place, claim.owner)
     after = {DOOR: now, _id(FLOOR, *ours): now if claim.overwrites else _floor(numbers, claim)}
@@ -157,7 +157,7 @@ def partition_key(partition: Mapping[str, str]) -> str:
     )
 
 
-def _compared(numbers: Mapping[str, int], claim: Claim) -> Iterator[int]:
+def _compared(numbers: Mapping[str, int], claim: TableClaim) -> Iterator[int]:
     """The fences that a claim must be later than."""
     yield _floor(numbers, claim)
     for name, number in numbers.items():
@@ -181,24 +181,24 @@ def _values(key: str) -> dict[str, str]:
     return {unquote(name): unquote(value) for name, value in pairs}
 
 
-def _earlier(numbers: Mapping[str, int], claim: Claim) -> Iterator[Earlier]:
+def _earlier(numbers: Mapping[str, int], claim: TableClaim) -> Iterator[Earlier]:
     for name, count in numbers.items():
         kind, *rest = _parts(name)
         if count and kind == FILES and rest[1:] == [claim.owner, claim.key]:
             yield Earlier(rest[0], unpacked(numbers[_id(FENCE, *rest)]).order, count)
 
 
-def _is_same_files(numbers: Mapping[str, int], claim: Claim, held: int) -> bool:
+def _is_same_files(numbers: Mapping[str, int], claim: TableClaim, held: int) -> bool:
     if not held or unpacked(held).order != claim.fence.order:
         return False
     return numbers.get(_id(SOURCE, claim.place, claim.owner, claim.key)) == _source(claim)
 
 
-def _source(claim: Claim) -> int:
+def _source(claim: TableClaim) -> int:
     return int(claim.source[:SOURCE_DIGITS], 16)
 
 
-def _floor(numbers: Mapping[str, int], claim: Claim) -> int:
+def _floor(numbers: Mapping[str, int], claim: TableClaim) -> int:
     found = numbers.get(_id(FLOOR, claim.place, claim.owner), 0)
     return 0 if found == CLOSED and claim.takes is not None else found
 

@@ -32,10 +32,10 @@ from rekindle.publish.pointers import Pointer
 from rekindle.publish.table_fences import (
     PREFIX,
     AlreadyThere,
-    Claim,
     Later,
     Replaces,
     SameFiles,
+    TableClaim,
     numbers_after,
     numbers_of_same,
     owners,
@@ -109,9 +109,9 @@ class DeltaPublisher:
                 return None
         raise StoreFailed(f"{ROUNDS_MAX} other commits to {self.target.shown} came first, one after the other")
 
-    def _claim(self, by: TargetOwner, state: DeltaState, fence: Fence, source: str) -> Claim:
+    def _claim(self, by: TargetOwner, state: DeltaState, fence: Fence, source: str) -> TableClaim:
         values = delta_files.wanted_values(self.target, state)
-        return Claim(
+        return TableClaim(
             owner=by.owner,
             place=by.place,
             key=partition_key({name: str(value) for name, (_, value) in values.items()}) if values else by.key,
