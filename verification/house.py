@@ -102,8 +102,8 @@ ENTRIES = (("rekindle", "*"), ("rekindle.cli.main", "main"))
 GENERAL = frozenset(
     """
     action adapter again ahead all already answer any append application argument array at background bar base basis
-    binding builder built by bytes call cancel case cast catalog cause cell change check checksums choice class client clock
-    close closing cluster code codec collector color column command commit compare comparison compile condition
+    binding builder built by bytes call cancel case cast catalog cause cell change check checksums choice class client
+    clock close closing cluster code codec collector color column command commit compare comparison compile condition
     config console constants context copy count counter cycle daemon data decision declaration default delay delayed
     delete deleted deletion demo died digits directory disk display done drawing driver dtype earlier edge edit end
     engine entry enum error event exit exponential facts fail failed failure field file files find finder fixed
