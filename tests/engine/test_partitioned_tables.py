@@ -291,6 +291,7 @@ if night == 2:
 """
 
 
+@pytest.mark.spark
 def test_nights_with_a_hive_metastore(tmp_path: Path) -> None:
     """Three sessions, one after the other; the third one corrects the first day."""
     told = []
