@@ -63,9 +63,17 @@ class ReleasePlace:
         """How many directories the result has."""
         return sum(1 for _ in self._result().glob("data/*/*/*"))
 
-    def orphans(self) -> int:
-        """Directories of the result that no entry names: each batch has one that counts."""
-        return self.tries() - sum(1 for _ in self._result().glob("entries/*/*/*"))
+    def orphans(self) -> tuple[int, int]:
+        """Directories of the result that no entry names: of batches before the last one, and of that one or the next,
+        which go when readers have passed it."""
+        named = {line.removeprefix("directory\t") for one in self._entries() for line in one.read_text().splitlines()}
+        last = max(int(one.name) for one in self._entries())
+        left = [one for one in self._result().glob("data/*/*/*") if str(one.relative_to(self._result())) not in named]
+        late = sum(1 for one in left if int(one.name.split("-")[0]) >= last)
+        return len(left) - late, late
+
+    def _entries(self) -> list[Path]:
+        return [one for one in self._result().glob("entries/*/*/*") if one.name.isdigit()]
 
     def _result(self) -> Path:
         (stream,) = (self.folder / "state" / "live" / "_streams").iterdir()
@@ -145,7 +153,7 @@ def main() -> int:
     other = sum(1 for row in plain if row[0] < least and row not in once)
     words = ["gc", "--location", str(place.folder / "state"), "--set", "gc.grace_hours=0"]
     subprocess.run([sys.executable, "-c", MAIN, *words], check=True)
-    orphans = place.orphans()
+    orphans, late = place.orphans()
     batches = place.batch()
     if not asked.keep:
         shutil.rmtree(place.folder, ignore_errors=True)
@@ -153,7 +161,7 @@ def main() -> int:
     slopes += f"left_slope={left_slope.per_hour:.0f} left_slope_low={left_slope.low:.0f} left_most={left_most}"
     print(
         f"RESULT stream-release batches={batches} kills={asked.kills} keep_minutes={KEEP_MINUTES} {slopes} "
-        f"rows={len(plain)} lost={lost} doubled={doubled} other={other} told={is_told} orphans={orphans} "
+        f"rows={len(plain)} lost={lost} doubled={doubled} other={other} told={is_told} orphans={orphans} late={late} "
         f"minutes={(time.monotonic() - began) / 60:.1f}"
     )
     is_flat = all_slope.is_flat and left_slope.is_flat
