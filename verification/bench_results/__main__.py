@@ -236,16 +236,20 @@ def main() -> int:
         return {f"{how} {count}": partial(LogSide, folder / f"{how}-{count}", how, count) for how, count in asked}
 
     every = [(FUSED, FUSED), (CACHING, CACHING), (MEMORY, MEMORY), (KAFKA, KAFKA), (AGAIN, FUSED)]
-    with KafkaBroker() as broker:
-        path = measure(paths(ROWS, *every), asked.rounds)
-        large = measure(paths(1_000_000, *every), asked.large) if asked.large else {}
-        producer = measure(paths(ROWS, (MADE, MADE), (SPARKS, SPARKS)), asked.rounds)
-        source = measure(logs((RESULT, FEW), (FILES, FEW), (RESULT, MANY), (FILES, MANY), (RESULT, MOST)), asked.rounds)
-    shutil.rmtree(folder, ignore_errors=True)
-    parts = {"20,000 rows": path, "1,000,000 rows": large, "producer": producer, "source": source}
-    for what, found in parts.items():
+
+    def measured(what: str, sides: Sides, rounds: int) -> Costs:
+        found = measure(sides, rounds)
         for line in told(what, found):
             print(line, flush=True)
+        return found
+
+    with KafkaBroker() as broker:
+        path = measured("20,000 rows", paths(ROWS, *every), asked.rounds)
+        producer = measured("producer", paths(ROWS, (MADE, MADE), (SPARKS, SPARKS)), asked.rounds)
+        sides = logs((RESULT, FEW), (FILES, FEW), (RESULT, MANY), (FILES, MANY), (RESULT, MOST))
+        source = measured("source", sides, asked.rounds)
+        large = measured("1,000,000 rows", paths(1_000_000, *every), asked.large) if asked.large else {}
+    shutil.rmtree(folder, ignore_errors=True)
     figures = {
         "path_fused": (ratio(path, CACHING, FUSED), PATH_FUSED_MAX),
         "path_kafka": (ratio(path, CACHING, KAFKA), PATH_KAFKA_MAX),
