@@ -116,6 +116,7 @@ class PreparedPipeline:
     copy          brings files of an earlier run into this one
     columns_in    the columns of a schema as a manifest has it, told as those of the spec are
     settings      those that were wanted, and what could only be pinned when the sources were known
+    tables        sentences about tables with a log of their own: which version is read, how they are published to
     """
 
     engine: Engine
@@ -128,6 +129,7 @@ class PreparedPipeline:
     bases: tuple[str, ...] = ()
     copy: CopyFiles = lambda copies: frozenset(one.source for one in copies)
     columns_in: ColumnsIn = lambda schema: {}
+    tables: tuple[str, ...] = ()
 
 
 class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):

@@ -234,7 +234,8 @@ class Plan:
     ended so far; `destinations` say which sink is published where; `ends` is why it cannot finish, if it cannot;
     `living` is the owner if it is alive; `released` are the steps whose results are deleted before the run ends,
     because they are consumed; `differs` is what changed since a finished run was published; `protects` are the steps
-    whose results are written although nobody publishes them."""
+    whose results are written although nobody publishes them; `tables` are sentences about tables with a log of their
+    own: which version a source reads, how a sink is published."""
 
     pipeline: str
     run: str
@@ -254,6 +255,7 @@ class Plan:
     released: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     protects: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
@@ -309,6 +311,7 @@ class Plan:
             f"{self._deleted()}"
         )
         yield from (f"Publishes {one}." for one in self.destinations)
+        yield from (f"{one}." for one in self.tables)
         yield from self._protection()
         if self.budget is not None:
             yield str(self.budget)
@@ -371,6 +374,7 @@ class Plan:
             "publishes": list(self.publishes),
             "targets": list(self.destinations),
             "protects": list(self.protects),
+            "tables": list(self.tables),
             "differs": list(self.differs),
             "deletions": [
                 {

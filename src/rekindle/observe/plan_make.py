@@ -45,6 +45,7 @@ class PlanInputs:
     not_taken  why a kept step that did not change is not taken from the earlier run that others are taken from
     paces      how fast each step was before
     tasks      how many Spark tasks of all stages an attempt would take, if it is the first of its generation
+    tables     sentences about tables with a log of their own that are read and published to
     """
 
     order: Sequence[str] = ()
@@ -58,6 +59,7 @@ class PlanInputs:
     tasks: Tasks = lambda command: None
     cores: int = 0
     sizes: Sizes = lambda segment: None
+    tables: tuple[str, ...] = ()
 
 
 def plan_of(
@@ -90,6 +92,7 @@ def plan_of(
         parameters=parameters or {},
         budget=_budget(ahead),
         released=_released(ahead, is_for_budget=False),
+        tables=told.tables,
     )
 
 

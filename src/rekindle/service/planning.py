@@ -79,6 +79,7 @@ def told_of(
         tasks=prepared.tasks,
         cores=prepared.cores,
         sizes=sizes,
+        tables=prepared.tables,
     )
 
 

@@ -92,7 +92,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
             columns={name: _columns(schema) for name, schema in compiled.read.items()}
             | {name: _columns(held.frame.schema) for name, held in analysis.held.items()},
         ),
-        why=_with_ways(compiled),
+        why=compiled.why,
         cores=int(spark.sparkContext.defaultParallelism),
         missing=lambda counted: inventory.missing(spark, wanted.root, counted),
         tasks=engine.tasks,
@@ -100,13 +100,14 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         bases=tuple(base for step, base in bases.items() if has_pointers(compiled.sinks[step])),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
+        tables=(*compiled.versions, *_ways(compiled)),
     )
 
 
-def _with_ways(compiled: Compiled) -> dict[str, str]:
-    """What became of every declared step, with how the log of a table takes what is published there."""
-    ways = {step: target.how for step, target in compiled.sinks.items() if isinstance(target, Delta)}
-    return {step: f"{why}; {ways[step]}" if step in ways else why for step, why in compiled.why.items()}
+def _ways(compiled: Compiled) -> tuple[str, ...]:
+    """How the logs of tables take what is published there."""
+    found = {step: target for step, target in compiled.sinks.items() if isinstance(target, Delta)}
+    return tuple(f"{target.shown}: {target.how}" for target in found.values())
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:

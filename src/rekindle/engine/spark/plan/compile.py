@@ -54,7 +54,7 @@ class Compiled:
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
     they are computed. `sinks` are the kept steps that are published, `destinations` say in words which sink each is
     and where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
-    partitions among them. `read` are the columns of the sources."""
+    partitions among them. `read` are the columns of the sources, `versions` say at which version tables are read."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
@@ -65,6 +65,7 @@ class Compiled:
     named: dict[str, str]
     settings: dict[str, str]
     read: dict[str, StructType]
+    versions: tuple[str, ...] = ()
 
 
 def compile_pipeline(
@@ -117,9 +118,6 @@ def compile_pipeline(
     why = {name: decision.sentence for name, decision in decisions.items()}
     for (reader, name), reason in copies.items():
         why[name] += f"; {reader} recomputes it: {reason}"
-    for name in sources:
-        if told := builder.versions.told(name):
-            why[name] += f"; {told}"
     pinned = {**(settings or {}), SHUFFLE_PARTITIONS: str(partitions), **builder.versions.settings}
     return Compiled(
         groups=groups,
@@ -131,6 +129,7 @@ def compile_pipeline(
         named={one.name: step for step, one in published.items()},
         settings=pinned,
         read={name: frame.schema for name, frame in sources.items()},
+        versions=builder.versions.told(),
     )
 
 

@@ -54,15 +54,15 @@ class VersionsRead:
         self._found[source] = chosen
         return fixed
 
-    def told(self, source: str) -> str:
-        """What a plan says of the tables of a source; empty if it reads none."""
-        return "; ".join(map(self._told, self._found.get(source, ())))
+    def told(self) -> tuple[str, ...]:
+        """What a plan says of the tables that sources read."""
+        return tuple(self._told(source, one) for source, tables in self._found.items() for one in tables)
 
-    def _told(self, one: TableVersion) -> str:
+    def _told(self, source: str, one: TableVersion) -> str:
         at = datetime.fromtimestamp(one.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
         later = self._newest[one.path] - one.version
         since = f", {later} commits before the newest" if later else ""
-        return f"reads version {one.version} of Delta table {one.path}, of {at}{since}"
+        return f"{source} reads version {one.version} of Delta table {one.path}, of {at}{since}"
 
 
 def _has_calls(spark: SparkSession) -> bool:
