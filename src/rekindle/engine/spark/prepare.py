@@ -37,7 +37,7 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
-from rekindle.publish.targets import Delta, Target, has_pointers
+from rekindle.publish.targets import Target, has_pointers, how_of
 from rekindle.results import manifest
 
 
@@ -106,8 +106,8 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
 
 def _ways(compiled: Compiled) -> tuple[str, ...]:
     """How the logs of tables take what is published there."""
-    found = {step: target for step, target in compiled.sinks.items() if isinstance(target, Delta)}
-    return tuple(f"{target.shown}: {target.how}" for target in found.values())
+    found = ((target.shown, how_of(target)) for target in compiled.sinks.values())
+    return tuple(f"{shown}: {how}" for shown, how in found if how)
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:
