@@ -185,7 +185,7 @@ def test_a_step_is_judged_once(
 
     monkeypatch.setattr("rekindle.engine.spark.plan.layout.judge", counted)
     four.plan(spark, str(tmp_path / "runs"))
-    assert calls == ONCE and len(judged) == len(ONCE)
+    assert calls == ONCE and len(judged) == len(ONCE) + 1, "of one it is asked once more what is below its exchange"
 
 
 def test_an_eager_step_is_built_over_the_real_rows_once_more(

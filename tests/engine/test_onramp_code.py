@@ -240,7 +240,8 @@ print(json.dumps({{name: identity(names[name]) for name in names["NAMES"]}}))
 
 @pytest.mark.slow
 def test_equal_in_another_process_under_another_name() -> None:
-    paths = [str(Path(rekindle.__file__).parent.parent), str(Path(__file__).parent.parent)]
+    tests = Path(__file__).parent.parent
+    paths = [str(Path(rekindle.__file__).parent.parent), str(tests), str(tests.parent / "verification")]
     found = []
     for seed in ("1", "2"):
         code = ELSEWHERE.format(paths=paths)

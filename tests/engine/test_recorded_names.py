@@ -18,7 +18,7 @@ from rekindle.pipeline.identity.recorded_names import recorded_name
 
 # As release 0.1.0 recorded them. Nothing is taken away here, and no name becomes another one.
 AS_RECORDED = {
-    "rekindle.api": "Pipeline previous read_kafka read_newest",
+    "rekindle.api": "Pipeline previous read_kafka read_newest read_result",
     "rekindle.engine.constants": "run_time seed",
     "rekindle.engine.pickled": "Made",
     "rekindle.engine.spark.packed": "Packed",
@@ -30,6 +30,7 @@ AS_RECORDED = {
     "rekindle.master.config": "BackoffSpec MasterConfig",
     "rekindle.onramp": "run",
     "rekindle.pipeline.declared": "Shard",
+    "rekindle.publish.delta": "delta",
     "rekindle.publish.each_batch": "each_batch",
     "rekindle.publish.each_partition": "EachPartition each_partition",
     "rekindle.publish.kafka": "kafka",

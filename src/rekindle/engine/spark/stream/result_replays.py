@@ -121,7 +121,7 @@ class ResultReplays:
             try:
                 other += [one.batch] if self._is_other(region, one, command.without, limited) else []
             except Exception as failed:
-                unmade, why = (one.batch,), first_line(failed)
+                unmade, why = (one.batch,), str(failed) if isinstance(failed, ReplayFailed) else first_line(failed)
                 break
             made.append(one.batch)
         return ReplayReport(
