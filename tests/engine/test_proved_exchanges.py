@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import attempts
+from rekindle.engine.spark.run import engine as run_engine
+from rekindle.engine.spark_lines import LINES
 from rekindle.failover.backoff import FixedDelay
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 
@@ -80,7 +82,8 @@ def resumed(spark: SparkSession, folder: Path, make: Make) -> tuple[int, int, Co
 def test_a_new_driver_reuses_what_stands_above_a_determinate_exchange(
     spark: SparkSession, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where Spark has no checksums: nobody looks at the exchanges at all."""
+    """Where Spark has no checksums nobody looks at the exchanges at all."""
+    monkeypatch.setattr(run_engine, "spark_line", lambda spark: next(one for one in LINES if one.lacks))
 
     def nobody_looks(*given: object) -> None:
         raise AssertionError("an exchange was looked at")
