@@ -317,20 +317,31 @@ def test_statistics_say_what_the_files_hold(tables: SparkSession, results: Resul
     query = """
         select id, cast(id as int) i, cast(id as smallint) s, cast(id as tinyint) b, id % 2 = 0 flag,
           cast(id as double) / 3 d, cast(id as float) / 3 f, cast(id as decimal(9, 2)) small,
-          cast(id as decimal(30, 4)) big, date_add(date'2026-11-01', cast(id as int)) day,
+          cast(id + 12345678901234567890.1234 as decimal(30, 4)) big, date_add(date'2026-11-01', cast(id as int)) day,
           timestamp'2026-11-01 00:00:00.000001' + make_interval(0, 0, 0, cast(id as int)) at,
           timestamp_ntz'2026-11-01 00:00:00' ntz,
           concat(repeat('ä', 40), id) long, concat('x', id) text, if(id % 3 = 0, null, id) gap,
           named_struct('a', id) deep, array(id) many
         from range(30)"""
     target = targets.delta(str(gold))
-    assert publish(tables, results.of(target, TODAY, query), open_store) == SinkDone("out", TODAY)
+    tables.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    what = results.of(target, TODAY, query)
+    tables.conf.unset("spark.sql.parquet.outputTimestampType")
+    assert publish(tables, what, open_store) == SinkDone("out", TODAY)
     shown = tables.read.format("delta").load(str(gold))
     bare = tables.sql(query)
     conditions = [
         f"{name} = (select {name} from truth where id = 17)" for name in bare.columns if name not in ("many",)
     ]
-    conditions += ["gap is null", "gap > 20", "at > timestamp'2026-11-20'", "big < 3", "d > 9.5", "text = 'x7'"]
+    conditions += [
+        "gap is null",
+        "gap > 20",
+        "at > timestamp'2026-11-20'",
+        "big > 12345678901234567918.9",
+        "d > 9.5",
+        "text = 'x7'",
+    ]
+    conditions += [f"big = {12345678901234567890 + number}.1234" for number in range(30)]
     bare.createOrReplaceTempView("truth")
     for condition in conditions:
         assert shown.where(condition).count() == bare.where(condition).count(), condition

@@ -14,6 +14,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 import org.apache.hadoop.conf.Configuration;
@@ -40,7 +42,7 @@ import org.apache.spark.util.SerializableConfiguration;
 public final class Footers {
   private static final int TASKS_PER_CORE = 8;
   private static final int CHARACTERS_MAX = 32;
-  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final ObjectMapper JSON = new ObjectMapper().enable(JsonGenerator.Feature.WRITE_BIGDECIMAL_AS_PLAIN);
 
   private Footers() {}
 
@@ -91,7 +93,8 @@ public final class Footers {
     return lines.iterator();
   }
 
-  private static Map<String, Object> told(List<BlockMetaData> blocks, Set<String> counted, List<String> alone) {
+  private static Map<String, Object> told(List<BlockMetaData> blocks, Set<String> counted, List<String> alone)
+      throws JsonProcessingException {
     long rows = 0;
     Map<String, Column> columns = new LinkedHashMap<>();
     for (BlockMetaData block : blocks) {
@@ -129,7 +132,7 @@ public final class Footers {
     stats.put("nullCount", nulls);
     Map<String, Object> told = new LinkedHashMap<>();
     told.put("rows", rows);
-    told.put("stats", stats);
+    told.put("stats", JSON.writeValueAsString(stats)); // As text: no reader in between may round a number.
     told.put("only", only);
     return told;
   }

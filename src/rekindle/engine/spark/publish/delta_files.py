@@ -131,7 +131,7 @@ def taken(spark: SparkSession, target: Delta, base: str, state: DeltaState, what
                     "size": copy.bytes,
                     "modificationTime": now_ms,
                     "dataChange": True,
-                    "stats": json.dumps(footer["stats"]),
+                    "stats": footer["stats"],
                 }
             }
         )
