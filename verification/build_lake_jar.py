@@ -1,7 +1,7 @@
 """Build the jars of table formats that ship beside the main one, each against the jars of its format.
 
-They need the PySpark that the formats are published for (`parts.TABLES_PYSPARK`), so `make tables` builds them in an
-environment of its own. A session without such a table never loads one.
+They call the main jar, and need the PySpark that the formats are published for (`parts.TABLES_PYSPARK`), so `make
+tables` builds them in an environment of its own. A session without such a table never loads one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def sources(name: str) -> list[Path]:
 def main() -> None:
     found = version("pyspark")
     assert found.startswith(f"{TABLES_PYSPARK}."), f"formats are for PySpark {TABLES_PYSPARK}, not {found}"
-    build(DELTA_JAR, HERE, sources("delta"), sorted(delta_jars().glob("*.jar")))
+    build(DELTA_JAR, HERE, sources("delta"), [JAR, *sorted(delta_jars().glob("*.jar"))])
 
 
 if __name__ == "__main__":

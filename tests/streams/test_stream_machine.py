@@ -23,6 +23,7 @@ from rekindle.streams.stream_events import (
     RegionGivenUp,
     RegionsRestart,
     StopRequested,
+    StreamClosed,
     StreamEnded,
     StreamOpened,
     StreamPhase,
@@ -31,7 +32,7 @@ from rekindle.streams.stream_events import (
 from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_spec import AVAILABLE_NOW, BACKOFF, RegionSpec, SourceStart, StreamLimits, StreamSpec
 from rekindle.streams.stream_state import StreamRecord, StreamState
-from rekindle.streams.stream_stimuli import OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
+from rekindle.streams.stream_stimuli import CloseStream, OpenStream, QueryReport, StopStream, StreamStimulus, StreamTick
 from streams.specs import region_spec
 
 OOPS = Cause(FailureKind.EXCEPTION, "ValueError: seven")
@@ -269,6 +270,18 @@ def test_a_stop_with_nothing_running_ends_at_once() -> None:
         StopRequested("SIGTERM", 1_000),
         StreamEnded(StreamPhase.FAILED, 1_000),
     )
+
+
+def test_a_stream_that_is_closed_is_over_whatever_was_open() -> None:
+    world = StreamWorld("a", "b")
+    world.open()
+    world.fails("a")
+    closed = world.take(CloseStream("rekindle results release"), 2_000)
+    assert closed == (StreamClosed("rekindle results release", 2_000),)
+    assert world.phase is StreamPhase.CLOSED and world.phase.is_over and codec_of(STREAM).closes(closed)
+    assert world.state is not None and world.state.ended_ms == 2_000
+    assert not any(one.is_open or one.due_ms is not None for one in world.state.regions.values())
+    assert world.take(StopStream("late")) == () and world.take(StreamTick(), 9_000) == ()
 
 
 def test_all_input_read_is_the_end_and_the_next_start_goes_on() -> None:

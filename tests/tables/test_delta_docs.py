@@ -17,6 +17,7 @@ def test_the_page_about_delta_works_as_written(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     names = run_python("how-to/delta.md", spark=tables)
     assert sorted(row["customer"] for row in names["published"].collect()) == list(range(7))
+    assert sorted(row["customer"] for row in names["arrived"].collect()) == list(range(9))
     plan = " ".join(capsys.readouterr().out.split())
     assert "reads version 0 of Delta table" in plan and "no row is written again" in plan
     history = tables.sql(f"DESCRIBE HISTORY delta.`{names['lake']}/gold`").collect()

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.plan import versions_read
+from rekindle.engine.spark.session import attach
 from rekindle.errors import InputChanged, Refused, RunFailed
 from rekindle.failover.backoff import FixedDelay
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
@@ -122,3 +124,15 @@ def test_a_table_with_new_columns_is_refused(tables: SparkSession, failed: Path)
     tables.sql(f"ALTER TABLE delta.`{failed / 'orders'}` ADD COLUMN more INT")
     with pytest.raises(InputChanged, match="has other columns by now than version 0 of"):
         run(tables, failed)
+
+
+def test_what_an_extension_sets_is_set_before_the_first_step_is_built(tables: SparkSession) -> None:
+    """Delta sets two with the first plan of a session. They would count as changed by the step that makes it."""
+    bare, ours = tables.newSession(), tables.newSession()
+    attach(ours)
+    before = [plan_calls.all_settings(one) for one in (bare, ours)]
+    for one in (bare, ours):
+        one.range(1)
+    after = [plan_calls.all_settings(one) for one in (bare, ours)]
+    assert before[0] != after[0], "the control: what is refused"
+    assert before[1] == after[1]

@@ -177,12 +177,12 @@ public final class StreamFiles implements StreamSinkProvider {
         String offsets = digest(new Path(checkpoint, "offsets/" + batch), settings);
         if (entry.getFileSystem(settings).exists(entry)) {
           refuseOther(entry, offsets, settings);
-          execution.toRdd().foreachPartition(new Dropped());
+          DroppedRows.compute(execution);
           seen(entry, settings);
           return;
         }
         if (!isAfterCompactions && new StreamCompactions(target, region, generation).have(batch, offsets, settings)) {
-          execution.toRdd().foreachPartition(new Dropped());
+          DroppedRows.compute(execution);
           return;
         }
         isAfterCompactions = true;

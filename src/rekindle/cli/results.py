@@ -10,14 +10,15 @@ import click
 import msgspec
 
 from rekindle.cli.boundary import ExitCode
-from rekindle.cli.catalog import Named, each, find_batch, find_run, pipelines, runs_of
+from rekindle.cli.catalog import Named, each, find_run, pipelines, runs_of
 from rekindle.cli.gc import what_text
 from rekindle.cli.next_command import line_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, say, say_json, table, width
 from rekindle.config import Config
 from rekindle.errors import Refused, RunClosed, StillOwned, StoreFailed
-from rekindle.gc.collect_run import RunCollector
+from rekindle.gc.close_stream import close_stream
+from rekindle.gc.collect_run import GcReport, RunCollector
 from rekindle.gc.holdings import StepHolding, holdings
 from rekindle.gc.inspect_run import RunInspection, look_at
 from rekindle.gc.policy import GcAction, RunCondition
@@ -27,6 +28,7 @@ from rekindle.observe.words import bytes_text, count_text, time_text
 from rekindle.remedies import CommandRemedy
 from rekindle.runtime import pins
 from rekindle.runtime.pins import RunPin
+from rekindle.service import streaming
 from rekindle.service.limits import rules_of
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
@@ -100,21 +102,17 @@ def pin(settings: Settings, run: str, why: str) -> int:
     config, store = _opened(settings)
     named = find_run(store, run)
     wanted = RunPin(_user(), time.time_ns() // 1_000_000, why)
-    if named.is_stream:
-        # Nothing of a stream is ever closed by gc.
-        say([f"stream {named} is {pins.put_pin(store, named.pipeline, named.run, wanted)}"])
-        return ExitCode.DONE
-    _refuse_closed(named, _look(store, named, config))
+    _refuse_gone(store, named, config)
     found = pins.put_pin(store, named.pipeline, named.run, wanted)
     try:
         # gc takes its sign away when the journal says that the run is closed: so the sign first.
         pins.refuse_closing(store, named.pipeline, named.run)
-        _refuse_closed(named, _look(store, named, config))
+        _refuse_gone(store, named, config)
     except Refused:
         if found == wanted:
             pins.remove_pin(store, named.pipeline, named.run)
         raise
-    say([f"run {named} is {found}"])
+    say([f"{'stream' if named.is_stream else 'run'} {named} is {found}"])
     return ExitCode.DONE
 
 
@@ -143,9 +141,15 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
 
     A closed run cannot be resumed. gc closes a run in the same way after the retention time. A run that is pinned or
     has a living driver is refused. What the run published is not deleted.
+
+    Of a stream these are its checkpoints, and the results between its regions. gc never closes a stream by itself.
     """
     config, store = _opened(settings)
-    named = find_batch(store, run)
+    named = find_run(store, run)
+    if named.is_stream:
+        rules = rules_of(config, is_dry=is_dry)
+        _say_deleted(named, close_stream(store, named.pipeline, named.run, named.number, rules), is_dry=is_dry)
+        return ExitCode.DONE
     held = pins.find_pin(store, named.pipeline, named.run)
     if held is not None:
         raise Refused(f"run {named} is {held}", CommandRemedy("results unpin", run=str(named)))
@@ -161,11 +165,17 @@ def release(settings: Settings, run: str, is_dry: bool) -> int:
         raise kind(
             f"run {named} was not closed: {report.because} ({report.trouble})", CommandRemedy("show", run=str(named))
         )
+    _say_deleted(named, report, is_dry=is_dry)
+    return ExitCode.DONE
+
+
+def _say_deleted(named: Named, report: GcReport, *, is_dry: bool) -> None:
+    if not report.findings:
+        say([f"nothing to delete: {report.because}"])
     for finding in report.findings:
         verb = "would delete" if is_dry else "deleted"
         size = f"{count_text(finding.files, 'file')}, {bytes_text(finding.bytes)}"
         say([f"{verb}: {what_text(finding)} {named}, {size}"])
-    return ExitCode.DONE
 
 
 def _user() -> str:
@@ -188,6 +198,13 @@ def _newest(store: Store) -> list[Named]:
 
 def _look(store: Store, named: Named, config: Config, pin: RunPin | None = None) -> RunInspection:
     return look_at(store, named.folder, store.now(), config.stale_seconds, is_pinned=pin is not None)
+
+
+def _refuse_gone(store: Store, named: Named, config: Config) -> None:
+    if named.is_stream:
+        streaming.look(store, named.pipeline, named.run)
+    else:
+        _refuse_closed(named, _look(store, named, config))
 
 
 def _refuse_closed(named: Named, look: RunInspection) -> None:

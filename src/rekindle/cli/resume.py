@@ -143,7 +143,7 @@ def stream_reason(state: StreamState) -> str:
             return f"it did not come to its end, {regions}"
         case StreamPhase.STOPPED | StreamPhase.FAILED:
             return f"it {'was stopped' if state.phase is StreamPhase.STOPPED else 'failed'}, {regions}"
-        case StreamPhase.FINISHED:
+        case StreamPhase.FINISHED | StreamPhase.CLOSED:
             return ""
         case _:  # pragma: no cover
             assert_never(state.phase)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from rekindle.cli.catalog import Named
-from rekindle.errors import NewerJournal, NotFound, RekindleError, StoreFailed
+from rekindle.errors import NewerJournal, NotFound, RekindleError, RunClosed, StoreFailed
 from rekindle.journal.frame import NAME, WholeFrame, find, name_of
 from rekindle.journal.history import Position, folder_of
 from rekindle.journal.lease import LivenessState, sign_of_life
@@ -22,6 +22,7 @@ from rekindle.service.life import life_text
 from rekindle.service.stream_looking import see
 from rekindle.storage.one_clock import with_one_clock
 from rekindle.storage.store import Store
+from rekindle.streams.stream_events import StreamPhase
 
 LIVE = frozenset({"running", "failing", "closing"})
 DAMAGES = (RekindleError, msgspec.MsgspecError, ValueError, KeyError, AssertionError)
@@ -46,6 +47,8 @@ class RunList:
             return seen.line(parameters)
         except NotFound:
             phase = "never began"
+        except RunClosed:
+            phase = StreamPhase.CLOSED.value
         except NewerJournal:
             phase = "newer"
         except DAMAGES:

@@ -13,6 +13,7 @@ import msgspec
 from rekindle.errors import RekindleError
 from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.batch_removal import batch_item, remove_batches
+from rekindle.gc.close_stream import tend_closed
 from rekindle.gc.collect_run import GcReport, GcRules
 from rekindle.gc.collect_stream import STREAM
 from rekindle.gc.passed_batches import NO_BATCH, PassedBatches, passed_batches
@@ -38,6 +39,9 @@ def tend_streams(store: Store, pipeline: str, places: Iterable[tuple[str, int]],
         passed: list[StoredObject] = []
         files = size = 0
         try:
+            if look_at_journal(MACHINE, store, stream_folder(pipeline, run)).position.is_closed:
+                yield tend_closed(store, pipeline, run, number, diary, rules)
+                continue
             for one in results_of(store, pipeline, run):
                 passed += one.look(store, folder, lambda at: is_ripe((now - at) * 1000, rules.terms)).objects
             if not rules.is_dry:

@@ -74,7 +74,7 @@ class PassedBatches:
         goes = [one for number, one in every if number <= through and is_ripe(one.modified)]
         size = sum(one.bytes for _, one in every)
         left = size - sum(one.bytes for one in goes)
-        over = [one for pin, one in _pins(store, folder, self.region, self.generation) if pin.until < store.now()]
+        over = [one for pin, one in pins_of(store, folder, self.region, self.generation) if pin.until < store.now()]
         return ResultLook([*goes, *over], left, through)
 
 
@@ -88,14 +88,15 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
         number = state.regions[producer.name].generation
         last = last_commit(store, f"{folder}{checkpoint_folder(producer.name, number)}")
         generation = generation_of(state.run, number)
-        pinned = [pin for pin, _ in _pins(store, folder, producer.name, generation) if pin.until >= store.now()]
+        pinned = [pin for pin, _ in pins_of(store, folder, producer.name, generation) if pin.until >= store.now()]
         read = [(_position(store, folder, state, reader, producer.name), reader) for reader in readers]
         passed, slowest = min([*read, *((pin.after, PINNED) for pin in pinned)])
         found.append(PassedBatches(producer.name, generation, min(passed, last - 1), slowest, last - passed))
     return found
 
 
-def _pins(store: Store, folder: str, region: str, generation: str) -> list[tuple[BatchPin, StoredObject]]:
+def pins_of(store: Store, folder: str, region: str, generation: str) -> list[tuple[BatchPin, StoredObject]]:
+    """Who reads batches of a result as a batch, of a stream whose files lie in `folder`, which ends with a slash."""
     below = f"{RESULTS}/{region}/{pins_folder(region, generation)}"
     every = (one for page in store.walk(folder + below) for one in page)
     found = ((pin_of(one.name), StoredObject(below + one.name, one.bytes, one.modified)) for one in every)

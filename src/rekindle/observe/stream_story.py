@@ -101,6 +101,8 @@ def _sentence(event: ev.StreamEvent, name: str, *, is_full: bool) -> str:
             return f"the stream was to stop: {why}"
         case ev.StreamEnded(phase):
             return f"the stream {phase.value}"
+        case ev.StreamClosed():
+            return "the stream was closed: its checkpoints and results are deleted"
         case _:  # pragma: no cover
             assert_never(event)
 

@@ -31,6 +31,7 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     ShardBegun,
     StopRequested,
+    StreamClosed,
     StreamEnded,
     StreamOpened,
     StreamPhase,
@@ -247,6 +248,8 @@ def news(events: Iterable[StreamRecord], state: StreamState, now_ms: int) -> Ite
                 yield f"stopping after the batches that run: {why}"
             case StreamEnded(phase):
                 yield f"stream {phase.value}"
+            case StreamClosed():
+                yield "stream closed: its checkpoints and results are deleted"
             case StreamOpened(taken=(_, *_) as taken):
                 yield f"{', '.join(taken)}: what there is now is read from the next batch on"
             case StreamStarted() | StreamOpened() | QueryEnded() | StreamBase():

@@ -25,6 +25,8 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 
 PREFIX = "rekindle/"
+# The ids of streams, whose numbers are those of their batches.
+STREAM_PREFIX = f"{PREFIX}stream/"
 FLOOR, FENCE, SOURCE, FILES = "floor", "fence", "source", "files"
 DOOR = f"{PREFIX}door"
 ORDER_BITS, EPOCH_BITS, NUMBER_BITS = 24, 15, 24
@@ -148,6 +150,12 @@ def owners(numbers: Mapping[str, int]) -> Iterator[tuple[str, str, Fence]]:
             place, owner = rest
             fences = (value for one, value in numbers.items() if _parts(one)[:3] == (FENCE, place, owner))
             yield place, owner, unpacked(max([number, *fences]))
+
+
+def streams(numbers: Mapping[str, int]) -> list[str]:
+    """The regions whose batches a table has."""
+    found = (name.removeprefix(STREAM_PREFIX) for name in numbers if name.startswith(STREAM_PREFIX))
+    return sorted({unquote(name.split("/")[0]) for name in found})
 
 
 def partition_key(partition: Mapping[str, str]) -> str:

@@ -45,11 +45,12 @@ class JournalRead(Generic[StateT]):
 def look_at_journal(
     machine: Machine[StateT, EventT, StimulusT, CommandT], store: Store, run: str
 ) -> JournalRead[StateT]:
-    """Read the journal of a run without owning it."""
+    """Read the journal of a run without owning it. One that was closed has no state: its records are gone."""
     keeper = StateKeeper(machine, store, run)
     after, base = keeper.load()
     history = read(store, run, codec_of(machine), after=after)
-    return JournalRead(_Folding(machine, base)(history), history.position, keeper)
+    state = None if history.position.is_closed else _Folding(machine, base)(history)
+    return JournalRead(state, history.position, keeper)
 
 
 class _Folding(Generic[StateT, EventT, StimulusT, CommandT]):
@@ -123,6 +124,30 @@ def run_as_owner(
     finally:
         lease.stop()
         port.close()
+
+
+def close_journal(
+    machine: Machine[StateT, EventT, StimulusT, CommandT],
+    store: Store,
+    run: str,
+    closing: Callable[[StateT | None], StimulusT],
+    *,
+    stale_seconds: float = STALE_SECONDS,
+) -> StateT:
+    """The state of a run that nobody goes on with from here: its last record is the decision about `closing`. Raises
+    `StillOwned` where it has a living master, and `RunClosed` where it is closed."""
+    keeper = StateKeeper(machine, store, run)
+    after, base = keeper.load()
+    folding = _Folding(machine, base)
+
+    def opening(history: History[EventT], epoch: int) -> Sequence[EventT]:
+        state = folding(history)
+        return machine.decide(state, closing(state), now_ms())
+
+    _, history = take_over(store, run, codec_of(machine), opening, after=after, stale_seconds=stale_seconds)
+    state = folding(history)
+    assert state is not None, "only a run that began is closed"
+    return state
 
 
 _BASE_NS = time.time_ns() - time.monotonic_ns()

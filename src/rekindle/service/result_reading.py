@@ -3,7 +3,8 @@
 Rules
 - The result is that of the newest stream of the pipeline, and of the newest checkpoint of the step. What counts is its
   log: a batch has one version for ever, so that two who read up to the same batch have the same rows.
-- The batches are pinned first and looked at then: none of them is released before the time that was said.
+- The batches are pinned first and looked at then: none of them is released before the time that was said. So is the
+  stream: one that somebody gives up meanwhile is refused.
 - No batch between two others is left out: where the first one that was asked for is gone, that is refused by name.
 """
 
@@ -15,14 +16,14 @@ from dataclasses import dataclass
 from rekindle.engine.adapter import ResultFiles
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, Refused
-from rekindle.journal.keys import STREAMS, listed, stream_folder, streams_of
+from rekindle.journal.keys import STREAMS, listed, streams_of
 from rekindle.publish.batch_pins import BatchPin, put_pin
 from rekindle.publish.stream_entries import RESULTS, batches_after, counted_entries, generation_of
 from rekindle.remedies import CommandRemedy, TextRemedy
-from rekindle.runtime.ownership import look_at_journal
+from rekindle.runtime.pins import refuse_closing
+from rekindle.service.streaming import look
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store, open_target
-from rekindle.streams.stream_machine import STREAM
 from rekindle.streams.stream_state import StreamState
 
 HOUR_SECONDS = 3600.0
@@ -45,7 +46,8 @@ class ResultRequest:
 
 def find_result(wanted: ResultRequest) -> list[ResultFiles]:
     """The files of the batches, by the regions that made them: shards of a step are regions each."""
-    state = _newest_stream(open_store(wanted.location, wanted.storage), wanted)
+    store = open_store(wanted.location, wanted.storage)
+    state = _newest_stream(store, wanted)
     regions = [one for one in state.spec.regions if one.declared_name == wanted.step and one.result]
     if not regions:
         there = [one.declared_name for one in state.spec.regions if one.result]
@@ -63,7 +65,10 @@ def find_result(wanted: ResultRequest) -> list[ResultFiles]:
             f"{wanted.step} is in {len(regions)} shards, each of which counts its batches itself",
             "leave out after and up_to",
         )
-    return [_files(wanted, state, one.name) for one in regions]
+    found = [_files(wanted, state, one.name) for one in regions]
+    refuse_closing(store, wanted.pipeline, state.run)
+    look(store, wanted.pipeline, state.run)
+    return found
 
 
 def _newest_stream(store: Store, wanted: ResultRequest) -> StreamState:
@@ -74,7 +79,7 @@ def _newest_stream(store: Store, wanted: ResultRequest) -> StreamState:
             f"there is no stream of {wanted.pipeline} at {store.name}",
             (CommandRemedy("runs", "see what there is"), TextRemedy("or say location=")),
         )
-    state = look_at_journal(STREAM, store, stream_folder(wanted.pipeline, runs[0])).state
+    state = look(store, wanted.pipeline, runs[0]).state
     if state is None:
         raise NotFound(f"stream {runs[0]} of {wanted.pipeline} never began", CommandRemedy("runs"))
     return state

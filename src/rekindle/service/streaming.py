@@ -18,7 +18,7 @@ import msgspec
 
 from rekindle.engine.adapter import PreparedStream, StreamEngine, StreamRequest
 from rekindle.engine.location import run_root
-from rekindle.errors import InputChanged, Refused, RunFailed
+from rekindle.errors import InputChanged, Refused, RunClosed, RunFailed
 from rekindle.failover.backoff import Exponential
 from rekindle.gc.stream_release import ReleaseRules, StreamRelease
 from rekindle.gc.targets import note_targets
@@ -215,8 +215,11 @@ def is_stream(store: Store, pipeline: str, run: str) -> bool:
 
 
 def look(store: Store, pipeline: str, run: str) -> JournalRead[StreamState]:
-    """Read the journal of a stream without owning it."""
-    return look_at_journal(STREAM, store, name_of(pipeline, run))
+    """Read the journal of a stream without owning it. One that was closed has nothing left to say."""
+    seen = look_at_journal(STREAM, store, name_of(pipeline, run))
+    if seen.position.is_closed:
+        raise RunClosed(f"stream {run} is closed", hint=new_run())
+    return seen
 
 
 def make_ready(wish: RunRequest, prepare: PrepareStream) -> PreparedRegions:

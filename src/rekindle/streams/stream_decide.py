@@ -18,6 +18,7 @@ Rules
 - A reader that finds batches of a result gone starts again when they were made again: exactly those, one replay of a
   region at a time, while the region itself goes on. Where the region is not proved to give the same rows again, its
   other readers wait, too. Who needs a batch that nobody can make again gives up.
+- A stream that is closed is over for good, whatever was open: its closing record takes it from the driver that had it.
 - Whoever stops a stream is told of regions whose last query had failed.
 """
 
@@ -43,6 +44,7 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     ShardBegun,
     StopRequested,
+    StreamClosed,
     StreamEnded,
     StreamEvent,
     StreamOpened,
@@ -51,6 +53,7 @@ from rekindle.streams.stream_events import (
 )
 from rekindle.streams.stream_state import ONE, StreamState, fold, left_of
 from rekindle.streams.stream_stimuli import (
+    CloseStream,
     OpenStream,
     PoisonReport,
     QueryReport,
@@ -78,6 +81,8 @@ def decide(
     if isinstance(stimulus, OpenStream):
         return _open(state, stimulus, now_ms)
     assert state is not None, "a driver opens the stream first"
+    if isinstance(stimulus, CloseStream):
+        return (StreamClosed(stimulus.owner, now_ms),)
     if state.phase.is_over:
         return ()
     match stimulus:

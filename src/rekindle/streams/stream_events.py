@@ -28,17 +28,19 @@ class QueryEnd(Enum):
 
 
 class StreamPhase(Enum):
-    """Where a stream is. One that stopped or finished goes on when it is started again."""
+    """Where a stream is. One that stopped, finished or failed goes on when it is started again; one that is closed
+    never does."""
 
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
     FINISHED = "finished"
     FAILED = "failed"
+    CLOSED = "closed"
 
     @property
     def is_over(self) -> bool:
-        return self in (StreamPhase.STOPPED, StreamPhase.FINISHED, StreamPhase.FAILED)
+        return self in (StreamPhase.STOPPED, StreamPhase.FINISHED, StreamPhase.FAILED, StreamPhase.CLOSED)
 
 
 class _StreamEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
@@ -196,6 +198,14 @@ class StreamEnded(_StreamEvent, frozen=True, tag=True):
     at_ms: int
 
 
+class StreamClosed(_StreamEvent, frozen=True, tag=True):
+    """The user gave the stream up: no driver opens it again, and what it has at its location goes. The last record of
+    its journal."""
+
+    owner: str
+    at_ms: int
+
+
 StreamEvent = (
     StreamStarted
     | StreamOpened
@@ -211,4 +221,5 @@ StreamEvent = (
     | BatchesReplayed
     | StopRequested
     | StreamEnded
+    | StreamClosed
 )

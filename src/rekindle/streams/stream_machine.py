@@ -5,6 +5,7 @@ from __future__ import annotations
 from rekindle.model.machine import Machine, Wire
 from rekindle.streams.stream_commands import StreamCommand, commands
 from rekindle.streams.stream_decide import decide
+from rekindle.streams.stream_events import StreamClosed
 from rekindle.streams.stream_state import StreamBase, StreamRecord, StreamState, check_invariants, fold
 from rekindle.streams.stream_stimuli import StreamStimulus, StreamTick
 
@@ -14,6 +15,6 @@ STREAM: Machine[StreamState, StreamRecord, StreamStimulus, StreamCommand] = Mach
     commands=commands,
     invariants=check_invariants,
     tick=StreamTick(),
-    wire=Wire(events=StreamRecord, state=StreamState, base=StreamBase),
+    wire=Wire(events=StreamRecord, state=StreamState, closing=StreamClosed, base=StreamBase),
     base=StreamBase,
 )

@@ -33,6 +33,7 @@ from rekindle.streams.stream_events import (
     RegionsRestart,
     ShardBegun,
     StopRequested,
+    StreamClosed,
     StreamEnded,
     StreamEvent,
     StreamOpened,
@@ -219,6 +220,10 @@ def _apply(state: StreamState, event: StreamEvent) -> StreamState:
             return replace(state, phase=StreamPhase.STOPPING, stop_why=why, regions=regions)
         case StreamEnded(phase, at_ms):
             return replace(state, phase=phase, ended_ms=at_ms)
+        case StreamClosed(_, at_ms):
+            over = {"is_open": False, "due_ms": None, "sought": None, **NOTHING_LOST}
+            regions = {name: replace(one, **over) for name, one in state.regions.items()}
+            return replace(state, phase=StreamPhase.CLOSED, regions=regions, ended_ms=at_ms)
         case StreamStarted():  # pragma: no cover
             raise AssertionError("a stream starts once")
         case _:  # pragma: no cover

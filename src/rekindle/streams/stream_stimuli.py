@@ -79,8 +79,14 @@ class StopStream(msgspec.Struct, frozen=True):
     why: str
 
 
+class CloseStream(msgspec.Struct, frozen=True):
+    """The user gives the stream up. Whoever closes it has no queries."""
+
+    owner: str
+
+
 class StreamTick(msgspec.Struct, frozen=True):
     """Time passed."""
 
 
-StreamStimulus = OpenStream | QueryReport | PoisonReport | ReplayReport | StopStream | StreamTick
+StreamStimulus = OpenStream | QueryReport | PoisonReport | ReplayReport | StopStream | CloseStream | StreamTick

@@ -101,6 +101,8 @@ def attach(spark: SparkSession) -> None:
             hint=StartRemedy(to="start the session with it", conf=(("spark.jars", jar_path(line)),)),
         )
     _refuse_other_jar(spark, line)
+    # Some set settings then, which would count as those of the step whose plan is the first.
+    driver_calls.load_extensions(spark)
     driver_calls.mark_local_folders(spark)
     driver_calls.guard_stages(spark, NO_JOBS)
 

@@ -19,6 +19,11 @@ def add_jar(spark: SparkSession, path: str) -> None:
     session_of(spark).sessionState().resourceLoader().addJar(path)
 
 
+def load_extensions(spark: SparkSession) -> None:
+    """Let the extensions of a session, such as that of Delta, do what they do when the first plan is analysed."""
+    session_of(spark).sessionState().analyzer()
+
+
 def line_of_jar(spark: SparkSession) -> str:
     """The name of the Spark line that the jar of ours was built for which the session has."""
     return str(ours(spark).Bridge.line())

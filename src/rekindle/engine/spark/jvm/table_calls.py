@@ -59,6 +59,11 @@ def delta_commit(
     return answer.partition("\t")[0] == "committed"
 
 
+def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:
+    """The last batch of a stream that a table has, -1 for none (java-lake/DeltaBatches)."""
+    return int(root(spark).rekindle.delta.DeltaBatches.last(session_of(spark), path, transaction))
+
+
 def delta_read(frame: DataFrame) -> list[TableVersion]:
     """The tables that a frame reads at no version of the user's, as they are now."""
     lines = (line.split("\t") for line in _lines(_sources(frame.sparkSession).newest(execution(frame))))

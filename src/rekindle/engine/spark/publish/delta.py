@@ -40,6 +40,7 @@ from rekindle.publish.table_fences import (
     numbers_of_same,
     owners,
     partition_key,
+    streams,
     verdict,
     watched,
 )
@@ -58,7 +59,7 @@ class DeltaPublisher:
 
     def base(self, spark: SparkSession) -> str:
         attach(spark, self.target)
-        return url(self.target.table) if self.target.is_path else _place_of(spark, self.target)
+        return place_of(spark, self.target)
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
         state = state_of(spark, base)
@@ -157,7 +158,13 @@ def state_of(spark: SparkSession, base: str) -> DeltaState | None:
 
 
 def check_owner(target: Delta, by: TargetOwner, state: DeltaState) -> None:
-    """The table belongs to the first pipeline, and place, that published into it."""
+    """The table belongs to the first pipeline, and place, that published into it. What a stream adds to it could be
+    replaced."""
+    if regions := streams(state.numbers):
+        raise Refused(
+            f"{target.shown} is the target of {', '.join(regions)}, which is a stream: a batch cannot publish there",
+            "use a table of its own",
+        )
     for place, owner, fence in owners(state.numbers):
         if owner != by.owner:
             raise Refused(
@@ -174,7 +181,10 @@ def check_owner(target: Delta, by: TargetOwner, state: DeltaState) -> None:
             )
 
 
-def _place_of(spark: SparkSession, target: Delta) -> str:
+def place_of(spark: SparkSession, target: Delta) -> str:
+    """Where the table lies, or will lie. Refuses a name that is another kind of table."""
+    if target.is_path:
+        return url(target.table)
     database, name = _names(spark, target)
     if not file_calls.has_database(spark, database):
         raise Refused(f"there is no database {database}", f"CREATE DATABASE {database}")

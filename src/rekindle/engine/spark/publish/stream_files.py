@@ -17,14 +17,20 @@ from pyspark.sql.streaming import DataStreamWriter
 from rekindle.engine.adapter import ResultFiles, Stores
 from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
-from rekindle.engine.spark.publish.stream_target import CompactionReport, RegionDelivery, RegionTarget
+from rekindle.engine.spark.publish.stream_target import (
+    CompactionReport,
+    RegionDelivery,
+    RegionTarget,
+    refuse_other_owner,
+    take_target,
+)
 from rekindle.engine.spark.session import attach, refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
 from rekindle.publish.stream_compactions import BatchFile
-from rekindle.publish.stream_entries import StreamOwner, batch_files, has_entry, owner_of, put_begun, take
+from rekindle.publish.stream_entries import batch_files, has_entry, owner_of, put_begun
 from rekindle.publish.target import APPEND, PointerStore, url
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
@@ -59,9 +65,7 @@ class FilesStream:
             )
         store, name = stores(self.base), region.sink.name
         self._refuse_versions(name, store)
-        held = owner_of(store)
-        if held is not None and not _may_take(region, held) and held[1:] != region.owner:
-            self.take(region, stores)
+        refuse_other_owner(region, store)
         if last >= 0 and not has_entry(store, name, region.generation, last):
             raise Refused(
                 f"the checkpoint of {name} has committed batch {last}, and {self.target.shown} lacks it: "
@@ -82,8 +86,7 @@ class FilesStream:
         put_begun(stores(self.base), region.sink.name, region.generation, offsets)
 
     def take(self, region: RegionTarget, stores: Stores) -> int:
-        store = stores(self.base)
-        return take(store, *region.owner, is_taken_over=region.takes, older=region.older).number
+        return take_target(region, stores(self.base))
 
     def written_by(
         self, writer: DataStreamWriter, region: RegionTarget, owner: int, look: Callable[[], None]
@@ -114,11 +117,6 @@ class FilesStream:
                 f"{self.target.shown} has versions of a batch pipeline: a stream would add to none of them",
                 f'give {name} a target of its own: rk.files("{self.target.path}_live")',
             )
-
-
-def _may_take(region: RegionTarget, held: StreamOwner) -> bool:
-    """On the user's word, or if an older checkpoint of this region has it: that this one replaces it is journaled."""
-    return region.takes or (held.region == region.owner[0] and held.generation in region.older)
 
 
 def refuse_streams(target: Files, store: PointerStore) -> None:

@@ -12,7 +12,8 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from rekindle.engine.adapter import Stores
 from rekindle.pipeline.declared import Declared
-from rekindle.publish.stream_entries import run_of
+from rekindle.publish.stream_entries import StreamOwner, owner_of, run_of, take
+from rekindle.publish.target import PointerStore
 from rekindle.streams.stream_spec import Delivery
 
 # A number that no target gives: there is nobody to take it from.
@@ -112,6 +113,23 @@ class StreamTarget(Protocol):
         """Make few files of those of many batches, where as many as `every` are not compacted. None where it has no
         files."""
         ...
+
+
+def refuse_other_owner(region: RegionTarget, store: PointerStore) -> None:
+    """Refuse a target that another stream has."""
+    held = owner_of(store)
+    if held is not None and not _may_take(region, held) and held[1:] != region.owner:
+        take_target(region, store)
+
+
+def take_target(region: RegionTarget, store: PointerStore) -> int:
+    """The number of this stream among the owners of a target. Raises `Refused` if another one has it."""
+    return take(store, *region.owner, is_taken_over=region.takes, older=region.older).number
+
+
+def _may_take(region: RegionTarget, held: StreamOwner) -> bool:
+    """On the user's word, or if an older checkpoint of this region has it: that this one replaces it is journaled."""
+    return region.takes or (held.region == region.owner[0] and held.generation in region.older)
 
 
 class NoFiles:
