@@ -270,7 +270,7 @@ def test_a_plan_that_was_refused_is_followed_by_a_run() -> None:
 
 
 def test_a_supervised_driver_names_the_command_of_its_parent() -> None:
-    begin(group, ["run", "--supervised", "--as", "20260101T000000Z-aa", "daily.py"])
+    begin(group, ["run", "--supervised", "5", "--as", "20260101T000000Z-aa", "daily.py"])
     assert told(StartRemedy(force=True)) == ["rekindle run --force --supervise daily.py"]
 
 

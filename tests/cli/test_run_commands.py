@@ -242,7 +242,7 @@ def test_spark_that_died_is_told_apart_from_a_fault_of_ours(user: Typed) -> None
     assert user.types("run") == ExitCode.RESUMABLE
     assert "the driver JVM of Spark died; committed results are kept" in user.err
     assert "next: rekindle run --location" in user.err, "nobody knows the number of the run yet"
-    assert user.types("run", "--supervised") == DIED_CODE
+    assert user.types("run", "--supervised", "9999") == DIED_CODE
 
 
 def test_a_file_that_needs_a_session_to_be_read_gets_one(user: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

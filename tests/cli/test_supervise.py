@@ -52,9 +52,8 @@ def test_restarts_are_bounded_and_the_end_can_be_resumed() -> None:
 
 
 def test_the_child_is_the_same_command_without_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        supervise, "CHILD", "import sys; sys.exit(0 if sys.argv[1:] == ['run', '--supervised', 'daily.py'] else 9)"
-    )
+    is_same = "sys.argv[1:3] == ['run', '--supervised'] and sys.argv[3].isdigit() and sys.argv[4:] == ['daily.py']"
+    monkeypatch.setattr(supervise, "CHILD", f"import sys; sys.exit(0 if {is_same} else 9)")
     assert supervise.supervise(["run", "--supervise", "daily.py"], load_config()) == 0
 
 
@@ -90,7 +89,39 @@ def test_under_spark_submit_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_real_child_that_kills_itself_is_seen_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervise, "CHILD", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert supervise._drive([]) == -signal.SIGKILL
+    assert supervise._drive([]) == (-signal.SIGKILL, False)
+
+
+CHILD_OF_THREE = """
+import os, signal, sys
+from rekindle.cli.supervise import tell_begun
+with open({notes!r}, "a+") as notes:
+    notes.write(" ".join(sys.argv[4:]) + "\\n")
+    notes.flush()
+    notes.seek(0)
+    number = len(notes.readlines())
+if {tells} and number == 2:
+    tell_begun(int(sys.argv[3]))
+if number < 4:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_is_said_once_is_said_until_a_child_has_begun(
+    tells: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first child dies before its start is in the journal, the second one after it."""
+    notes = tmp_path / "notes"
+    monkeypatch.setattr(supervise, "CHILD", CHILD_OF_THREE.format(notes=str(notes), tells=tells))
+    monkeypatch.setattr(
+        supervise, "keep_going", lambda drive, backoff: next(code for code in iter(drive, None) if code == 0)
+    )
+    assert (
+        supervise.supervise(["run", "--supervise", "--new-checkpoint", "a", "--force", "live.py"], load_config()) == 0
+    )
+    said, gone_on = "--new-checkpoint a --force live.py", "live.py"
+    assert notes.read_text().splitlines() == [said, said, *([gone_on, gone_on] if tells else [said, said])]
 
 
 @pytest.mark.slow

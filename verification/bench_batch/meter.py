@@ -15,6 +15,8 @@ import msgspec
 import psutil
 import pyarrow.parquet as pq
 
+from support.cpu import cpu_s, cpu_s_below
+
 
 class Output(msgspec.Struct, frozen=True):
     """What one side wrote of one result: equal rows are what makes two sides comparable."""
@@ -60,18 +62,7 @@ class Meter:
 
     def _cpu(self) -> tuple[float, float]:
         below = [child for worker in self._workers for child in worker.children(recursive=True)]
-        return _seconds([self._driver, *self._driver.children(recursive=True)]), _seconds(below)
-
-
-def _seconds(processes: Iterable[psutil.Process]) -> float:
-    total = 0.0
-    for process in processes:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+        return cpu_s_below(self._driver.pid), cpu_s(below)
 
 
 def output(folder: Path) -> Output:

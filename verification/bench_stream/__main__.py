@@ -19,11 +19,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from bench_batch.figures import Estimate, estimate
 from bench_stream.bench_driver import FRAGILE, NAME
 from build_jar import JAR
+from support.cpu import cpu_s_below
 from support.drivers import Driver, start_driver
 from support.signals import when
 
@@ -72,17 +71,11 @@ class BenchSide:
             return (self._folder / "checkpoints" / NAME / "commits" / str(number)).exists()
         return any(self._folder.glob(f"state/bench/_streams/*/checkpoints/{NAME}/commits/{number}"))
 
-    def _cpu_s(self) -> float:
-        """Of the driver and all below it, those that ended included."""
-        here = psutil.Process(self._driver.process.pid)
-        times = [one.cpu_times() for one in (here, *here.children(recursive=True))]
-        return float(sum(one.user + one.system + one.children_user + one.children_system for one in times))
-
     def batch(self, *, fails: bool) -> BatchCost:
         number, self._files = self._files, self._files + 1
         made = self._folder / f".{number}"
         made.write_text("".join(f'{{"id":{number * ROWS + one},"text":"row {one}"}}\n' for one in range(ROWS)))
-        cpu_s, began = self._cpu_s(), time.monotonic()
+        cpu_s, began = cpu_s_below(self._driver.process.pid), time.monotonic()
         if fails:
             (self._folder / "fail" / str(number)).touch()
         made.rename(self._folder / "in" / f"{number:06d}.json")
@@ -90,7 +83,8 @@ class BenchSide:
         took_s = time.monotonic() - began
         if not self._driver.is_alive():
             raise RuntimeError(f"the driver ended:\n{self._driver.text()[-3000:]}")
-        return BatchCost(self._cpu_s() - cpu_s, took_s, self._notice_ms(number) if fails else 0.0)
+        used_s = cpu_s_below(self._driver.process.pid) - cpu_s
+        return BatchCost(used_s, took_s, self._notice_ms(number) if fails else 0.0)
 
     def _notice_ms(self, number: int) -> float:
         raised = int((self._folder / "raised" / str(number)).read_text())

@@ -31,7 +31,7 @@ STRATEGY = "failover.strategy="
 HERE = ("reproduce", "check", "verify")
 # Commands that take the file of a pipeline; others take its name.
 WITH_FILE = ("plan", "run", "resume", "reproduce", "check", "verify")
-CHILD = "is_child"
+CHILD = "parent"
 SUPERVISED = "supervised"
 
 Values = Mapping[str, Any]

@@ -13,7 +13,7 @@ from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
 from rekindle.cli.run_start import SparkDied, Starting, ended, execute
 from rekindle.cli.run_watch import watch_living
-from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, supervise
+from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, NOBODY, supervise, tell_begun
 from rekindle.errors import StillOwned
 from rekindle.remedies import TextRemedy
 
@@ -31,7 +31,7 @@ from rekindle.remedies import TextRemedy
 @click.option(
     "--supervise", "supervised", is_flag=True, help="Restart the driver when it dies, with the configured backoff."
 )
-@click.option(CHILD_FLAG, "is_child", is_flag=True, hidden=True)
+@click.option(CHILD_FLAG, "parent", type=int, default=NOBODY, hidden=True)
 @click.option(NAME_OPTION, "name", default="", hidden=True)
 @pipeline_argument
 def command(
@@ -45,7 +45,7 @@ def command(
     available_now: bool,
     watch: bool,
     supervised: bool,
-    is_child: bool,
+    parent: int,
     name: str,
 ) -> int:
     """Run a pipeline, or resume its unfinished run with the same parameters.
@@ -69,14 +69,22 @@ def command(
             choices=choices,
         )
         try:
-            return ended(execute(starting, is_new=new, run=name, as_lines=as_lines, available_now=available_now))
+            summary = execute(
+                starting,
+                is_new=new,
+                run=name,
+                as_lines=as_lines,
+                available_now=available_now,
+                on_begun=lambda: tell_begun(parent),
+            )
+            return ended(summary)
         except StillOwned as error:
             if not watch:
                 follow = TextRemedy(f"watch it until it ends: {same(watch=True, leaves=('force',))}")
                 raise StillOwned(error.message, (follow, *error.remedies)) from error
             return watch_living(starting)
         except SparkDied as error:
-            if not is_child:
+            if parent == NOBODY:
                 raise
             tell(error)
             return DIED_CODE

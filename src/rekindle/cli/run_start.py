@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -66,7 +66,13 @@ class Starting:
 
 
 def execute(
-    starting: Starting, *, is_new: bool = False, run: str = "", as_lines: bool = False, available_now: bool = False
+    starting: Starting,
+    *,
+    is_new: bool = False,
+    run: str = "",
+    as_lines: bool = False,
+    available_now: bool = False,
+    on_begun: Callable[[], None] = lambda: None,
 ) -> RunSummary:
     """Until everything is published. A failure names the exact next command. As JSON, only what happens is printed to
     stdout: one notice in a line, as a hook gets them."""
@@ -93,6 +99,7 @@ def execute(
             run=run,
             watcher=watch,
             on_plan=show_plan,
+            on_begun=on_begun,
             compare_done=True,
             quiet=True,
             available_now=available_now,

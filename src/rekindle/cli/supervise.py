@@ -4,7 +4,8 @@
 - A child that was killed, whose Spark died under it, or that ended in a way that no command does, died: it is started
   again when the backoff says so, and takes its run over by the journal alone. The backoff bounds the restarts.
 - What `--new` starts gets its name here: a restarted child goes on with it. `--force` is a word about the master of
-  before, `--new-checkpoint` one about a checkpoint that is replaced once: only the first child says them.
+  before, `--new-checkpoint` one about a checkpoint that is replaced once: no child says them after one that had its
+  start in the journal. A child tells that through a pipe, before anything of its start is executed.
 - Ending the parent ends the child first.
 - The child imports Rekindle from where the parent did: the current folder is not on its path (`-P`), and what the
   parent was told about the environment (`-I`, `-E`, `-s`) holds for it too.
@@ -12,7 +13,8 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
+import os
 import random
 import signal
 import subprocess
@@ -46,6 +48,7 @@ ENDINGS = frozenset(int(code) for code in ExitCode)
 DIED = Cause(FailureKind.APPLICATION_DIED)
 END_SECONDS_MAX = 30.0
 
+NOBODY = -1
 # Runs a driver to its end; its exit code, negative where a signal ended it.
 Drive = Callable[[], int]
 
@@ -61,12 +64,19 @@ def supervise(arguments: Sequence[str], config: Config) -> int:
             ),
         )
     first, again = words_of(arguments)
-    turns = itertools.chain([first], itertools.repeat(again))
-    return keep_going(lambda: _drive(next(turns)), master_config(config).backoff.policy())
+    has_begun = False
+
+    def drive() -> int:
+        nonlocal has_begun
+        code, is_told = _drive(again if has_begun else first)
+        has_begun |= is_told
+        return code
+
+    return keep_going(drive, master_config(config).backoff.policy())
 
 
 def words_of(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What the first child is told, and what every later one is."""
+    """What a child is told until one has begun, and what every later one is."""
     named = [NAME_OPTION, fresh_name()] if "--new" in arguments else []
     first = [part for word in arguments for part in ([CHILD_FLAG, *named] if word == FLAG else [word])]
     return first, list(_without_once(first))
@@ -102,8 +112,34 @@ def keep_going(
     return code
 
 
-def _drive(words: Sequence[str]) -> int:
-    child = subprocess.Popen([*interpreter(), "-c", CHILD, *words])
+def tell_begun(pipe: int) -> None:
+    """Tell the parent at the other end of this pipe that the start is in the journal. It may be gone."""
+    if pipe != NOBODY:
+        with contextlib.suppress(OSError), os.fdopen(pipe, "wb") as parent:
+            parent.write(b"begun")
+
+
+def _drive(words: Sequence[str]) -> tuple[int, bool]:
+    """How a child ended, and whether it had begun."""
+    ours, its = os.pipe()
+    try:
+        try:
+            told = [part for word in words for part in ((word, str(its)) if word == CHILD_FLAG else (word,))]
+            child = subprocess.Popen([*interpreter(), "-c", CHILD, *told], pass_fds=(its,))
+        finally:
+            os.close(its)
+        code = _end_of(child)
+        # What the child started may have the other end open still.
+        os.set_blocking(ours, False)
+        with contextlib.suppress(BlockingIOError):
+            return code, bool(os.read(ours, 1))
+        return code, False
+    finally:
+        os.close(ours)
+
+
+def _end_of(child: subprocess.Popen[bytes]) -> int:
+    """Wait for it, or end it when this process is told to end."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

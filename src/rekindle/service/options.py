@@ -51,6 +51,7 @@ class RunOptions:
     hook            a command that is told what happens, as a line of JSON on its standard input: started, failed,
                     recovered, published, succeeded, gave up
     on_plan         called with the plan before it is executed
+    on_begun        called when the start is in the journal, before anything of it is executed
     sweep           how old waste of the pipeline is deleted in the background; None for not at all
     available_now   of a stream: every region ends when it has read the input that there is
     stop_on_give_up of a stream: all regions stop when one gave up; otherwise the others go on
@@ -91,6 +92,7 @@ class RunOptions:
     watcher: Watcher = ignore
     hook: str = ""
     on_plan: Callable[[Plan], None] | None = None
+    on_begun: Callable[[], None] = lambda: None
     sweep: GcRules | None = field(default_factory=lambda: rules_of(Config()))
     available_now: bool = False
     stop_on_give_up: bool = False

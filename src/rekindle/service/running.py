@@ -171,7 +171,7 @@ def perform(wish: RunRequest, ready: PreparedRun) -> tuple[RunState, SummaryBuil
             seen=ready.seen,
             force=options.force,
             stale_seconds=options.stale_seconds,
-            watcher=_all(tally.take, Notices(hook.tell), options.watcher),
+            watcher=_all(_first(options.on_begun), tally.take, Notices(hook.tell), options.watcher),
         )
         if state.phase is not Phase.SUCCEEDED:
             raise _failure_of(state)
@@ -405,6 +405,17 @@ def _all(*watchers: Watcher) -> Watcher:
     def watch(events: tuple[Event, ...], state: RunState) -> None:
         for watcher in watchers:
             watcher(events, state)
+
+    return watch
+
+
+def _first(tell: Callable[[], None]) -> Watcher:
+    """Of the decisions that it is told only the first one counts, which opens the epoch."""
+    left = [tell]
+
+    def watch(events: tuple[Event, ...], state: RunState) -> None:
+        if left:
+            left.pop()()
 
     return watch
 

@@ -122,6 +122,8 @@ def run(wish: RunRequest, prepare: PrepareStream, say: Callable[[str], None]) ->
     ready.prepared.keep()
 
     def watch(events: tuple[StreamRecord, ...], state: StreamState) -> None:
+        if pulse.state is None:
+            options.on_begun()
         pulse.state = state
         for line in news(events, state, now_ms()):
             say(f"{time.strftime('%H:%M:%S')} {line}")
