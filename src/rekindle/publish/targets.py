@@ -15,6 +15,7 @@ from rekindle.publish.files import Files as Files
 from rekindle.publish.files import files as files
 from rekindle.publish.kafka import Kafka as Kafka
 from rekindle.publish.kafka import kafka as kafka
+from rekindle.publish.log_table import LogTable
 from rekindle.publish.replace import Replace as Replace
 from rekindle.publish.replace import replace as replace
 from rekindle.publish.table import Table as Table
@@ -25,9 +26,9 @@ Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch
 
 def has_pointers(target: Target) -> bool:
     """Whether a store decides what is published there, by a chain of pointers or a label; else the log of a table."""
-    return not isinstance(target, Delta)
+    return not isinstance(target, LogTable)
 
 
 def how_of(target: Target) -> str:
     """How the log of a table takes what is published there; empty for other targets."""
-    return target.how if isinstance(target, Delta) else ""
+    return target.how if isinstance(target, LogTable) else ""
