@@ -13,6 +13,8 @@ from rekindle.publish.each_partition import EachPartition as EachPartition
 from rekindle.publish.each_partition import each_partition as each_partition
 from rekindle.publish.files import Files as Files
 from rekindle.publish.files import files as files
+from rekindle.publish.iceberg import Iceberg as Iceberg
+from rekindle.publish.iceberg import iceberg as iceberg
 from rekindle.publish.kafka import Kafka as Kafka
 from rekindle.publish.kafka import kafka as kafka
 from rekindle.publish.log_table import LogTable
@@ -21,7 +23,7 @@ from rekindle.publish.replace import replace as replace
 from rekindle.publish.table import Table as Table
 from rekindle.publish.table import table as table
 
-Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch | Delta
+Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch | Delta | Iceberg
 
 
 def has_pointers(target: Target) -> bool:

@@ -23,23 +23,28 @@ def has_delta(spark: SparkSession) -> bool:
 
 def delta_jar() -> str:
     """Our calls into Delta; empty where this installation was built without them."""
-    path = Path(str(files("rekindle.engine.spark") / "jars" / "rekindle-delta.jar"))
+    return lake_jar("delta")
+
+
+def lake_jar(format_name: str) -> str:
+    """The jar of ours for a format of tables; empty where this installation was built without it."""
+    path = Path(str(files("rekindle.engine.spark") / "jars" / f"rekindle-{format_name}.jar"))
     return str(path) if path.exists() else ""
 
 
 def has_delta_calls(spark: SparkSession) -> bool:
-    return _is_class(root(spark).rekindle.delta.DeltaTables)
+    return is_class(root(spark).rekindle.delta.DeltaTables)
 
 
 def delta_state(spark: SparkSession, path: str, prefix: str) -> list[str]:
     """Version, protocol, metadata, and the transactions whose ids begin with `prefix`, as lines. No line without a
     table."""
-    return _lines(_delta(spark).state(session_of(spark), path, prefix))
+    return lines_of(_delta(spark).state(session_of(spark), path, prefix))
 
 
 def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
     """The files of a version, as lines: path, bytes, values of the partition, statistics, with tabs between."""
-    return _lines(_delta(spark).files(session_of(spark), path, version))
+    return lines_of(_delta(spark).files(session_of(spark), path, version))
 
 
 def delta_commit(
@@ -66,7 +71,7 @@ def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:
 
 def delta_read(frame: DataFrame) -> list[TableVersion]:
     """The tables that a frame reads at no version of the user's, as they are now."""
-    lines = (line.split("\t") for line in _lines(_sources(frame.sparkSession).newest(execution(frame))))
+    lines = (line.split("\t") for line in lines_of(_sources(frame.sparkSession).newest(execution(frame))))
     return [TableVersion(path, of, int(version), int(at_ms)) for path, of, version, at_ms in lines]
 
 
@@ -87,7 +92,7 @@ def footers(
 ) -> list[str]:
     """A line of JSON for each file: what its footer says of its rows (java/Footers)."""
     lines = ("\n".join(one) for one in (names, columns, single))
-    return _lines(ours(spark).Footers.read(session_of(spark), directory, *lines))
+    return lines_of(ours(spark).Footers.read(session_of(spark), directory, *lines))
 
 
 def touch(spark: SparkSession, directory: str, names: Iterable[str], at_ms: int) -> None:
@@ -95,13 +100,14 @@ def touch(spark: SparkSession, directory: str, names: Iterable[str], at_ms: int)
     ours(spark).Footers.touch(session_of(spark), directory, "\n".join(names), at_ms)
 
 
-def _lines(told: Any) -> list[str]:
-    """JSON may hold what Python takes for the end of a line."""
+def lines_of(told: Any) -> list[str]:
+    """What Java tells line by line. JSON may hold what Python takes for the end of a line."""
     text = str(told)
     return text.split("\n") if text else []
 
 
-def _is_class(found: Any) -> bool:
+def is_class(found: Any) -> bool:
+    """Whether a name of the JVM is that of a class which is there."""
     return str(found).startswith("<py4j.java_gateway.JavaClass")
 
 

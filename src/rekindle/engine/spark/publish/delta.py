@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import file_calls, table_calls
-from rekindle.engine.spark.jvm.driver_calls import add_jar
 from rekindle.engine.spark.publish import delta_files
 from rekindle.engine.spark.publish.log_files import now_in_ms
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.publish.table_log import TableCommit, TableLogPublisher, told_of
+from rekindle.engine.spark.publish.table_log import TableCommit, TableLogPublisher, add_calls, told_of
 from rekindle.errors import Refused
 from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
@@ -94,13 +93,7 @@ def attach(spark: SparkSession, target: Delta) -> None:
             "start it with Delta's package for this Spark, and with the settings that Delta's own documentation names",
         )
     if not table_calls.has_delta_calls(spark):
-        jar = table_calls.delta_jar()
-        if not jar:
-            raise Refused(
-                f"{target.shown}: this installation of Rekindle was built without support for Delta tables",
-                "build it: make tables-install",
-            )
-        add_jar(spark, jar)
+        add_calls(spark, target, table_calls.delta_jar())
 
 
 def state_of(spark: SparkSession, base: str) -> DeltaState | None:

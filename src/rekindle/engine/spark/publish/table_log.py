@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import plan_calls
+from rekindle.engine.spark.jvm.driver_calls import add_jar
 from rekindle.engine.spark.publish import log_files
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
@@ -230,6 +231,16 @@ def check_owner(target: LogTable, by: TargetOwner, state: TableState) -> None:
                     TextRemedy("or use that location, or another target"),
                 ),
             )
+
+
+def add_calls(spark: SparkSession, target: LogTable, jar: str) -> None:
+    """Make our calls into a format known to the driver."""
+    if not jar:
+        raise Refused(
+            f"{target.shown}: this installation of Rekindle was built without support for {target.format} tables",
+            "build it: make tables-install",
+        )
+    add_jar(spark, jar)
 
 
 def told_of(what: Publication) -> dict[str, str]:
