@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm.access import ours, root, session_of
+from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.plan_calls import execution
 from rekindle.engine.spark.jvm.table_calls import is_class, lake_jar, lines_of
+from rekindle.pipeline.table_versions import ICEBERG as FORMAT
+from rekindle.pipeline.table_versions import TableVersion
 
 ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
@@ -80,6 +83,28 @@ def commit(
     pairs = ("\n".join(f"{one}\t{value}" for one, value in found.items()) for found in (properties, told))
     lines = ("\n".join(one) for one in (removed, added))
     return str(_tables(spark).commit(session_of(spark), name, version, *lines, *pairs)) == "committed"
+
+
+def tables_read(frame: DataFrame) -> list[TableVersion]:
+    """The tables that a frame reads at no version of the user's, as they are now."""
+    lines = (line.split("\t") for line in lines_of(_sources(frame.sparkSession).newest(execution(frame))))
+    return [TableVersion(name, of, int(snapshot), int(at_ms), FORMAT) for name, of, snapshot, at_ms in lines]
+
+
+def read_at(frame: DataFrame, chosen: Iterable[TableVersion]) -> DataFrame | None:
+    """The same frame, with each such table at a snapshot. None if one has other columns by now."""
+    lines = "\n".join(f"{one.path}\t{one.version}\t{one.id}" for one in chosen)
+    made = _sources(frame.sparkSession).at(session_of(frame.sparkSession), execution(frame), lines)
+    return frame_of(frame.sparkSession, made.get()) if made.isDefined() else None
+
+
+def gone(frame: DataFrame, one: TableVersion) -> str:
+    """Why a snapshot of a table of the frame cannot be read any more; empty if it can."""
+    return str(_sources(frame.sparkSession).gone(execution(frame), one.path, one.id, one.version))
+
+
+def _sources(spark: SparkSession) -> Any:
+    return root(spark).rekindle.iceberg.IcebergSources
 
 
 def _tables(spark: SparkSession) -> Any:

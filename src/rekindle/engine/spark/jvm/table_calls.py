@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -75,16 +75,17 @@ def delta_read(frame: DataFrame) -> list[TableVersion]:
     return [TableVersion(path, of, int(version), int(at_ms)) for path, of, version, at_ms in lines]
 
 
-def delta_at(frame: DataFrame, versions: Mapping[str, int]) -> DataFrame | None:
+def delta_at(frame: DataFrame, chosen: Iterable[TableVersion]) -> DataFrame | None:
     """The same frame, with each such table at a version. None if one has other columns there."""
-    lines = "\n".join(f"{path}\t{version}" for path, version in versions.items())
+    lines = "\n".join(f"{one.path}\t{one.version}" for one in chosen)
     made = _sources(frame.sparkSession).at(session_of(frame.sparkSession), execution(frame), lines)
     return frame_of(frame.sparkSession, made.get()) if made.isDefined() else None
 
 
-def delta_gone(spark: SparkSession, path: str, its_id: str, version: int) -> str:
-    """Why a version cannot be read any more; empty if it can."""
-    return str(_sources(spark).gone(session_of(spark), path, its_id, version))
+def delta_gone(frame: DataFrame, one: TableVersion) -> str:
+    """Why a version of a table of the frame cannot be read any more; empty if it can."""
+    spark = frame.sparkSession
+    return str(_sources(spark).gone(session_of(spark), one.path, one.id, one.version))
 
 
 def footers(
