@@ -9,7 +9,7 @@ tables-install: ## make .venv-tables, with the PySpark that Delta and Iceberg ar
 	@$(TABLES_PY) -m verification build_jar
 	@$(TABLES_PY) -m verification build_lake_jar
 
-tables: tables-install ## the tests of Delta tables, on the PySpark that Delta is published for (ARGS="-k append")
+tables: tables-install ## the tests of Delta and Iceberg tables, on the PySpark that they are published for (ARGS="-k append")
 	@$(TABLES_PY) -m pytest -q tests/tables $(ARGS)
 
 

@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from build_jar import HERE, JAR, ROOT, build
-from parts import TABLES_PYSPARK, delta_jars
+from parts import TABLES_PYSPARK, delta_jars, iceberg_jars
 
 DELTA_JAR = JAR.with_name("rekindle-delta.jar")
+ICEBERG_JAR = JAR.with_name("rekindle-iceberg.jar")
 
 
 def sources(name: str) -> list[Path]:
@@ -23,6 +24,7 @@ def main() -> None:
     found = version("pyspark")
     assert found.startswith(f"{TABLES_PYSPARK}."), f"formats are for PySpark {TABLES_PYSPARK}, not {found}"
     build(DELTA_JAR, HERE, sources("delta"), [JAR, *sorted(delta_jars().glob("*.jar"))])
+    build(ICEBERG_JAR, HERE, sources("iceberg"), [JAR, *sorted(iceberg_jars().glob("*.jar"))])
 
 
 if __name__ == "__main__":

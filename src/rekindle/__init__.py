@@ -34,7 +34,17 @@ if TYPE_CHECKING:
     from rekindle.onramp import run
     from rekindle.pipeline.constants import run_time, seed
     from rekindle.pipeline.declared import Shard
-    from rekindle.publish.targets import delta, directory, each_batch, each_partition, files, kafka, replace, table
+    from rekindle.publish.targets import (
+        delta,
+        directory,
+        each_batch,
+        each_partition,
+        files,
+        iceberg,
+        kafka,
+        replace,
+        table,
+    )
 
 __all__ = [
     "Fenced",
@@ -58,6 +68,7 @@ __all__ = [
     "each_batch",
     "each_partition",
     "files",
+    "iceberg",
     "kafka",
     "previous",
     "read_kafka",
@@ -88,7 +99,17 @@ _HOMES = {
     ),
     "pipeline.constants": ("run_time", "seed"),
     "pipeline.declared": ("Shard",),
-    "publish.targets": ("delta", "directory", "each_batch", "each_partition", "files", "kafka", "replace", "table"),
+    "publish.targets": (
+        "delta",
+        "directory",
+        "each_batch",
+        "each_partition",
+        "files",
+        "iceberg",
+        "kafka",
+        "replace",
+        "table",
+    ),
     "errors": ("Fenced", "GraphRefused", "Refused", "RekindleError", "RunFailed", "StillOwned", "StoreFailed"),
     "onramp": ("run",),
 }

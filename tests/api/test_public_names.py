@@ -11,8 +11,8 @@ import rekindle
 
 NAMES = """
     Fenced GraphRefused Pipeline Plan Refused RekindleError RunFailed RunOptions RunSummary Shard StepSummary
-    StillOwned StoreFailed StreamPlan StreamSummary __version__ delta directory each_batch each_partition files kafka
-    previous read_kafka read_newest read_result replace run run_time seed table
+    StillOwned StoreFailed StreamPlan StreamSummary __version__ delta directory each_batch each_partition files iceberg
+    kafka previous read_kafka read_newest read_result replace run run_time seed table
 """.split()
 PIPELINE = """
     add_sink add_source add_step check graph name plan plan_stream reproduce run show sink source step try_steps verify

@@ -33,6 +33,7 @@ AS_RECORDED = {
     "rekindle.publish.delta": "delta",
     "rekindle.publish.each_batch": "each_batch",
     "rekindle.publish.each_partition": "EachPartition each_partition",
+    "rekindle.publish.iceberg": "iceberg",
     "rekindle.publish.kafka": "kafka",
     "rekindle.remedies": "CommandRemedy StartKind StartRemedy TextRemedy",
     "rekindle.runtime.janitor.remover": "Limits",

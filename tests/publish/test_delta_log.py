@@ -8,18 +8,8 @@ from typing import Any
 import pytest
 
 from rekindle.errors import Refused
-from rekindle.publish.delta_log import (
-    Has,
-    TableFile,
-    changed_columns,
-    counted_columns,
-    has_all,
-    obstacles,
-    read_files,
-    read_state,
-    type_of,
-    value_of,
-)
+from rekindle.publish.delta_log import counted_columns, obstacles, read_state
+from rekindle.publish.table_files import Has, TableFile, changed_columns, has_all, read_files, type_of, value_of
 from rekindle.publish.targets import delta
 
 

@@ -1,5 +1,5 @@
-"""One Spark application with Delta for all modules of this folder. `make tables` runs it, in an environment of its own:
-Delta is not published for the PySpark of development."""
+"""One Spark application with Delta and Iceberg for all modules of this folder. `make tables` runs it, in an environment
+of its own: neither is published for the PySpark of development."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from parts import TABLES_PYSPARK, delta_folder
-from rekindle.engine.spark.jvm import driver_calls, table_calls
+from parts import TABLES_PYSPARK, delta_folder, iceberg_folder
+from rekindle.engine.spark.jvm import driver_calls, iceberg_calls, table_calls
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.session import attach
 from rekindle.master.facts.events import Fence
 from rekindle.publish.targets import Target
 from support.delta import delta_settings
+from support.iceberg import iceberg_jars_here, iceberg_settings
 
 APPLICATION = "tables"
 
@@ -31,6 +32,8 @@ def why_skipped() -> str:
         return f"Delta is not published for PySpark {version('pyspark')}: make tables"
     if not (delta_folder().exists() and table_calls.delta_jar()):
         return "the jars of Delta, or ours for it, are not here: make tables"
+    if not (iceberg_folder().exists() and iceberg_calls.iceberg_jar()):
+        return "the jar of Iceberg, or ours for it, is not here: make tables"
     running = SparkContext._active_spark_context
     if driver_calls.has_gateway() and (running is None or running.appName != APPLICATION):
         return "this process has a JVM without Delta: make tables"
@@ -39,7 +42,7 @@ def why_skipped() -> str:
 
 @pytest.fixture(scope="session")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """A session with Delta on its class path."""
+    """A session with Delta and Iceberg on its class path."""
     why = why_skipped()
     if why:
         pytest.skip(why)
@@ -47,7 +50,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     folder = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder.master("local[2,1]").appName(APPLICATION)
     for key, value in {
-        **delta_settings(),
+        **delta_settings(*iceberg_jars_here()),
+        **iceberg_settings(folder / "lake"),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }.items():

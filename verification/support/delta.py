@@ -18,9 +18,9 @@ from rekindle.engine.spark.jvm import table_calls
 Rows = Counter[tuple[Any, ...]]
 
 
-def delta_settings() -> dict[str, str]:
-    """Delta and our classes are on the class path of the driver, which is the only process."""
-    jars = [*map(str, sorted(delta_folder().glob("*.jar"))), table_calls.delta_jar(), str(JAR)]
+def delta_settings(*more: str) -> dict[str, str]:
+    """Delta, our classes and `more` are on the class path of the driver, which is the only process."""
+    jars = [*map(str, sorted(delta_folder().glob("*.jar"))), table_calls.delta_jar(), str(JAR), *more]
     return {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -3,9 +3,7 @@ package rekindle.delta;
 
 import java.io.IOException;
 import java.net.URI;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -27,9 +25,9 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
+import rekindle.spark.PlanLeaves;
+
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Delta tables that a plan reads. One that is read without a version is looked at again by every query: two of one run would
@@ -41,7 +39,7 @@ public final class DeltaSources {
   /** Tables that the plan reads at no version of the user's: path, id, version as it is now, age in milliseconds; by tabs. */
   public static String newest(QueryExecution execution) {
     Set<String> lines = new HashSet<>();
-    for (LogicalRelation leaf : leaves(execution.analyzed())) {
+    for (LogicalRelation leaf : leaves(execution)) {
       TahoeLogFileIndex index = index(leaf);
       Snapshot now = index.getSnapshot();
       String path = index.deltaLog().dataPath().toString();
@@ -55,7 +53,7 @@ public final class DeltaSources {
     Map<String, String> wanted = new HashMap<>();
     versions.lines().forEach(line -> wanted.put(line.substring(0, line.indexOf('\t')), line.substring(line.indexOf('\t') + 1)));
     Map<LogicalPlan, LogicalPlan> instead = new IdentityHashMap<>();
-    for (LogicalRelation leaf : leaves(execution.analyzed())) {
+    for (LogicalRelation leaf : leaves(execution)) {
       HadoopFsRelation files = (HadoopFsRelation) leaf.relation();
       TahoeLogFileIndex index = index(leaf);
       Snapshot then =
@@ -72,7 +70,7 @@ public final class DeltaSources {
               fixed, files.partitionSchema(), files.dataSchema(), files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
       instead.put(leaf, new LogicalRelation(made, leaf.output(), leaf.catalogTable(), leaf.isStreaming(), leaf.stream()));
     }
-    return Option.apply(Dataset.ofRows(session, execution.analyzed().transformDownWithSubqueries(new Replacing(instead))));
+    return Option.apply(PlanLeaves.replaced(session, execution, instead));
   }
 
   /** Why a version of a table cannot be read any more; empty if it can. Files that later versions have too are not asked for. */
@@ -106,45 +104,16 @@ public final class DeltaSources {
     return (TahoeLogFileIndex) ((HadoopFsRelation) leaf.relation()).location();
   }
 
-  private static List<LogicalRelation> leaves(LogicalPlan plan) {
+  private static List<LogicalRelation> leaves(QueryExecution execution) {
     List<LogicalRelation> found = new ArrayList<>();
-    Deque<LogicalPlan> todo = new ArrayDeque<>(List.of(plan));
-    while (!todo.isEmpty()) {
-      LogicalPlan node = todo.pop();
+    for (LogicalPlan node : PlanLeaves.nodes(execution)) {
       if (node instanceof LogicalRelation leaf
           && leaf.relation() instanceof HadoopFsRelation files
           && files.location() instanceof TahoeLogFileIndex index
           && !index.isTimeTravelQuery()) {
         found.add(leaf);
       }
-      CollectionConverters.asJava(node.children()).forEach(todo::push);
-      CollectionConverters.asJava(node.subqueries()).forEach(todo::push);
     }
     return found;
-  }
-
-  private static final class Replacing extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private final Map<LogicalPlan, LogicalPlan> instead;
-
-    Replacing(Map<LogicalPlan, LogicalPlan> instead) {
-      this.instead = instead;
-    }
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return instead.containsKey(node);
-    }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan node) {
-      return instead.get(node);
-    }
-
-    @Override
-    public <A extends LogicalPlan, B> B applyOrElse(A node, scala.Function1<A, B> otherwise) {
-      @SuppressWarnings("unchecked")
-      B made = (B) instead.get(node);
-      return made == null ? otherwise.apply(node) : made;
-    }
   }
 }

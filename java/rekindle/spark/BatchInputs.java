@@ -47,7 +47,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * The batch inputs of a streaming plan: its leaves that are no streams and are not pinned yet. Files are told with all that is needed to read them again; a
@@ -103,7 +102,7 @@ public final class BatchInputs {
           new HadoopFsRelation(index, columns, files.dataSchema(), files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
       instead.put(leaf, SparkLine.over(leaf, made));
     }
-    return Dataset.ofRows(session, execution.analyzed().transformDownWithSubqueries(new Replacing(instead)));
+    return PlanLeaves.replaced(session, execution, instead);
   }
 
   /** One line for each pinned file of a step that is not what it was: its path, what is different; by a tab. */
@@ -118,31 +117,6 @@ public final class BatchInputs {
       }
     }
     return String.join("\n", lines);
-  }
-
-  private static final class Replacing extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-    private final Map<LogicalPlan, LogicalPlan> instead;
-
-    Replacing(Map<LogicalPlan, LogicalPlan> instead) {
-      this.instead = instead;
-    }
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return instead.containsKey(node);
-    }
-
-    @Override
-    public LogicalPlan apply(LogicalPlan node) {
-      return instead.get(node);
-    }
-
-    @Override
-    public <A extends LogicalPlan, B> B applyOrElse(A node, scala.Function1<A, B> otherwise) {
-      @SuppressWarnings("unchecked")
-      B made = (B) instead.get(node);
-      return made == null ? otherwise.apply(node) : made;
-    }
   }
 
   /** Leaves that can be pinned, in the order of the plan, and what cannot. */

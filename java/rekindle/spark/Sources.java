@@ -44,6 +44,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.FileTable;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
@@ -155,6 +156,22 @@ public final class Sources {
       }
     }
     return false;
+  }
+
+  /** Whether each table of a catalog that a plan reads is one whose rows are the same each time. */
+  public static boolean readsPinned(LogicalPlan plan) {
+    for (LogicalPlan node : nodes(plan)) {
+      Table table = null;
+      if (node instanceof DataSourceV2Relation relation) {
+        table = relation.table();
+      } else if (node instanceof DataSourceV2ScanRelation scan) {
+        table = scan.relation().table();
+      }
+      if (table != null && !(table instanceof PinnedSource)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /** Whether a parsed query reads files by their path (`select … from parquet.`/path``), and nothing in it acts. */

@@ -15,13 +15,23 @@ from typing import NamedTuple
 PREFIX = "spark.rekindle.version."
 
 
+DELTA, ICEBERG = "Delta", "Iceberg"
+
+
 class TableVersion(NamedTuple):
-    """A table by its path, with the id that tells it from another one there, and its version, committed `at_ms`."""
+    """A table by its path, or by its name in a catalog, with the id that tells it from another one there, and its
+    version, committed `at_ms`. Of Iceberg the version is a snapshot, and the id has the number of the schema that it is
+    read with behind a slash."""
 
     path: str
     id: str
     version: int
     at_ms: int
+    format: str = DELTA
+
+    @property
+    def shown(self) -> str:
+        return f"{'snapshot' if self.format == ICEBERG else 'version'} {self.version} of {self.path}"
 
 
 def noted(versions: Mapping[str, tuple[TableVersion, ...]]) -> dict[str, str]:

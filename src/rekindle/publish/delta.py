@@ -1,84 +1,37 @@
-"""`rk.delta`: a Delta table, published to without writing a row again.
-
-Rules
-- The kept files get a second name in the table's own folder (a link on a disk, a copy made by the store on S3), and one
-  commit of the table's log adds them, with the statistics of their footers. The same commit removes what they replace,
-  and carries the fence: readers see the old version or the new one, and the older one by time travel.
-- `overwrite` replaces everything. `append` replaces what the same parameters published before, and nothing else.
-  `partition` replaces the rows that have the values of `partition`, and its own rows must have them.
-- Files whose rows would have to be written again to be taken, or to be replaced, are refused with their reason.
-- Others may write to the table, also between two publications: they are not fenced, and their versions stay.
-"""
+"""`rk.delta`: a Delta table, published to without writing a row again (log_table.py)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rekindle.errors import Refused
 from rekindle.publish.files import mode_for
-from rekindle.publish.target import ADDS_SEEN, APPEND, PARTITION, check_mode, check_path, same_place, url
-
-# What a template has where a run has a value.
-BRACES = re.compile(r"{[^{}]*}")
-IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+from rekindle.publish.log_table import LogTable
+from rekindle.publish.target import check_path, same_place, url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(LogTable):
     """A Delta table, by its name in a catalog or by its path."""
 
-    is_versioned: ClassVar[bool] = False
-    by_parameters: ClassVar[tuple[str, ...]] = ("table", "partition")
-    is_written_once: ClassVar[bool] = False
-
-    table: str
-    mode: str
-    partition: tuple[tuple[str, str], ...] = ()
+    kind: ClassVar[str] = "a Delta table"
+    format: ClassVar[str] = "Delta"
 
     @property
     def is_path(self) -> bool:
         return "/" in self.table
 
     @property
-    def shown(self) -> str:
-        below = "".join(f", {name}={value}" for name, value in self.partition)
-        return f"Delta table {self.table}{below}"
-
-    @property
-    def adds(self) -> bool:
-        """Some of what is there stays."""
-        return self.mode in (APPEND, PARTITION)
-
-    @property
-    def seen(self) -> str:
-        adds = ADDS_SEEN if self.mode == APPEND else ""
-        return f"the old version of the table or the new one, whole, by one commit{adds}"
-
-    @property
-    def how(self) -> str:
-        """What a plan says of the way in which it is published. A table that would need another one is refused."""
-        return "its files are added to the table as they are: no row is written again"
-
-    @property
     def spelling(self) -> str:
-        """A name is looked at again when there is a catalog."""
         return same_place(url(self.table)) if self.is_path else self.shown
 
     def __post_init__(self) -> None:
-        check_mode(self.shown, self.mode)
-        if (self.mode == PARTITION) != bool(self.partition):
-            raise Refused(
-                f"{self.shown}: mode {self.mode!r} {'without' if self.mode == PARTITION else 'with'} partition=",
-                'say which rows are replaced: mode="partition", partition={"day": "{day}"}',
-            )
+        LogTable.__post_init__(self)
         if self.is_path:
             check_path(self.table)
-            return
-        parts = BRACES.sub("x", self.table).split(".")
-        if not all(IDENTIFIER.fullmatch(part) for part in parts) or len(parts) > 3:
+        elif not 0 < len(self.name_parts) <= 3:
             raise Refused(f"{self.table!r} is neither a path nor a table name", "write database.table, or a whole path")
 
 

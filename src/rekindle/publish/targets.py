@@ -13,21 +13,24 @@ from rekindle.publish.each_partition import EachPartition as EachPartition
 from rekindle.publish.each_partition import each_partition as each_partition
 from rekindle.publish.files import Files as Files
 from rekindle.publish.files import files as files
+from rekindle.publish.iceberg import Iceberg as Iceberg
+from rekindle.publish.iceberg import iceberg as iceberg
 from rekindle.publish.kafka import Kafka as Kafka
 from rekindle.publish.kafka import kafka as kafka
+from rekindle.publish.log_table import LogTable
 from rekindle.publish.replace import Replace as Replace
 from rekindle.publish.replace import replace as replace
 from rekindle.publish.table import Table as Table
 from rekindle.publish.table import table as table
 
-Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch | Delta
+Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch | Delta | Iceberg
 
 
 def has_pointers(target: Target) -> bool:
     """Whether a store decides what is published there, by a chain of pointers or a label; else the log of a table."""
-    return not isinstance(target, Delta)
+    return not isinstance(target, LogTable)
 
 
 def how_of(target: Target) -> str:
     """How the log of a table takes what is published there; empty for other targets."""
-    return target.how if isinstance(target, Delta) else ""
+    return target.how if isinstance(target, LogTable) else ""

@@ -16,5 +16,6 @@ Rules
 | `plan_calls` | frames, their plans, their sources, settings |
 | `result_calls` | kept results: what readers observe of them, how they are read, written and let go |
 | `file_calls` | files and tables, by the file systems and the catalog that Spark has |
+| `iceberg_calls` | Iceberg tables of the session's catalogs |
 | `table_calls` | tables that have a log of their own, such as Delta's, and footers |
 """

@@ -109,12 +109,13 @@ def plan_code(frame: DataFrame) -> bytes:
     return bytes(ours(frame.sparkSession).PlanTold.of(execution(frame).analyzed()))
 
 
-def determinism_facts(frame: DataFrame) -> tuple[str, str, str, bool]:
-    """The analysed plan as JSON and as text, what it does not tell, and whether it reads a kept result."""
+def determinism_facts(frame: DataFrame) -> tuple[str, str, str, bool, bool]:
+    """The analysed plan as JSON and as text, what it does not tell, whether it reads a kept result, and whether the
+    tables of catalogs that it reads are all read at one version."""
     return _facts(frame.sparkSession, execution(frame).analyzed())
 
 
-def facts_below_exchanges(frame: DataFrame) -> list[tuple[str, str, str, bool]] | None:
+def facts_below_exchanges(frame: DataFrame) -> list[tuple[str, str, str, bool, bool]] | None:
     """The same of the optimized plans whose rows the last exchanges of a frame move (java/BelowExchanges). None where
     one of them is not known."""
     spark = frame.sparkSession
@@ -122,9 +123,10 @@ def facts_below_exchanges(frame: DataFrame) -> list[tuple[str, str, str, bool]] 
     return None if found is None else [_facts(spark, plan) for plan in found]
 
 
-def _facts(spark: SparkSession, plan: JavaObject) -> tuple[str, str, str, bool]:
+def _facts(spark: SparkSession, plan: JavaObject) -> tuple[str, str, str, bool, bool]:
     sources = ours(spark).Sources
-    return str(plan.toJSON()), str(plan.toString()), str(sources.untold(plan)), bool(sources.readsKept(plan))
+    told, text, untold = str(plan.toJSON()), str(plan.toString()), str(sources.untold(plan))
+    return told, text, untold, bool(sources.readsKept(plan)), bool(sources.readsPinned(plan))
 
 
 def reads_paths(spark: SparkSession, query: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,23 +23,28 @@ def has_delta(spark: SparkSession) -> bool:
 
 def delta_jar() -> str:
     """Our calls into Delta; empty where this installation was built without them."""
-    path = Path(str(files("rekindle.engine.spark") / "jars" / "rekindle-delta.jar"))
+    return lake_jar("delta")
+
+
+def lake_jar(format_name: str) -> str:
+    """The jar of ours for a format of tables; empty where this installation was built without it."""
+    path = Path(str(files("rekindle.engine.spark") / "jars" / f"rekindle-{format_name}.jar"))
     return str(path) if path.exists() else ""
 
 
 def has_delta_calls(spark: SparkSession) -> bool:
-    return _is_class(root(spark).rekindle.delta.DeltaTables)
+    return is_class(root(spark).rekindle.delta.DeltaTables)
 
 
 def delta_state(spark: SparkSession, path: str, prefix: str) -> list[str]:
     """Version, protocol, metadata, and the transactions whose ids begin with `prefix`, as lines. No line without a
     table."""
-    return _lines(_delta(spark).state(session_of(spark), path, prefix))
+    return lines_of(_delta(spark).state(session_of(spark), path, prefix))
 
 
 def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
     """The files of a version, as lines: path, bytes, values of the partition, statistics, with tabs between."""
-    return _lines(_delta(spark).files(session_of(spark), path, version))
+    return lines_of(_delta(spark).files(session_of(spark), path, version))
 
 
 def delta_commit(
@@ -66,20 +71,21 @@ def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:
 
 def delta_read(frame: DataFrame) -> list[TableVersion]:
     """The tables that a frame reads at no version of the user's, as they are now."""
-    lines = (line.split("\t") for line in _lines(_sources(frame.sparkSession).newest(execution(frame))))
+    lines = (line.split("\t") for line in lines_of(_sources(frame.sparkSession).newest(execution(frame))))
     return [TableVersion(path, of, int(version), int(at_ms)) for path, of, version, at_ms in lines]
 
 
-def delta_at(frame: DataFrame, versions: Mapping[str, int]) -> DataFrame | None:
+def delta_at(frame: DataFrame, chosen: Iterable[TableVersion]) -> DataFrame | None:
     """The same frame, with each such table at a version. None if one has other columns there."""
-    lines = "\n".join(f"{path}\t{version}" for path, version in versions.items())
+    lines = "\n".join(f"{one.path}\t{one.version}" for one in chosen)
     made = _sources(frame.sparkSession).at(session_of(frame.sparkSession), execution(frame), lines)
     return frame_of(frame.sparkSession, made.get()) if made.isDefined() else None
 
 
-def delta_gone(spark: SparkSession, path: str, its_id: str, version: int) -> str:
-    """Why a version cannot be read any more; empty if it can."""
-    return str(_sources(spark).gone(session_of(spark), path, its_id, version))
+def delta_gone(frame: DataFrame, one: TableVersion) -> str:
+    """Why a version of a table of the frame cannot be read any more; empty if it can."""
+    spark = frame.sparkSession
+    return str(_sources(spark).gone(session_of(spark), one.path, one.id, one.version))
 
 
 def footers(
@@ -87,7 +93,7 @@ def footers(
 ) -> list[str]:
     """A line of JSON for each file: what its footer says of its rows (java/Footers)."""
     lines = ("\n".join(one) for one in (names, columns, single))
-    return _lines(ours(spark).Footers.read(session_of(spark), directory, *lines))
+    return lines_of(ours(spark).Footers.read(session_of(spark), directory, *lines))
 
 
 def touch(spark: SparkSession, directory: str, names: Iterable[str], at_ms: int) -> None:
@@ -95,13 +101,14 @@ def touch(spark: SparkSession, directory: str, names: Iterable[str], at_ms: int)
     ours(spark).Footers.touch(session_of(spark), directory, "\n".join(names), at_ms)
 
 
-def _lines(told: Any) -> list[str]:
-    """JSON may hold what Python takes for the end of a line."""
+def lines_of(told: Any) -> list[str]:
+    """What Java tells line by line. JSON may hold what Python takes for the end of a line."""
     text = str(told)
     return text.split("\n") if text else []
 
 
-def _is_class(found: Any) -> bool:
+def is_class(found: Any) -> bool:
+    """Whether a name of the JVM is that of a class which is there."""
     return str(found).startswith("<py4j.java_gateway.JavaClass")
 
 

@@ -70,12 +70,16 @@ class DeterminismVerdict:
     is_order_sensitive: bool = False
 
 
-def judge(analysed_json: str, text: str = "", untold: str = "", *, reads_kept: bool = True) -> DeterminismVerdict:
+def judge(
+    analysed_json: str, text: str = "", untold: str = "", *, reads_kept: bool = True, reads_pinned: bool = False
+) -> DeterminismVerdict:
     """The level of an analysed plan, given as the JSON and the text that Spark makes of it. Only the text tells a sum
     that gives up on overflow from one that fails: whether it gives up depends on the order of rows. `untold` is a list
     of the expressions that are left out of the JSON, empty where nobody looked; `reads_kept` if results that we kept
-    are read, which are known to be the same by their digests."""
+    are read, which are known to be the same by their digests; `reads_pinned` if each table of a catalog is read at one
+    version."""
     nodes = [node for tree in (parse(analysed_json), *parse_all(untold or "[]")) for node in walk(tree)]
+    nodes = [node for node in nodes if not (reads_pinned and node.name in known.CATALOG_TABLES)]
     is_collated = any(map(_is_collated, nodes))
     settled = {id(one) for node in nodes if _is_sort(node) for one in _sorted_list(node)}
     placed = unique.made_in_total_order([node for node in nodes if node.name == "Window"], _is_told_apart)

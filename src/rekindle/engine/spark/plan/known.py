@@ -21,6 +21,8 @@ OPERATORS = _names(
     HintInfo Sort Repartition RebalancePartitions CollectMetrics LateralJoin Window Deduplicate
     """
 )
+# They are known where they are read at one version.
+CATALOG_TABLES = _names("DataSourceV2Relation DataSourceV2ScanRelation")
 LIMITS = _names("GlobalLimit LocalLimit Offset")
 SAME_COLUMNS = LIMITS | _names(
     """

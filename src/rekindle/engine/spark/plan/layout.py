@@ -379,8 +379,8 @@ def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
 
 def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     """How determinate a frame is, by its analysed plan."""
-    told, text, untold, reads_kept = plan_calls.determinism_facts(frame)
-    return judge(told, text, untold, reads_kept=reads_kept)
+    told, text, untold, reads_kept, reads_pinned = plan_calls.determinism_facts(frame)
+    return judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned)
 
 
 def _held(
@@ -418,8 +418,8 @@ def _is_determinate_below(frame: DataFrame, shape: plans.Shape, layout: Layout, 
         return True
     found = plan_calls.facts_below_exchanges(frame)
     return bool(found) and all(
-        judge(told, text, untold, reads_kept=reads_kept).level is Determinism.DETERMINATE
-        for told, text, untold, reads_kept in found or []
+        judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned).level is Determinism.DETERMINATE
+        for told, text, untold, reads_kept, reads_pinned in found or []
     )
 
 

@@ -1,63 +1,25 @@
-"""Which files of a Delta table a publication replaces, and which it adds.
-
-Rules
-- Files that are replaced are told by their names (`append`: ours have the place and the order of the run), or by their
-  partition and statistics (`partition`). Where that cannot be told, since others wrote rows of several keys or values
-  into one file, it is refused: before anything runs where that is so already, and by the publication else.
-- Files get names in the table's folder that no other publication uses, before the commit. Who dies in between leaves
-  files that no version of the table has: VACUUM removes them, as those of any writer that died.
-- A link is given the age of now. It would have that of the kept file: after a run that stopped for a week, VACUUM could
-  remove it before the commit that names it.
-- A file without rows is not added.
-"""
+"""Which files of a Delta table a publication replaces, and which it adds (log_files.py)."""
 
 from __future__ import annotations
 
 import json
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import table_calls
-from rekindle.engine.spark.publish import copying
+from rekindle.engine.spark.publish import log_files
+from rekindle.engine.spark.publish.log_files import of_key as _of_key
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.errors import Refused
-from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
-from rekindle.publish.delta_log import DeltaState, Has, TableFile
-from rekindle.publish.pointers import VERSION, Part, fence_in
+from rekindle.publish.delta_log import DeltaState, counted_columns
 from rekindle.publish.table_fences import Earlier
+from rekindle.publish.table_files import TableFile, read_files
 from rekindle.publish.target import APPEND, OVERWRITE
-
-SCRATCH = "_rekindle/scratch"
-OURS = re.compile(rf"part-(\d+)-({VERSION.pattern})\.parquet")
-EVERYTHING = ("*",)
-# The values that the rows must have, by column, each with the type of the column.
-Wanted = Mapping[str, tuple[str, Any]]
-
-
-def wanted_values(target: Delta, state: DeltaState) -> dict[str, tuple[str, Any]]:
-    """Refuses values that cannot be compared."""
-    found = {}
-    for name, value in target.partition:
-        kind = delta_log.type_of(state, name)
-        if not kind:
-            raise Refused(
-                f"{target.shown}: {name} is no column whose values Rekindle can compare in the log",
-                f"name a column of {', '.join(delta_log.COMPARED)}",
-            )
-        try:
-            found[name] = (kind, delta_log.value_of(kind, value))
-        except ValueError:
-            raise Refused(f"{target.shown}: {name} is {kind}, and {value!r} is none", "correct the value") from None
-    return found
 
 
 def files_of(spark: SparkSession, base: str, state: DeltaState) -> list[TableFile]:
-    return list(delta_log.read_files(table_calls.delta_files(spark, base, state.version)))
+    return list(read_files(table_calls.delta_files(spark, base, state.version)))
 
 
 def removed(
@@ -65,63 +27,23 @@ def removed(
 ) -> Sequence[str]:
     """The files that a publication replaces. Refused where that cannot be told file by file."""
     if target.mode == OVERWRITE:
-        return EVERYTHING
+        return log_files.EVERYTHING
     if target.mode == APPEND:
         return _of_key(target, files_of(spark, base, state), earlier) if earlier else ()
-    wanted = wanted_values(target, state)
-    found = {file.path: delta_log.has_all(file, wanted) for file in files_of(spark, base, state)}
-    mixed = [path for path, answer in found.items() if answer is Has.UNKNOWN]
-    if mixed:
-        raise Refused(
-            f"{target.shown}: {len(mixed)} files of the table, such as {mixed[0]}, may have these rows and others: "
-            "Rekindle does not write rows again for a Delta table yet",
-            f"partition the table by {', '.join(wanted)}, or DELETE those rows from it",
-        )
-    return [path for path, answer in found.items() if answer is Has.ALL]
-
-
-def _of_key(target: Delta, there: Sequence[TableFile], earlier: tuple[Earlier, ...]) -> list[str]:
-    """The files that the same key published. They are told by their names: if one is missing, its rows were removed, or
-    are in a file with those of others."""
-    found = []
-    for one in earlier:
-        mine = [file.path for file in there if _run_of(file.path) == (one.place, one.order)]
-        if len(mine) != one.files:
-            raise Refused(
-                f"{target.shown}: run {one.order} published {one.files} files with the same parameters, and the table "
-                f"has {len(mine)} of them: others changed or compacted them, so Rekindle cannot tell which rows to "
-                "replace",
-                "replace by the values of columns: partition={…}; or DELETE the rows and publish to another table",
-            )
-        found += mine
-    return found
-
-
-def _run_of(path: str) -> tuple[str, int] | None:
-    """The place and the order of the run that published a file, if one of ours did."""
-    found = OURS.fullmatch(path)
-    version = VERSION.fullmatch(found[2]) if found is not None else None
-    if version is None:
-        return None
-    place, fence = fence_in(version)
-    return place, fence.order
+    return log_files.with_values(target, files_of(spark, base, state), log_files.wanted_values(target, state))
 
 
 def taken(spark: SparkSession, target: Delta, base: str, state: DeltaState, what: Publication) -> list[str]:
     """The actions that add the committed files, which are in the folder of the table by now."""
-    copies = what.copies(what.part())
+    now_ms = log_files.now_in_ms()
+    copies = log_files.taken(spark, base, what, now_ms)
+    wanted = log_files.wanted_values(target, state)
     names = [copy.name for copy in copies]
-    if not names:
-        return []
-    copying.complete(spark, base, f"{base}/{SCRATCH}/{what.version}", copies)
-    now_ms = int(time.time() * 1000)
-    table_calls.touch(spark, base, names, now_ms)
-    wanted = wanted_values(target, state)
-    told = table_calls.footers(spark, base, names, delta_log.counted_columns(state), list(wanted))
+    told = table_calls.footers(spark, base, names, counted_columns(state), list(wanted))
     footers = [json.loads(line) for line in told]
     values = {name: str(wanted[name][1]) for name in state.partition_by}
     for name, footer in zip(names, footers, strict=True):
-        _check_rows(target, name, footer, wanted)
+        log_files.check_rows(target, name, footer, wanted)
     return [
         json.dumps(
             {
@@ -138,26 +60,3 @@ def taken(spark: SparkSession, target: Delta, base: str, state: DeltaState, what
         for copy, footer in zip(copies, footers, strict=True)
         if footer["rows"]
     ]
-
-
-def _check_rows(target: Delta, name: str, footer: Mapping[str, Any], wanted: Wanted) -> None:
-    for column, (_, value) in wanted.items():
-        if footer["rows"] and (column not in footer["only"] or footer["only"][column] != value):
-            raise Refused(
-                f"{target.shown}: the result has rows without {column}={value} (in what would be {name})",
-                "filter them in the step, or publish them to another target",
-            )
-
-
-def parts(there: Sequence[TableFile]) -> Iterator[Part]:
-    """One for each publication of ours of which files are there, in their order."""
-    by_version: dict[str, dict[int, int]] = {}
-    for file in there:
-        found = OURS.fullmatch(file.path)
-        if found is not None:
-            by_version.setdefault(found[2], {})[int(found[1])] = file.bytes
-    for version, files in by_version.items():
-        match = VERSION.fullmatch(version)
-        assert match is not None, "it is part of the name"
-        place, fence = fence_in(match)
-        yield Part(fence=fence, source="", bytes=tuple(files[one] for one in sorted(files)), place=place)

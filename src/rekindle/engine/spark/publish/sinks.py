@@ -7,7 +7,7 @@ Why "compare, then act" cannot put yesterday back (fences are ordered by run, ep
   decided by a chain too, but its files are seen one by one.
 - `kafka`, `each_batch`: they take streams only (stream_targets.py), and are refused here.
 - `each_partition`: the chain decides who may begin; what the function writes is its own (each_partition.py).
-- `delta`: the log of the table decides; one commit has the files and the fence (delta.py).
+- `delta`, `iceberg`: the log of the table decides; one commit has the files and the fence (table_log.py).
 
 What readers may rely on
 - Files of a version are complete before anything names them, never change, and are not removed by publishing. A reader
@@ -31,6 +31,7 @@ from rekindle.engine.spark.publish.delta import DeltaPublisher
 from rekindle.engine.spark.publish.directory import DirectoryPublisher
 from rekindle.engine.spark.publish.each_partition import EachPartitionPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
+from rekindle.engine.spark.publish.iceberg import IcebergPublisher
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
@@ -40,7 +41,7 @@ from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.model.failures import Cause, Failure, FailureKind
 from rekindle.model.partitions import EMPTY
-from rekindle.publish.targets import Delta, Directory, EachPartition, Files, Replace, Table, Target
+from rekindle.publish.targets import Delta, Directory, EachPartition, Files, Iceberg, Replace, Table, Target
 
 # Each kind of target with who publishes into it.
 PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
@@ -50,6 +51,7 @@ PUBLISHERS: Mapping[type, Callable[[Any], TargetPublisher]] = {
     Replace: ReplacePublisher,
     EachPartition: EachPartitionPublisher,
     Delta: DeltaPublisher,
+    Iceberg: IcebergPublisher,
 }
 
 

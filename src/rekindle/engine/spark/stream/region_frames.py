@@ -89,8 +89,8 @@ class RegionFrames:
         one = next(one for one in self.steps if one.name == name)
         if one.declared_deterministic is not None:
             return () if one.declared_deterministic else ("deterministic=False",)
-        told, text, untold, reads_kept = plan_calls.determinism_facts(self.frames[name])
-        found = judge(told, text, untold, reads_kept=reads_kept).because
+        told, text, untold, reads_kept, reads_pinned = plan_calls.determinism_facts(self.frames[name])
+        found = judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned).because
         by_time = (
             f"the stream {one}" for one in stream_calls.streams_of(self.frames[name]) if not one.startswith(SAME_AGAIN)
         )
