@@ -19,12 +19,16 @@ from xdist.scheduler import LoadScopeScheduling
 from build_jar import TEST_JAR
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
+from stage import SHORT_LIVED
 from support.s3 import S3Server
 from support.spark_line import LACKING, lacking_in
 
 TESTS = Path(__file__).parent
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+# Its JVM ends before a better compiler pays off, and so does the one that starts it.
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(name, SHORT_LIVED)
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.
 MARKS = {"spark": "spark", "tables": "spark", "warm": "spark", "crew": "spark", "cluster": "cluster", "s3": "s3"}
 APPLICATION = "tests"

@@ -32,6 +32,8 @@ EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 MASTER_READY = re.compile(r"Starting Spark master at (spark://\S+)")
 WORKER_READY = re.compile(r"Successfully registered with master (spark://\S+)")
 
+# Masters and workers have little to do: one collector thread, and no code that is compiled twice.
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A stopped worker is given up after the time-out; a killed one is noticed at once by its closed connection.
 # An application may lose any number of executors: killing them is what this cluster is for.
 DAEMON_SETTINGS = {
@@ -208,7 +210,7 @@ class LocalCluster(Ended):
             "SPARK_LOCAL_HOSTNAME": host,
             "SPARK_LOCAL_DIRS": str(local),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join(f"-D{key}={value}" for key, value in DAEMON_SETTINGS.items()),
+            "SPARK_DAEMON_JAVA_OPTS": " ".join([LIGHT, *(f"-D{name}={one}" for name, one in DAEMON_SETTINGS.items())]),
             # Inherited by the executors too, so that killed JVMs leave nothing outside the folder.
             "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary} -XX:+PerfDisableSharedMem",
             "TMPDIR": str(temporary),
