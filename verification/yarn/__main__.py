@@ -186,8 +186,8 @@ def main() -> int:
     options = parser.parse_args()
     started = time.monotonic()
     root = Path(tempfile.mkdtemp(prefix="rekindle-yarn-"))
-    with HadoopCluster() as cluster:
-        print(f"Hadoop is up: {cluster.files}", flush=True)
+    with HadoopCluster(node_managers=2) as cluster:
+        print(f"Hadoop is up: {cluster.url()}", flush=True)
         place, code, kills = in_cluster_mode(cluster, root / "cluster", options.kills, random.Random(options.seed))
         other, other_code, _ = in_client_mode(cluster, root / "client")
     is_equal, other_equal = (one.rows() == expected() for one in (place, other))
