@@ -1,7 +1,7 @@
 """`make stores`: the conformance suite on every backend, at full size.
 
-Local disk, a real S3 server and a real HDFS must pass all checks and all races; a real server that ignores conditions must be
-refused by the probe. It must also lose races when the probe is left out: otherwise it would prove nothing.
+Local disk, a real S3 server and a real HDFS must pass all checks and all races; a real server that ignores conditions
+must be refused by the probe. It must also lose races when the probe is left out: otherwise it would prove nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make two-masters`: two processes fight for one run, again and again, on local disk, a real S3 server and a real HDFS.
+"""`make two-masters`: two processes fight for one run, again and again, on a disk, a real S3 server and a real HDFS.
 
 In each round the one that holds the run meets one fate: kill -9; SIGSTOP for longer than its heartbeat
 allows, then SIGCONT; a forced takeover; or sleep while the other one takes over, retires the run and

@@ -25,7 +25,7 @@ import msgspec
 from rekindle.errors import JournalRefused, StoreDenied, StoreFailed
 from rekindle.storage.hadoop_settings import no_kerberos, servers_of
 from rekindle.storage.store import LEFTOVER_SECONDS, PAGE, TEMPORARY, Put, StoredObject
-from rekindle.storage.webhdfs import UNKNOWN_USER, HdfsClient, HdfsRefused, NoAnswer, NoConnection
+from rekindle.storage.webhdfs import UNKNOWN_USER, HdfsClient, HdfsRefused, NoAnswer, NoServer
 
 PARALLEL = 16
 # Between tries of what may be done twice.
@@ -43,7 +43,7 @@ DENIED = frozenset(
         "UnsupportedOperationException",
     )
 )
-WEB = (HdfsRefused, NoAnswer, NoConnection)
+WEB = (HdfsRefused, NoAnswer, NoServer)
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class HdfsStore:
             if error.name == EXISTS:
                 return Put.EXISTS
             self._fail("write", key, error)
-        except NoConnection as error:
+        except NoServer as error:
             self._forget(made)
             self._fail("write", key, error)
         except NoAnswer:
@@ -269,7 +269,7 @@ class HdfsStore:
         for seconds in (*PAUSES_SECONDS, None):
             try:
                 return attempt()
-            except (NoConnection, NoAnswer) as error:
+            except (NoServer, NoAnswer) as error:
                 if seconds is None:
                     self._fail(act, key, error)
                 time.sleep(seconds)

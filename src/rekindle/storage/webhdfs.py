@@ -30,7 +30,7 @@ METHODS = {"CREATE": "PUT", "RENAME": "PUT", "DELETE": "DELETE"}
 T = TypeVar("T")
 
 
-class NoConnection(Exception):
+class NoServer(Exception):
     """There was no connection, so that nothing was asked for."""
 
 
@@ -103,7 +103,7 @@ class HdfsClient:
             is_last = number == begin + count - 1
             try:
                 answer = act(self._servers[number % count])
-            except NoConnection:
+            except NoServer:
                 if is_last:
                     raise
                 continue
@@ -114,7 +114,7 @@ class HdfsClient:
                 raise
             self._first = number % count
             return answer
-        raise NoConnection("no server is named")
+        raise NoServer("no server is named")
 
     def _sent(self, method: str, to: SplitResult, body: bytes | None) -> _Answer:
         kind = http.client.HTTPSConnection if to.scheme == "https" else http.client.HTTPConnection
@@ -122,7 +122,7 @@ class HdfsClient:
         try:
             connection.connect()
         except OSError as error:
-            raise NoConnection(f"no connection to {to.netloc}: {error.strerror or error}") from error
+            raise NoServer(f"no connection to {to.netloc}: {error.strerror or error}") from error
         try:
             connection.request(method, f"{to.path}?{to.query}", body, {"Content-Type": "application/octet-stream"})
             got = connection.getresponse()
