@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from pathlib import Path
 
 
 def price(k: int, noted: str, seconds: float) -> int:
-    """Of one key. Each call leaves a file with the key, and the container that it was made in."""
+    """Of one key. Each call leaves a file with the key, and the container that it was made in: by its folder, since a
+    step that asks for the variable CONTAINER_ID is another one in each attempt, and nothing of it would be kept."""
     time.sleep(seconds)
     factor = int(Path("rates/factor").read_text())
-    Path(f"{noted}/{k}-{os.environ['CONTAINER_ID']}-{uuid.uuid4().hex}").touch()
+    Path(f"{noted}/{k}-{Path.cwd().name}-{uuid.uuid4().hex}").touch()
     return k * factor
