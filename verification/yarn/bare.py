@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 place, factor, target = sys.argv[1:]
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 orders = spark.read.schema("id long, k long").parquet(f"{place}/orders")
 summed = orders.groupBy("k").agg(F.count("*").alias("n"), F.max("id").alias("newest"))
 rows = summed.withColumn("price", F.col("k") * int(factor))
