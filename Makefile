@@ -31,9 +31,9 @@ check: ## ruff, format, mypy strict
 
 # pytest rewrites each test file before it runs it: half the time of test-fast, unless it may keep what it made.
 test-fast: export PYTHONDONTWRITEBYTECODE :=
-test-fast: ## the tests that start no Spark, no cluster and no S3 server, in seconds
+test-fast: ## the tests that start no Spark, no cluster and no server, in seconds
 	@$(PY) -m pytest -q -n $(WORKERS) --ignore=tests/cluster --ignore=tests/cases \
-	  -m "not spark and not cluster and not s3 and not slow"
+	  -m "not spark and not cluster and not s3 and not hdfs and not slow"
 
 test: ## all tests, on real Spark processes where they need them; prints the slowest
 	@$(PY) -m pytest -q -n $(WORKERS) --durations=20

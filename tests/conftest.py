@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
 from build_jar import TEST_JAR
+from parts import hadoop_folder
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
 from stage import SHORT_LIVED
+from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 from support.spark_line import LACKING, lacking_in
 
@@ -30,7 +32,15 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, SHORT_LIVED)
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.
-MARKS = {"spark": "spark", "tables": "spark", "warm": "spark", "crew": "spark", "cluster": "cluster", "s3": "s3"}
+MARKS = {
+    "spark": "spark",
+    "tables": "spark",
+    "warm": "spark",
+    "crew": "spark",
+    "cluster": "cluster",
+    "s3": "s3",
+    "hdfs": "hdfs",
+}
 APPLICATION = "tests"
 
 
@@ -45,6 +55,15 @@ def cluster() -> Iterator[LocalCluster]:
 def s3() -> Iterator[S3Server]:
     """An S3 server with an empty bucket, shared by the session: tests use prefixes of their own."""
     with S3Server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[HadoopCluster]:
+    """A namenode and a datanode, shared by the session: tests use folders of their own."""
+    if not hadoop_folder().exists() and not os.environ.get("CI"):
+        pytest.skip("Hadoop is not here: make parts")
+    with HadoopCluster() as running:
         yield running
 
 

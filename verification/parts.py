@@ -127,9 +127,14 @@ def kafka_broker() -> Path:
     return folder
 
 
+def hadoop_folder() -> Path:
+    """Where `hadoop_cluster` puts them."""
+    return cache() / f"hadoop-cluster-{HADOOP}"
+
+
 def hadoop_cluster() -> Path:
     """The folder of jars that YARN and HDFS are started from, all in one process."""
-    folder = cache() / f"hadoop-cluster-{HADOOP}"
+    folder = hadoop_folder()
     if not folder.exists():
         with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
             (Path(project) / "pom.xml").write_text(HADOOP_POM)
@@ -177,6 +182,7 @@ def main() -> None:
     count = len(list(jars.iterdir()))
     broker, connector = len(list(kafka_broker().iterdir())), len(list(kafka_jars().iterdir()))
     kafka = f"kafka={KAFKA} broker_jars={broker} kafka_jars={connector}"
+    kafka += f" hadoop={HADOOP} hadoop_jars={len(list(hadoop_cluster().iterdir()))}"
     print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
 
 

@@ -75,7 +75,7 @@ attempts_max = 10
 | key | variable | what it is | default | meaning |
 | --- | --- | --- | --- | --- |
 {rows}
-| `storage.*` | `REKINDLE_STORAGE_*` | text | | options of the storage client obstore: `endpoint`, `region`, … |
+| `storage.*` | `REKINDLE_STORAGE_*` | text | | of obstore: `endpoint`, `region`, …; of HDFS: `webhdfs`, `user` |
 
 Every user of the same machine can see command-line flags: pass secrets in environment variables, or let the storage
 client find its own credentials. `NO_COLOR` switches colours off, `COLUMNS` sets the width of tables, and `doctor` looks

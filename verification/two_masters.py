@@ -1,4 +1,4 @@
-"""`make two-masters`: two processes fight for one run, again and again, on local disk and on a real S3 server.
+"""`make two-masters`: two processes fight for one run, again and again, on a disk, a real S3 server and a real HDFS.
 
 In each round the one that holds the run meets one fate: kill -9; SIGSTOP for longer than its heartbeat
 allows, then SIGCONT; a forced takeover; or sleep while the other one takes over, retires the run and
@@ -28,6 +28,7 @@ from rekindle.journal.history import History, folder_of, read
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from support.facts import CODEC, RUN, Fact, Noted
+from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 
 T = TypeVar("T")
@@ -297,23 +298,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000, help="on each store")
     parser.add_argument("--lanes", type=int, default=7)
-    parser.add_argument("--only", choices=("disk", "s3"))
+    parser.add_argument("--only", choices=("disk", "s3", "hdfs"))
     parser.add_argument(
         "--without-control", action="store_true", help="the control depends on timing, and may take long"
     )
     given = parser.parse_args()
     results = {}
-    if given.only != "s3":
+    if given.only in (None, "disk"):
         started = time.monotonic()
         counts = campaign(given.rounds, given.lanes, "", {}, 0.4)
         results["disk"] = show("disk", counts, given.rounds, time.monotonic() - started)
         if not given.without_control:
             results["control_found"] = control()
-    if given.only != "disk":
+    if given.only in (None, "s3"):
         with S3Server() as server:
             started = time.monotonic()
             counts = campaign(given.rounds, given.lanes, server.url("fights"), server.store_settings, 2.5)
             results["s3"] = show("s3", counts, given.rounds, time.monotonic() - started)
+    if given.only in (None, "hdfs"):
+        with HadoopCluster() as cluster:
+            started = time.monotonic()
+            counts = campaign(given.rounds, given.lanes, cluster.url("fights"), cluster.store_settings, 2.5)
+            results["hdfs"] = show("hdfs", counts, given.rounds, time.monotonic() - started)
     passed = " ".join(f"{store}={ok}" for store, ok in results.items())
     bound = 3 / given.rounds
     print(f"RESULT two-masters {passed} rounds={given.rounds} violation_probability_max_95={bound:.4f}")

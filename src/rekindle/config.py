@@ -34,7 +34,9 @@ SPARK_PREFIX = "spark.rekindle."
 STORAGE = "storage."
 HIDDEN = "(hidden)"
 # Options of the store that may be shown; every other one is taken for a secret.
-OPEN_OPTIONS = frozenset({"endpoint", "region", "bucket", "allow_http", "virtual_hosted_style_request", "account_name"})
+OPEN_OPTIONS = frozenset(
+    {"endpoint", "region", "bucket", "allow_http", "virtual_hosted_style_request", "account_name", "webhdfs", "user"}
+)
 
 # Names under which secrets are given, to Spark or as parameters; values that hold one, such as Java options.
 SECRET_NAME = re.compile(

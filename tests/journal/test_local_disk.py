@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import StoreDenied, StoreFailed
-from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
-from rekindle.storage.store import Put
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import LEFTOVER_SECONDS, Put
 
 
 def test_leftovers_of_dead_writers_are_not_listed_and_removed_after_an_hour(tmp_path: Path) -> None:

@@ -16,16 +16,19 @@ from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
 from support.broken_s3 import BrokenS3
+from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 
+REMOTE = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "hdfs")]
 
-@pytest.fixture(params=["memory", "disk", pytest.param("s3", marks=pytest.mark.s3)])
+
+@pytest.fixture(params=["memory", "disk", *REMOTE])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "memory":
         return MemoryStore()
     if request.param == "disk":
         return open_store(str(tmp_path / "store"))
-    server: S3Server = request.getfixturevalue("s3")
+    server: S3Server | HadoopCluster = request.getfixturevalue(request.param)
     return open_store(server.url(uuid.uuid4().hex), server.store_settings)
 
 
@@ -57,7 +60,7 @@ def test_rclone_is_refused_by_name() -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(Refused, match="abfs, abfss, file, gs, s3"):
+    with pytest.raises(Refused, match="abfs, abfss, file, gs, hdfs, s3"):
         open_store("ftp://host/path")
 
 

@@ -1,4 +1,4 @@
-"""YARN and HDFS on this machine: a real ResourceManager, two NodeManagers, a NameNode and a DataNode, in one process.
+"""HDFS on this machine, and YARN if it is asked for: real nodes of both, in one process.
 
 Everything listens on loopback. Containers are children of that process, so that one is found and killed by its pid.
 """
@@ -16,15 +16,20 @@ from support.signals import when
 
 MAIN = Path(__file__).with_name("HadoopCluster.java")
 START_S_MAX = 600
+LOGGED = """log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
+"""
 APPLICATION_MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
 
 
 class HadoopCluster(Ended):
-    """Started on entry; ended, with all containers, on exit."""
+    """Started on entry; ended, with all containers, on exit. Without node managers there is no YARN."""
 
-    def __init__(self, memory_mb: int = 6_000) -> None:
+    def __init__(self, node_managers: int = 0, memory_mb: int = 6_000) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rekindle-hadoop-"))
-        self._memory_mb = memory_mb
+        self._node_managers, self._memory_mb = node_managers, memory_mb
         self._child: subprocess.Popen[bytes] | None = None
         self.process: Process | None = None
 
@@ -39,10 +44,12 @@ class HadoopCluster(Ended):
 
     def start(self) -> None:
         command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"]
+        (self.folder / "log4j.properties").write_text(LOGGED)
+        command += [f"-Dlog4j.configuration=file:{self.folder}/log4j.properties"]
         command += ["--add-opens", "java.base/java.lang=ALL-UNNAMED", "-cp", f"{hadoop_cluster()}/*"]
         with (self.folder / "log").open("wb") as log:
             self._child = subprocess.Popen(
-                [*command, str(MAIN), str(self.folder), str(self._memory_mb)],
+                [*command, str(MAIN), str(self.folder), str(self._node_managers), str(self._memory_mb)],
                 cwd=self.folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -57,15 +64,19 @@ class HadoopCluster(Ended):
             raise RuntimeError(f"Hadoop ended: {self.told[-3000:]}")
         return "\nup " in f"\n{self.told}"
 
-    @property
-    def files(self) -> str:
-        """The address of HDFS."""
-        return self._up()[0]
+    def url(self, path: str = "") -> str:
+        """A place in HDFS."""
+        return f"{self._up()[0]}/{path}"
 
     @property
-    def web_files(self) -> str:
-        """The address of WebHDFS."""
+    def web(self) -> str:
+        """Host and port of WebHDFS."""
         return self._up()[1]
+
+    @property
+    def store_settings(self) -> dict[str, str]:
+        """Options of a store."""
+        return {"webhdfs": self.web}
 
     def _up(self) -> list[str]:
         return next(line for line in self.told.splitlines() if line.startswith("up ")).split()[1:]
@@ -78,7 +89,7 @@ class HadoopCluster(Ended):
     def stop(self) -> None:
         if self.process is not None and self._child is not None:
             end([*self.process.descendants(), self.process])
-            self._child.wait()
+            self._child.communicate()
         self.process = self._child = None
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -18,7 +18,7 @@ def spark_root(location: str) -> str:
     if remote is None:
         raise Refused(
             f"Spark cannot keep results at {location}",
-            "use a path, file:///folder, s3a://bucket/prefix, gs://bucket/prefix or abfss://container@account/prefix",
+            "use a path, file:///folder, s3a://bucket/prefix, hdfs://namenode/folder, gs://bucket/prefix or abfss://container@account/prefix",
         )
     return remote.rstrip("/")
 

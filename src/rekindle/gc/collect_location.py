@@ -16,8 +16,8 @@ from rekindle.gc.policy import Retention, RunCondition, is_ripe
 from rekindle.gc.targets import noted_targets
 from rekindle.journal.keys import find_identity, numbered, streams_of
 from rekindle.publish.stream_entries import owner_of
-from rekindle.storage.local_disk import LEFTOVER_SECONDS, LocalDisk
-from rekindle.storage.store import Store
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import LEFTOVER_SECONDS, Store
 
 # A run by pipeline, name and number.
 Place = tuple[str, str, int]

@@ -16,8 +16,7 @@ from rekindle.gc.policy import FileUse, Retention, is_ripe, use_of
 from rekindle.model.ids import AttemptId
 from rekindle.results.leftovers import counted_tasks, is_counted
 from rekindle.results.result_paths import RESULTS, attempt_of, directory_of
-from rekindle.storage.local_disk import LEFTOVER_SECONDS, TEMPORARY
-from rekindle.storage.store import Store, StoredObject
+from rekindle.storage.store import LEFTOVER_SECONDS, TEMPORARY, Store, StoredObject
 
 LEFT_OVER = "no journal record refers to it"
 HALF_WRITTEN = "its writer died before it was complete"
@@ -127,7 +126,7 @@ class Survey:
         return self._is_old(entry.modified) and attempt_of(f"{RESULTS}/{entry.name}") is None
 
     def _is_half_written(self, entry: StoredObject) -> bool:
-        """A temporary file of the local disk; one that is young may have a living writer."""
+        """A temporary file of the store; one that is young may have a living writer."""
         is_temporary = entry.name.startswith(tuple(f"{folder}{TEMPORARY}" for folder in OURS))
         return is_temporary and self.now - entry.modified > LEFTOVER_SECONDS and self._is_old(entry.modified)
 

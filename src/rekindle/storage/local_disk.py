@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rekindle.errors import JournalRefused, StoreDenied, StoreFailed
-from rekindle.storage.store import PAGE, Put, StoredObject
+from rekindle.storage.store import LEFTOVER_SECONDS, PAGE, TEMPORARY, Put, StoredObject
 
-TEMPORARY = ".put-"
-LEFTOVER_SECONDS = 3600.0
 # What stays as it is until somebody acts. A full disk is none of them: others may make room.
 DENIED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP))
 

@@ -2,6 +2,7 @@
 
 - A place that Rekindle can use has a store for journals and pointers, and a name under which Spark writes there.
 - `s3`, `s3a` and `s3n` are the same bucket. The letters of a scheme have no case.
+- A namenode is the same with its usual port and without one, in capitals or not.
 - `memory:` is a store for tests: Spark cannot write there.
 """
 
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 LOCAL = ("", "file")
+HDFS, HDFS_PORT = "hdfs", 8020
 MEMORY = "memory"
 
 
@@ -26,6 +28,7 @@ REMOTE = {
     "s3a": Spelling("s3", "s3a"),
     "s3n": Spelling("s3", "s3a"),
     "gs": Spelling("gs", "gs"),
+    HDFS: Spelling(HDFS, HDFS),
     "abfs": Spelling("abfs", "abfs"),
     "abfss": Spelling("abfss", "abfss"),
 }
@@ -62,7 +65,17 @@ def one_spelling(url: str) -> str:
     """Equal for all schemes of one storage; also for a scheme that nobody knows."""
     scheme = scheme_of(url)
     known = REMOTE.get(scheme)
+    if scheme == HDFS:
+        authority, slash, path = url.partition("://")[2].partition("/")
+        host, port = host_and_port(authority)
+        return f"{HDFS}://{host if port == HDFS_PORT else f'{host}:{port}'}{slash}{path}"
     return _with_scheme(url, scheme if known is None else known.spark) if scheme else url
+
+
+def host_and_port(authority: str) -> tuple[str, int]:
+    """Of a namenode, or of a name service, which has no port."""
+    host, colon, port = authority.rpartition(":")
+    return (host.lower(), int(port)) if colon and port.isdecimal() else (authority.lower(), HDFS_PORT)
 
 
 def _with_scheme(url: str, scheme: str) -> str:

@@ -15,6 +15,9 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 PAGE = 1000
+# How the names of half-written files begin where a store has some, and the age from which nobody writes them any more.
+TEMPORARY = ".put-"
+LEFTOVER_SECONDS = 3600.0
 
 
 class Put(Enum):

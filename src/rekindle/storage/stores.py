@@ -9,16 +9,19 @@ from typing import cast
 from urllib.parse import unquote, urlsplit
 
 from rekindle.errors import Refused
+from rekindle.storage.hadoop_settings import OPTIONS as HDFS_OPTIONS
+from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.local_disk import LocalDisk
 from rekindle.storage.memory import MemoryStore
-from rekindle.storage.schemes import MEMORY, REMOTE, is_local, plain_path, scheme_of, store_spelling
+from rekindle.storage.schemes import HDFS, MEMORY, REMOTE, is_local, plain_path, scheme_of, store_spelling
 from rekindle.storage.store import Store
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
-    """The store of a location: a path, `file:`, `s3:`/`s3a:`, `gs:`, `abfss:` or `memory:`.
+    """The store of a location: a path, `file:`, `s3:`/`s3a:`, `gs:`, `abfss:`, `hdfs:` or `memory:`.
 
-    `options` are obstore's names: `endpoint`, `access_key_id`, `secret_access_key`, `region` and so on.
+    `options` are those of every store that is opened: of HDFS `webhdfs` and `user`, all others have obstore's names:
+    `endpoint`, `access_key_id`, `secret_access_key`, `region` and so on.
     """
     if is_local(url):
         return LocalDisk(Path(unquote(urlsplit(url).path)) if scheme_of(url) else Path(url))
@@ -28,7 +31,10 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
     if remote is None:
         known = ", ".join(sorted({"file", *REMOTE}))
         raise Refused(f"no store is known for {url}", f"use a path or one of the schemes {known}")
-    return _cloud(remote, options)
+    options = options or {}
+    if scheme_of(remote) == HDFS:
+        return HdfsStore(remote, options)
+    return _cloud(remote, {name: value for name, value in options.items() if name not in HDFS_OPTIONS})
 
 
 def open_target(base: str, storage: Mapping[str, str]) -> Store:
@@ -37,7 +43,7 @@ def open_target(base: str, storage: Mapping[str, str]) -> Store:
     return open_store(plain_path(base) if is_local(base) else base, storage)
 
 
-def _cloud(url: str, options: Mapping[str, str] | None) -> Store:
+def _cloud(url: str, options: Mapping[str, str]) -> Store:
     """obstore is an extra, so that its module is looked for only when a location needs it."""
     try:
         module = importlib.import_module("rekindle.storage.object_store")
