@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from rekindle.engine.spark.jvm import table_calls
 from rekindle.engine.spark.publish import delta
 from rekindle.engine.spark.publish.publication import TargetOwner
 from rekindle.engine.spark.publish.sinks import check, how, publish
@@ -19,7 +20,6 @@ from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.publish import targets
-from rekindle.publish.targets import Target
 from rekindle.storage.stores import open_store
 from tables.conftest import Results
 
@@ -40,7 +40,8 @@ class Lake:
     path: Path
 
     def sql(self, text: str) -> list[Row]:
-        return self.spark.sql(text.replace("{}", f"delta.`{self.path}`")).collect()
+        found: list[Row] = self.spark.sql(text.replace("{}", f"delta.`{self.path}`")).collect()
+        return found
 
     def make(self, columns: str, more: str = "") -> None:
         self.sql(f"CREATE TABLE {{}} ({columns}) USING delta {more}")
@@ -74,8 +75,8 @@ def said(answer: object) -> str:
     return answer.failure.cause.text
 
 
-def way(lake: Lake, target: Target, schema: str = "") -> str:
-    return how(lake.spark, target, delta.DeltaPublisher(target).base(lake.spark), schema)  # type: ignore[arg-type]
+def way(lake: Lake, target: targets.Delta) -> str:
+    return how(lake.spark, target, delta.DeltaPublisher(target).base(lake.spark), "")
 
 
 PLAIN = "id BIGINT, day INT, name STRING"
@@ -154,7 +155,7 @@ def test_append_knows_its_files_by_their_tags(results: Results, lake: Lake) -> N
     assert publish(lake.spark, again, open_store) == SinkDone("out", Fence(3, 1, 1))
     mine = f"{numbers(10, 1)} union all {numbers(5, 2)}"
     assert lake.rows() == rows_of(lake.spark, f"{mine} union all select 1L, 2, 'of others'")
-    held = delta.DeltaPublisher(target).contents(lake.spark, open_store)  # type: ignore[arg-type]
+    held = delta.DeltaPublisher(target).contents(lake.spark, open_store)
     assert held.pointer is not None and {part.fence.order for part in held.pointer.parts} == {1, 3}
     assert all((lake.path / name).exists() for part in held.pointer.parts for name, _ in part.files())
     lake.sql("OPTIMIZE {}")
@@ -173,7 +174,7 @@ def test_rows_of_other_days_in_a_file_stay(results: Results, lake: Lake) -> None
     lake.sql("DELETE FROM {} WHERE id IN (4, 5)")
     untouched = lake.rows(where="day = 9")
     target = targets.delta(str(lake.path), partition={"day": "7"})
-    assert "as they are: no row is written again; rows with other values in 1 files of the table" in way(lake, target)
+    assert "as they are; in 1 files of the table, rows with other values are written again" in way(lake, target)
     stay = lake.rows(where="day <> 7 OR day IS NULL")
     what = results.of(target, TODAY, numbers(5, 7))
     check(lake.spark, OWNER, target, 8, open_store, schema=what.schema)
@@ -200,3 +201,128 @@ def test_a_column_is_known_by_its_name_of_now(results: Results, lake: Lake) -> N
     what = results.of(target, TODAY, "select id, name, day from (" + numbers(5, 7) + ")")
     assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
     assert len(lake.rows(where="day IS NULL")) == 9 and len(lake.rows(where="day = 7")) == 5
+
+
+def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """What others do after the publisher has looked, and before it commits: once."""
+    commit, waiting = table_calls.delta_commit, [act]
+
+    def late(*arguments: object, **named: object) -> bool:
+        while waiting:
+            waiting.pop()()
+        return commit(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(table_calls, "delta_commit", late)
+
+
+KEYED = "select id * 3 id, 8 day, concat('new-', id) name from range(20)"
+
+
+def merged(lake: Lake, more: str = "") -> list[tuple[Any, ...]]:
+    """What Delta's own MERGE makes of a copy."""
+    copy = Lake(lake.spark, lake.path.with_name("copy"))
+    lake.spark.read.format("delta").load(str(lake.path)).write.format("delta").mode("overwrite").save(str(copy.path))
+    copy.sql(more) if more else None
+    copy.sql(
+        f"MERGE INTO {{}} t USING ({KEYED}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN "
+        "INSERT *"
+    )
+    return copy.rows()
+
+
+def old_rows(lake: Lake) -> None:
+    """Two files with keys of the result, of which one has lost rows, one without, and rows without a key."""
+    lake.make(PLAIN, "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    for first in (0, 20):
+        lake.sql(f"INSERT INTO {{}} SELECT /*+ COALESCE(1) */ id + {first}, 7, 'old' FROM range(20)")
+    lake.sql("INSERT INTO {} SELECT /*+ COALESCE(1) */ id * 3 + 1001, 7, 'far' FROM range(20)")
+    lake.sql("INSERT INTO {} VALUES (NULL, 1, 'none')")
+    lake.sql("DELETE FROM {} WHERE id IN (3, 4)")
+
+
+def test_a_merge_is_what_deltas_own_would_be(results: Results, lake: Lake) -> None:
+    old_rows(lake)
+    target = targets.delta(str(lake.path), keys=["id"])
+    expected, before = merged(lake), lake.files()
+    untouched = {Path(one).name for one in lake.files_with("id > 1000 OR id IS NULL")}
+    what = results.of(target, TODAY, KEYED)
+    check(lake.spark, OWNER, target, 8, open_store, schema=what.schema)
+    assert "as they are; in files that have a key of the result, rows with other keys are written again" in way(
+        lake, target
+    )
+    versions = lake.versions()
+    assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
+    assert lake.rows() == expected
+    assert untouched and lake.files() & before == untouched, "files without a key of the result stay as they are"
+    assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
+    assert lake.versions() == versions + 1 and lake.rows() == expected
+    again = results.of(target, TOMORROW, KEYED)
+    assert publish(lake.spark, again, open_store) == SinkDone("out", TOMORROW)
+    assert lake.rows() == expected
+    assert publish(lake.spark, what, open_store) == SinkFenced("out", TODAY, TOMORROW), "a zombie of the older run"
+    nothing = results.of(target, Fence(10, 1, 1), f"select * from ({KEYED}) where id < 0")
+    assert publish(lake.spark, nothing, open_store) == SinkDone("out", Fence(10, 1, 1))
+    assert lake.rows() == expected
+
+
+@pytest.mark.parametrize("more", ["TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "PARTITIONED BY (name)"])
+def test_a_merge_into_a_table_that_needs_rows_written_again(results: Results, lake: Lake, more: str) -> None:
+    lake.make("id BIGINT NOT NULL, day INT, name STRING", more)
+    lake.sql("INSERT INTO {} SELECT id, 7, concat('50% of ', id % 3) FROM range(30)")
+    expected = merged(lake)
+    assert publish(lake.spark, results.of(targets.delta(str(lake.path), keys="id"), TODAY, KEYED), open_store) == (
+        SinkDone("out", TODAY)
+    )
+    assert lake.rows() == expected
+
+
+def test_a_commit_between_the_look_and_the_merge_is_looked_at(
+    results: Results, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody inserts a key that the result has, too."""
+    old_rows(lake)
+    expected = merged(lake, "INSERT INTO {} VALUES (57, 7, 'between')")
+    between(monkeypatch, lambda: lake.sql("INSERT INTO {} VALUES (57, 7, 'between')"))
+    what = results.of(targets.delta(str(lake.path), keys="id"), TODAY, KEYED)
+    assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
+    assert lake.rows() == expected and len(lake.rows(where="id = 57")) == 1
+
+
+def test_control_without_the_version_pin_a_key_is_there_twice(
+    results: Results, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_rows(lake)
+    commit, waiting = table_calls.delta_commit, ["INSERT INTO {} VALUES (57, 7, 'between')"]
+
+    def unpinned(spark: SparkSession, path: str, version: int, **named: object) -> bool:
+        while waiting:
+            lake.sql(waiting.pop())
+        return commit(spark, path, lake.versions() - 1, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(table_calls, "delta_commit", unpinned)
+    what = results.of(targets.delta(str(lake.path), keys="id"), TODAY, KEYED)
+    assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
+    assert len(lake.rows(where="id = 57")) == 2
+
+
+WRONG_KEYS = {
+    "select 3L id, 8 day, 'x' name from range(2)": "2 rows with the key id=3",
+    "select if(id = 1, null, id) id, 8 day, 'x' name from range(3)": "a row with the key id=None",
+}
+
+
+@pytest.mark.parametrize("query", list(WRONG_KEYS))
+def test_keys_that_do_not_tell_rows_are_refused(results: Results, lake: Lake, query: str) -> None:
+    old_rows(lake)
+    before = lake.rows()
+    what = results.of(targets.delta(str(lake.path), keys="id"), TODAY, query)
+    assert WRONG_KEYS[query] in said(publish(lake.spark, what, open_store))
+    assert lake.rows() == before
+
+
+def test_a_merge_by_what_is_not_compared_exactly_is_refused(results: Results, lake: Lake) -> None:
+    lake.make("id DOUBLE, day INT, name STRING")
+    schema = results.of(targets.delta(str(lake.path)), TODAY, "select 1d id, 7 day, 'x' name").schema
+    for key, words in {"id": "id is double", "more": "more is no column of the result"}.items():
+        with pytest.raises(Refused, match=words):
+            check(lake.spark, OWNER, targets.delta(str(lake.path), keys=key), 8, open_store, schema=schema)

@@ -23,6 +23,7 @@ from rekindle.publish.target import ADDS_SEEN, APPEND, MODES, OVERWRITE, PARTITI
 # What a template has where a run has a value.
 BRACES = re.compile(r"{[^{}]*}")
 IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+AS_THEY_ARE = "its files are added to the table as they are"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class LogTable:
     @property
     def how(self) -> str:
         """What a plan says of the way in which it is published, where the table takes files as they are."""
-        return "its files are added to the table as they are: no row is written again"
+        return f"{AS_THEY_ARE}: no row is written again"
 
     @property
     def spelling(self) -> str:

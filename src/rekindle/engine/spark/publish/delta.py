@@ -49,9 +49,8 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
     def obstacles(self, state: DeltaState) -> Sequence[str]:
         return list(delta_log.obstacles(state, removes=self.target.mode != APPEND))
 
-    @property
-    def refusal(self) -> str:
-        return "cannot take a publication"
+    def refusal(self, obstacles: Sequence[str]) -> str:
+        return f"cannot take a publication: {'; '.join(obstacles)}"
 
     def changed_columns(self, state: DeltaState, schema: str) -> list[str]:
         given = [field["name"] for field in json.loads(schema)["fields"]]

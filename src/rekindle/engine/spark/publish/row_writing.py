@@ -39,6 +39,7 @@ from rekindle.errors import Refused
 from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
 from rekindle.publish.delta_log import DeltaState
+from rekindle.publish.log_table import AS_THEY_ARE
 from rekindle.publish.target import MERGE, PARTITION
 
 TAG = "REKINDLE_PUBLICATION"
@@ -50,15 +51,13 @@ NAMED_MAX = 3
 def told(spark: SparkSession, target: Delta, base: str, state: DeltaState) -> str:
     """What a plan says of the way in which a result is published."""
     reasons = list(delta_log.needs_rows(state, dict(target.partition)))
-    way = (
-        target.how if not reasons else f"its rows are written again by Spark, because {'; '.join(reasons[:NAMED_MAX])}"
-    )
+    way = f"its rows are written again by Spark, because {'; '.join(reasons[:NAMED_MAX])}" if reasons else AS_THEY_ARE
     if target.mode == MERGE:
-        return f"{way}; so are the rows with other keys in files that have a key of the result"
+        return f"{way}; in files that have a key of the result, rows with other keys are written again by Spark"
     mixed = delta_files.replaced(spark, target, base, state, ()).mixed if target.mode == PARTITION else ()
     if mixed:
-        return f"{way}; rows with other values in {len(mixed)} files of the table are written again by Spark"
-    return way
+        return f"{way}; in {len(mixed)} files of the table, rows with other values are written again by Spark"
+    return way if reasons else target.how
 
 
 def check_columns(target: Delta, state: DeltaState, given: Collection[str]) -> None:

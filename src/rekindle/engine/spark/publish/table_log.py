@@ -210,7 +210,7 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         found = self.obstacles(state)
         if found:
             raise Refused(
-                f"{self.target.shown} {self.refusal}: {'; '.join(found[:NAMED_MAX])}",
+                f"{self.target.shown} {self.refusal(found[:NAMED_MAX])}",
                 "publish to a table without that, or to rk.files and write the rows into the table from there",
             )
         changed = self.changed_columns(state, self.schema_of(schema)) if schema else []
@@ -221,10 +221,12 @@ class TableLogPublisher(ABC, Generic[Target, State]):
             )
         log_files.wanted_values(self.target, state)
 
-    @property
-    def refusal(self) -> str:
-        """What a table cannot do that has one of the obstacles."""
-        return "cannot take kept files as they are, and Rekindle does not write rows again for it"
+    def refusal(self, obstacles: Sequence[str]) -> str:
+        """What a table with such obstacles cannot do."""
+        return (
+            f"cannot take kept files as they are: {'; '.join(obstacles)}. Rekindle does not write rows again for "
+            f"{self.target.kind} yet"
+        )
 
     def changed_columns(self, state: State, schema: str) -> list[str]:
         """What differs between the columns of the table and those of a result, in words."""
