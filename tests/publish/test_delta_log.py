@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from rekindle.errors import Refused
-from rekindle.publish.delta_log import counted_columns, obstacles, read_state
+from rekindle.publish.delta_log import (
+    counted_columns,
+    key_trouble,
+    needs_rows,
+    obstacles,
+    read_state,
+    with_names,
+    without_generated,
+)
 from rekindle.publish.table_files import Has, TableFile, changed_columns, has_all, read_files, type_of, value_of
 from rekindle.publish.targets import delta
 
@@ -43,6 +51,87 @@ def test_what_nobody_knows_is_an_obstacle() -> None:
 def test_only_what_removes_minds_a_table_that_only_grows() -> None:
     state = read_state(lines(**dict[str, Any]({"delta.appendOnly": "true"})))
     assert list(obstacles(state, removes=True)) and not list(obstacles(state, removes=False))
+
+
+GENERATED = column("next", **dict[str, Any]({"delta.generationExpression": "id + 1"}))
+DEEP = {"type": "struct", "fields": [{**column("a"), "nullable": False}]}
+REASONS = {
+    "nothing": (lines(), []),
+    "a condition": (
+        lines(**dict[str, Any]({"delta.constraints.few": "id < 3"})),
+        ["its rows must meet the condition few"],
+    ),
+    "other names": (
+        lines(**dict[str, Any]({"delta.columnMapping.mode": "name"})),
+        ["its files have other names for its columns (column mapping)"],
+    ),
+    "no null": (lines({**column("id"), "nullable": False}), ["its column id is NOT NULL"]),
+    "no null inside": (
+        lines(column("deep", {"type": "array", "elementType": DEEP})),
+        ["a part of its column deep is NOT NULL"],
+    ),
+    "generated": (lines(column("id"), GENERATED), ["it generates the column next"]),
+}
+
+
+@pytest.mark.parametrize("row", list(REASONS))
+def test_why_rows_are_written_again(row: str) -> None:
+    given, expected = REASONS[row]
+    assert list(needs_rows(read_state(given), ["day"])) == expected
+    assert not list(obstacles(read_state(given), removes=True))
+
+
+def test_a_partition_that_is_not_named_needs_rows() -> None:
+    assert "it is partitioned by day" in next(needs_rows(read_state(lines()), []))
+
+
+def test_numbers_of_rows_are_not_made_here() -> None:
+    identity = column("n", **dict[str, Any]({"delta.identity.start": 1}))
+    assert list(obstacles(read_state(lines(identity)), removes=True)) == ["it numbers the column n (identity)"]
+
+
+def test_a_result_may_lack_what_the_table_makes() -> None:
+    state = read_state(lines(column("id"), GENERATED))
+    assert [field["name"] for field in without_generated(state, ["id"]).columns] == ["id"]
+    assert without_generated(state, ["id", "next"]) == state
+
+
+def test_a_file_has_the_names_of_now() -> None:
+    """`day` was renamed to `was`, and another column `day` was added."""
+    was = column("was", **dict[str, Any]({"delta.columnMapping.physicalName": "day"}))
+    now = column("day", **dict[str, Any]({"delta.columnMapping.physicalName": "col-1"}))
+    given = file(partition={"col-1": "7"}, **stats(7, 7))
+    found = with_names(read_state(lines(was, now)), given)
+    assert found.partition == {"day": "7"}
+    assert found.stats["minValues"] == {"was": 7} and found.stats["numRecords"] == 10
+
+
+KEYS = {
+    "long": "",
+    "decimal(9,2)": "",
+    "double": "is double, which cannot be compared exactly",
+    "float": "is float, which cannot be compared exactly",
+    "variant": "is variant, which cannot be compared exactly",
+}
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_whether_rows_can_be_told_by_a_column(kind: str) -> None:
+    assert key_trouble(read_state(lines(column("k", kind))), "k") == KEYS[kind]
+
+
+def test_rows_cannot_be_told_by_what_has_parts_or_blanks() -> None:
+    padded = column("k", "string", __CHAR_VARCHAR_TYPE_STRING="char(3)")
+    assert (
+        "letter by letter" in key_trouble(read_state(lines(padded)), "k")
+        and type_of(read_state(lines(padded)), "k") == ""
+    )
+    limited = column("k", "string", __CHAR_VARCHAR_TYPE_STRING="varchar(3)")
+    assert key_trouble(read_state(lines(limited)), "k") == "" and type_of(read_state(lines(limited)), "k") == "string"
+    collated = column("k", "string", __COLLATIONS={"k": "icu.UNICODE"})
+    assert "letter by letter" in key_trouble(read_state(lines(collated)), "k")
+    assert "is struct" in key_trouble(read_state(lines(column("k", DEEP))), "k")
+    assert key_trouble(read_state(lines()), "k") == "is no column of the table"
 
 
 def test_columns_are_compared_without_what_may_be_null() -> None:
@@ -120,11 +209,16 @@ def test_values_have_one_spelling() -> None:
 
 def test_files_are_read_with_tabs_in_their_statistics() -> None:
     [read] = read_files(['part-1\t12\t{"day": "7"}\t{"minValues": {"text": "a\\tb"}}'])
-    assert read.partition == {"day": "7"} and read.stats["minValues"]["text"] == "a\tb"
+    assert read.partition == {"day": "7"} and read.stats["minValues"]["text"] == "a\tb" and not read.publication
+    [tagged] = read_files(["part-1\t12\t{}\t\tv8-1-1"])
+    assert tagged.publication == "v8-1-1"
 
 
 WRONG = {
-    "a mode that there is not": lambda: delta("gold.daily", "merge"),
+    "a mode that there is not": lambda: delta("gold.daily", "upsert"),
+    "a merge without its keys": lambda: delta("gold.daily", "merge"),
+    "keys, and another mode": lambda: delta("gold.daily", "append", keys=["id"]),
+    "keys, and a partition": lambda: delta("gold.daily", keys=["id"], partition={"day": "7"}),
     "a partition without its values": lambda: delta("gold.daily", "partition"),
     "values, and another mode": lambda: delta("gold.daily", "append", partition={"day": "7"}),
     "no name": lambda: delta("gold daily"),
@@ -140,5 +234,6 @@ def test_a_target_that_cannot_be_is_refused_where_it_is_written(what: str) -> No
 
 def test_a_target_says_what_it_is() -> None:
     assert delta("gold.daily", partition={"day": "7"}).shown == "Delta table gold.daily, day=7"
+    assert delta("gold.daily", keys="id") == delta("gold.daily", "merge", keys=["id"])
     assert delta("file:/a//b/").spelling == delta("/a/b").spelling
     assert "one commit" in delta("gold.daily").seen

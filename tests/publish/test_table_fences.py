@@ -17,6 +17,7 @@ from rekindle.publish.table_fences import (
     SameFiles,
     TableClaim,
     Verdict,
+    merge_key,
     numbers_after,
     numbers_of_same,
     owners,
@@ -55,6 +56,7 @@ def overwriting(order: int, key: str = "k", **more: Any) -> TableClaim:
     return of(order, key, overwrites=True, **more)
 
 
+MERGE = merge_key("k")
 DAY, OTHER_DAY = partition_key({"day": "7"}), partition_key({"day": "8"})
 PART_OF_DAY = partition_key({"country": "AT", "day": "7"})
 HELD = Earlier("abc", 5, 3)
@@ -138,3 +140,12 @@ def test_names_with_slashes_stay_apart() -> None:
     log.publish(of(5, "a/b", owner="x/y"))
     assert verdict(log.numbers, of(4, "a", owner="x/y")) == Replaces()
     assert list(owners(log.numbers)) == [("abc", "x/y", Fence(5, 1, 1))]
+
+
+@pytest.mark.parametrize("other", ["k", merge_key("another"), DAY])
+def test_a_merge_may_have_rows_in_common_with_everything(other: str) -> None:
+    log = Log()
+    log.publish(of(7, other))
+    assert log.publish(of(6, MERGE)) == Later(Fence(7, 1, 1))
+    assert log.publish(of(8, MERGE)) == Replaces()
+    assert log.publish(of(7, other, epoch=2)) == Later(Fence(8, 1, 1))

@@ -18,8 +18,12 @@ def test_the_page_about_delta_works_as_written(
     names = run_python("how-to/delta.md", spark=tables)
     assert sorted(row["customer"] for row in names["published"].collect()) == list(range(7))
     assert sorted(row["customer"] for row in names["arrived"].collect()) == list(range(9))
+    assert sorted(row["customer"] for row in names["merged"].collect()) == list(range(7))
     plan = " ".join(capsys.readouterr().out.split())
     assert "reads version 0 of Delta table" in plan and "no row is written again" in plan
+    assert (
+        "its rows are written again by Spark, because its column customer is NOT NULL; in files that have a key" in plan
+    )
     history = tables.sql(f"DESCRIBE HISTORY delta.`{names['lake']}/gold`").collect()
     assert [row["operation"] for row in history] == ["WRITE", "WRITE", "CREATE TABLE"]
     assert '"publication":' in history[0]["userMetadata"].replace(" ", "").replace('\\"', '"')

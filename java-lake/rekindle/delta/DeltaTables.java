@@ -35,6 +35,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class DeltaTables {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String TAG = "REKINDLE_PUBLICATION";
 
   private DeltaTables() {}
 
@@ -56,7 +57,10 @@ public final class DeltaTables {
     return String.join("\n", lines);
   }
 
-  /** The files of one version, one per line: path, tab, bytes, tab, values of its partition as JSON, tab, statistics. */
+  /**
+   * The files of one version, one per line: path, tab, bytes, tab, values of its partition as JSON, tab, statistics; where a file
+   * is tagged with a publication of ours, tab and that.
+   */
   public static String files(SparkSession session, String path, long version) throws JsonProcessingException {
     Snapshot newest = snapshot(session, path);
     Snapshot wanted =
@@ -67,14 +71,16 @@ public final class DeltaTables {
     for (AddFile file : (AddFile[]) wanted.allFiles().collect()) {
       Map<String, String> values = new TreeMap<>(CollectionConverters.asJava(file.partitionValues()));
       String stats = file.stats() == null ? "" : file.stats().replace('\n', ' ');
-      lines.add(String.join("\t", file.path(), Long.toString(file.size()), JSON.writeValueAsString(values), stats));
+      String line = String.join("\t", file.path(), Long.toString(file.size()), JSON.writeValueAsString(values), stats);
+      Option<String> tag = file.tags() == null ? Option.empty() : file.tags().get(TAG);
+      lines.add(tag.isDefined() ? line + "\t" + tag.get() : line);
     }
     return String.join("\n", lines);
   }
 
   /**
    * One commit on top of a version that was looked at. `watched` are the ids of transactions that it depends on: whoever
-   * commits one of them meanwhile makes this one fail. `removed` are paths, `*` for all files, nothing for none; a file that
+   * commits one of them meanwhile makes this one fail; so does whoever commits anything at all on top of that version. `removed` are paths, `*` for all files, nothing for none; a file that
    * is not there any more is a conflict. `added` are actions. The answer is `committed`, `moved` where the version is not the
    * newest any more, or `conflict`, with a tab and what it is about.
    */
@@ -86,7 +92,7 @@ public final class DeltaTables {
       return "moved\t" + newest.version();
     }
     DeltaLog log = DeltaLog.forTable(session, path);
-    OptimisticTransaction transaction = log.startTransaction(Option.empty(), Option.apply(newest));
+    OptimisticTransaction transaction = new PinnedTransaction(log, newest);
     watched.lines().forEach(transaction::txnVersion);
     List<Action> actions = new ArrayList<>();
     if (!removed.isEmpty()) {
@@ -108,7 +114,7 @@ public final class DeltaTables {
     try {
       long made = transaction.commit(CollectionConverters.asScala(actions).toSeq(), write(mode, told));
       return "committed\t" + made;
-    } catch (DeltaConcurrentModificationException e) {
+    } catch (DeltaConcurrentModificationException | PinnedTransaction.Moved e) {
       return "conflict\t" + e.getMessage();
     }
   }

@@ -6,7 +6,8 @@ Rules
   and carries the fence: readers see the old version or the new one, and the older one by time travel.
 - `overwrite` replaces everything. `append` replaces what the same parameters published before, and nothing else.
   `partition` replaces the rows that have the values of `partition`, and its own rows must have them.
-- Files whose rows would have to be written again to be taken, or to be replaced, are refused with their reason.
+- Files whose rows would have to be written again to be taken, or to be replaced, are refused with their reason, where
+  the format does not say otherwise (delta.py).
 - Others may write to the table, also between two publications: they are not fenced, and their versions stay.
 """
 
@@ -17,11 +18,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rekindle.errors import Refused
-from rekindle.publish.target import ADDS_SEEN, APPEND, PARTITION, check_mode
+from rekindle.publish.target import ADDS_SEEN, APPEND, MODES, OVERWRITE, PARTITION, check_mode
 
 # What a template has where a run has a value.
 BRACES = re.compile(r"{[^{}]*}")
 IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+AS_THEY_ARE = "its files are added to the table as they are"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class LogTable:
     is_versioned: ClassVar[bool] = False
     by_parameters: ClassVar[tuple[str, ...]] = ("table", "partition")
     is_written_once: ClassVar[bool] = False
+    modes: ClassVar[tuple[str, ...]] = MODES
 
     table: str
     mode: str
@@ -46,7 +49,7 @@ class LogTable:
     @property
     def adds(self) -> bool:
         """Some of what is there stays."""
-        return self.mode in (APPEND, PARTITION)
+        return self.mode != OVERWRITE
 
     @property
     def seen(self) -> str:
@@ -55,8 +58,8 @@ class LogTable:
 
     @property
     def how(self) -> str:
-        """What a plan says of the way in which it is published. A table that would need another one is refused."""
-        return "its files are added to the table as they are: no row is written again"
+        """What a plan says of the way in which it is published, where the table takes files as they are."""
+        return f"{AS_THEY_ARE}: no row is written again"
 
     @property
     def spelling(self) -> str:
@@ -70,7 +73,7 @@ class LogTable:
         return parts if all(IDENTIFIER.fullmatch(part) for part in parts) else ()
 
     def __post_init__(self) -> None:
-        check_mode(self.shown, self.mode)
+        check_mode(self.shown, self.mode, known=self.modes)
         if (self.mode == PARTITION) != bool(self.partition):
             raise Refused(
                 f"{self.shown}: mode {self.mode!r} {'without' if self.mode == PARTITION else 'with'} partition=",

@@ -7,7 +7,7 @@ Rules
   each owner (pipeline) and place there is one `floor`: the fence of what replaced everything last.
 - Of each key there are a `fence`, the `source` that tells the committed files, and how many `files` of it there are:
   none after everything was replaced. What replaces a partition has the values of that for a key, all else the
-  parameters of its run.
+  parameters of its run. What merges may have rows in common with everything: it must be later than all of its owner.
 - A later master of a run that finds the files of its run published takes only the fence: rows that others changed since
   stay changed.
 - Fences of two owners, or of two places, cannot be compared: the table belongs to the first, until another place takes
@@ -32,7 +32,7 @@ DOOR = f"{PREFIX}door"
 ORDER_BITS, EPOCH_BITS, NUMBER_BITS = 24, 15, 24
 CLOSED = (1 << (ORDER_BITS + EPOCH_BITS + NUMBER_BITS)) - 1
 SOURCE_DIGITS = 15
-PARTITION_KEY = "partition:"
+PARTITION_KEY, MERGE_KEY = "partition:", "merge:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +165,11 @@ def partition_key(partition: Mapping[str, str]) -> str:
     )
 
 
+def merge_key(key: str) -> str:
+    """The key of what merges, of the key of its parameters."""
+    return MERGE_KEY + key
+
+
 def _compared(numbers: Mapping[str, int], claim: TableClaim) -> Iterator[int]:
     """The fences that a claim must be later than."""
     yield _floor(numbers, claim)
@@ -177,7 +182,10 @@ def _compared(numbers: Mapping[str, int], claim: TableClaim) -> Iterator[int]:
 
 
 def _share_rows(one: str, other: str) -> bool:
-    """Whether two partitions may have a row in common: they do not say two values for one column."""
+    """Whether two keys may have a row in common: one merges, or as partitions they do not say two values for one
+    column."""
+    if one.startswith(MERGE_KEY) or other.startswith(MERGE_KEY):
+        return True
     if not (one.startswith(PARTITION_KEY) and other.startswith(PARTITION_KEY)):
         return False
     first, second = _values(one), _values(other)

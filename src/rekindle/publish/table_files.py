@@ -38,12 +38,14 @@ class TableState(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFile:
-    """A file of a table: its path as the log has it, the values of its partition, and its statistics."""
+    """A file of a table: its path as the log has it, the values of its partition, and its statistics; `publication` is
+    the one of ours whose rows it has, where the log says so."""
 
     path: str
     bytes: int
     partition: Mapping[str, str | None]
     stats: Mapping[str, Any]
+    publication: str = ""
 
 
 class Has(Enum):
@@ -56,9 +58,15 @@ class Has(Enum):
 
 def read_files(lines: Iterable[str]) -> Iterator[TableFile]:
     for line in lines:
-        path, length, partition, stats = line.split("\t", 3)
+        path, length, partition, stats, *publication = line.split("\t")
         told = json.loads(stats) if stats else {}
-        yield TableFile(path=path, bytes=int(length), partition=json.loads(partition), stats=told)
+        yield TableFile(
+            path=path,
+            bytes=int(length),
+            partition=json.loads(partition),
+            stats=told,
+            publication=publication[0] if publication else "",
+        )
 
 
 def changed_columns(state: TableState, schema: str) -> list[str]:
@@ -78,7 +86,7 @@ def changed_columns(state: TableState, schema: str) -> list[str]:
 def type_of(state: TableState, column: str) -> str:
     """Empty where there is no such column, or its values cannot be compared here."""
     field = next((one for one in state.columns if one["name"] == column), None)
-    if field is None or field["type"] not in COMPARED or is_collated(field):
+    if field is None or field["type"] not in COMPARED or is_collated(field) or is_padded(field):
         return ""
     return str(field["type"])
 
@@ -117,6 +125,11 @@ def has_all(file: TableFile, wanted: Mapping[str, tuple[str, Any]]) -> Has:
 
 def is_collated(field: Mapping[str, Any]) -> bool:
     return "__COLLATIONS" in field["metadata"] or " collate " in str(field["type"])
+
+
+def is_padded(field: Mapping[str, Any]) -> bool:
+    """Spark adds blanks to the values of a CHAR column where it reads them, and the log has them without."""
+    return "char(" in str(field["metadata"].get("__CHAR_VARCHAR_TYPE_STRING", "")).replace("varchar(", "")
 
 
 def _type(field: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from rekindle.errors import Refused
 from rekindle.storage.schemes import is_local, one_spelling, plain_path
 
-OVERWRITE, PARTITION, APPEND = "overwrite", "partition", "append"
+OVERWRITE, PARTITION, APPEND, MERGE = "overwrite", "partition", "append", "merge"
 MODES = (OVERWRITE, PARTITION, APPEND)
 ADDS_SEEN = "; appending replaces what the same parameters appended before, and leaves everything else"
 

@@ -29,8 +29,3 @@ Target = Table | Directory | Files | Replace | EachPartition | Kafka | EachBatch
 def has_pointers(target: Target) -> bool:
     """Whether a store decides what is published there, by a chain of pointers or a label; else the log of a table."""
     return not isinstance(target, LogTable)
-
-
-def how_of(target: Target) -> str:
-    """How the log of a table takes what is published there; empty for other targets."""
-    return target.how if isinstance(target, LogTable) else ""

@@ -37,7 +37,7 @@ from rekindle.pipeline.source_lines import with_lines
 from rekindle.publish.history import Reader
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
-from rekindle.publish.targets import Target, has_pointers, how_of
+from rekindle.publish.targets import Target, has_pointers
 from rekindle.results import manifest
 
 
@@ -100,13 +100,16 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         bases=tuple(base for step, base in bases.items() if has_pointers(compiled.sinks[step])),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
-        tables=(*compiled.versions, *_ways(compiled)),
+        tables=(*compiled.versions, *_ways(spark, compiled, bases, analysis)),
     )
 
 
-def _ways(compiled: Compiled) -> tuple[str, ...]:
+def _ways(spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis) -> tuple[str, ...]:
     """How the logs of tables take what is published there."""
-    found = ((target.shown, how_of(target)) for target in compiled.sinks.values())
+    found = (
+        (target.shown, sinks.how(spark, target, bases[step], str(analysis.held[step].schema.json())))
+        for step, target in compiled.sinks.items()
+    )
     return tuple(f"{shown}: {how}" for shown, how in found if how)
 
 

@@ -33,5 +33,9 @@ def context_of(context: SparkContext) -> Any:
     return context._jsc.sc()
 
 
+def frame_java(frame: DataFrame) -> JavaObject:
+    return frame._jdf
+
+
 def frame_of(session: SparkSession, made: JavaObject) -> DataFrame:
     return DataFrame(made, session)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.access import frame_java, frame_of, ours, root, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 from rekindle.pipeline.table_versions import TableVersion
 
@@ -43,7 +43,8 @@ def delta_state(spark: SparkSession, path: str, prefix: str) -> list[str]:
 
 
 def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
-    """The files of a version, as lines: path, bytes, values of the partition, statistics, with tabs between."""
+    """The files of a version, as lines: path, bytes, values of the partition, statistics, with tabs between; and the
+    publication of ours that a tag names, if one does."""
     return lines_of(_delta(spark).files(session_of(spark), path, version))
 
 
@@ -62,6 +63,26 @@ def delta_commit(
     lines = ("\n".join(one) for one in (watched, removed, added))
     answer = str(_delta(spark).commit(session_of(spark), path, version, *lines, told, at_ms))
     return answer.partition("\t")[0] == "committed"
+
+
+def delta_rows(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> DataFrame | None:
+    """The rows of some files of a version. None if it is not the newest any more."""
+    made = root(spark).rekindle.delta.DeltaRows.read(session_of(spark), path, version, "\n".join(names))
+    return frame_of(spark, made) if made is not None else None
+
+
+def delta_named(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> list[str] | None:
+    """The files of a version that Spark calls by these names (`input_file_name`). None if it is not the newest."""
+    told = root(spark).rekindle.delta.DeltaRows.named(session_of(spark), path, version, "\n".join(names))
+    return lines_of(told) if told is not None else None
+
+
+def delta_write(frame: DataFrame, path: str, version: int) -> list[str] | None:
+    """Rows written for a table by Delta's own writer, without a commit: the actions that add their files. None if the
+    version is not the newest any more."""
+    session, made = session_of(frame.sparkSession), frame_java(frame)
+    told = root(frame.sparkSession).rekindle.delta.DeltaRows.write(session, path, version, made)
+    return lines_of(told) if told is not None else None
 
 
 def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:

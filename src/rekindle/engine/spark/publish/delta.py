@@ -1,4 +1,5 @@
-"""`rk.delta`: committed files added to a Delta table by one commit, with the fence in it (table_log.py)."""
+"""`rk.delta`: committed files added to a Delta table by one commit, with the fence in it (table_log.py), or their rows
+where it cannot take them as they are (row_writing.py)."""
 
 from __future__ import annotations
 
@@ -9,16 +10,22 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import file_calls, table_calls
-from rekindle.engine.spark.publish import delta_files
+from rekindle.engine.spark.publish import delta_files, row_writing
 from rekindle.engine.spark.publish.log_files import now_in_ms
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.publish.table_log import TableCommit, TableLogPublisher, add_calls, told_of
+from rekindle.engine.spark.publish.table_log import (
+    TableChange,
+    TableCommit,
+    TableLogPublisher,
+    add_calls,
+    told_of,
+)
 from rekindle.errors import Refused
 from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
 from rekindle.publish.delta_log import DeltaState
 from rekindle.publish.table_fences import PREFIX, Earlier, watched
-from rekindle.publish.table_files import TableFile
+from rekindle.publish.table_files import TableFile, changed_columns
 from rekindle.publish.target import APPEND, url
 
 
@@ -40,14 +47,23 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
         )
 
     def obstacles(self, state: DeltaState) -> Sequence[str]:
-        found = list(delta_log.obstacles(state, removes=self.target.mode != APPEND))
-        unnamed = [name for name in state.partition_by if name not in dict(self.target.partition)]
-        if unnamed:
-            found.append(f"it is partitioned by {', '.join(unnamed)}, of which a kept file may have several values")
-        return found
+        return list(delta_log.obstacles(state, removes=self.target.mode != APPEND))
+
+    def refusal(self, obstacles: Sequence[str]) -> str:
+        return f"cannot take a publication: {'; '.join(obstacles)}"
+
+    def changed_columns(self, state: DeltaState, schema: str) -> list[str]:
+        given = [field["name"] for field in json.loads(schema)["fields"]]
+        return changed_columns(delta_log.without_generated(state, given), schema)
+
+    def how(self, spark: SparkSession, base: str, schema: str) -> str:
+        state = self.look(spark, base)
+        return row_writing.told(spark, self.target, base, state) if state is not None else self.target.how
 
     def check_fits(self, state: DeltaState, schema: str) -> None:
         TableLogPublisher.check_fits(self, state, schema)
+        if schema:
+            row_writing.check_columns(self.target, state, [one["name"] for one in json.loads(schema)["fields"]])
         if self.target.mode == APPEND and state.properties.get(delta_log.COMPACTS, "").lower() not in ("", "false"):
             raise Refused(
                 f"{self.target.shown} compacts its files by itself ({delta_log.COMPACTS}): rows of several keys would "
@@ -61,10 +77,22 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
     def replaced(
         self, spark: SparkSession, base: str, state: DeltaState, earlier: tuple[Earlier, ...]
     ) -> Sequence[str]:
-        return delta_files.removed(spark, self.target, base, state, earlier)
+        return delta_files.replaced(spark, self.target, base, state, earlier).all
 
     def added(self, spark: SparkSession, base: str, state: DeltaState, what: Publication) -> Sequence[str]:
         return delta_files.taken(spark, self.target, base, state, what)
+
+    def change(
+        self,
+        spark: SparkSession,
+        base: str,
+        state: DeltaState,
+        what: Publication,
+        earlier: tuple[Earlier, ...],
+        before: TableChange | None,
+    ) -> TableChange | None:
+        writing = row_writing.RowWriting(spark, self.target, base, state, what)
+        return writing.change(delta_files.replaced(spark, self.target, base, state, earlier), before)
 
     def is_committed(
         self, spark: SparkSession, base: str, state: DeltaState, what: Publication, commit: TableCommit

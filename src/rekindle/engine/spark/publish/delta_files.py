@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -12,25 +13,41 @@ from rekindle.engine.spark.publish import log_files
 from rekindle.engine.spark.publish.log_files import of_key as _of_key
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.publish.delta import Delta
-from rekindle.publish.delta_log import DeltaState, counted_columns
+from rekindle.publish.delta_log import DeltaState, counted_columns, with_names
 from rekindle.publish.table_fences import Earlier
 from rekindle.publish.table_files import TableFile, read_files
-from rekindle.publish.target import APPEND, OVERWRITE
+from rekindle.publish.target import APPEND, MERGE, OVERWRITE
 
 
 def files_of(spark: SparkSession, base: str, state: DeltaState) -> list[TableFile]:
-    return list(read_files(table_calls.delta_files(spark, base, state.version)))
+    return [with_names(state, file) for file in read_files(table_calls.delta_files(spark, base, state.version))]
 
 
-def removed(
+@dataclass(frozen=True, slots=True)
+class ReplacedFiles:
+    """Files that a publication takes out of a table: those whose rows all go, and those that have rows that stay."""
+
+    whole: Sequence[str] = ()
+    mixed: Sequence[str] = ()
+
+    @property
+    def all(self) -> Sequence[str]:
+        return (*self.whole, *self.mixed)
+
+
+def replaced(
     spark: SparkSession, target: Delta, base: str, state: DeltaState, earlier: tuple[Earlier, ...]
-) -> Sequence[str]:
-    """The files that a publication replaces. Refused where that cannot be told file by file."""
+) -> ReplacedFiles:
+    """What a publication replaces, as far as the log tells it: which files a key is in, it does not. Refused where rows
+    of others would go."""
     if target.mode == OVERWRITE:
-        return log_files.EVERYTHING
+        return ReplacedFiles(log_files.EVERYTHING)
     if target.mode == APPEND:
-        return _of_key(target, files_of(spark, base, state), earlier) if earlier else ()
-    return log_files.with_values(target, files_of(spark, base, state), log_files.wanted_values(target, state))
+        return ReplacedFiles(_of_key(target, files_of(spark, base, state), earlier) if earlier else ())
+    if target.mode == MERGE:
+        return ReplacedFiles()
+    there = files_of(spark, base, state)
+    return ReplacedFiles(*log_files.by_values(there, log_files.wanted_values(target, state)))
 
 
 def taken(spark: SparkSession, target: Delta, base: str, state: DeltaState, what: Publication) -> list[str]:

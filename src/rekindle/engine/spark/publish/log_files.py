@@ -1,9 +1,10 @@
 """Which files of a table with a log a publication replaces, and how its own get into the folder of the table.
 
 Rules
-- Files that are replaced are told by their names (`append`: ours have the place and the order of the run), or by their
-  partition and statistics (`partition`). Where that cannot be told, since others wrote rows of several keys or values
-  into one file, it is refused: before anything runs where that is so already, and by the publication else.
+- Files that are replaced are told by their names, or by a tag that the log has of them (`append`: ours have the place
+  and the order of the run), or by their partition and statistics (`partition`). Where that cannot be told, since others
+  wrote rows of several keys or values into one file, it is refused, if the format does not write rows again: before
+  anything runs where that is so already, and by the publication else.
 - Files get names in the table's folder that no other publication uses, before the commit. Who dies in between leaves
   files that no version of the table has: what cleans the table up removes them, as those of any writer that died.
 - A link is given the age of now. It would have that of the kept file: after a run that stopped for a week, what cleans
@@ -56,23 +57,29 @@ def wanted_values(target: LogTable, state: TableState) -> dict[str, tuple[str, A
 
 def with_values(target: LogTable, there: Sequence[TableFile], wanted: Wanted) -> list[str]:
     """The files whose rows have these values."""
-    found = {file.path: has_all(file, wanted) for file in there}
-    mixed = [path for path, answer in found.items() if answer is Has.UNKNOWN]
+    whole, mixed = by_values(there, wanted)
     if mixed:
         raise Refused(
             f"{target.shown}: {len(mixed)} files of the table, such as {mixed[0]}, may have these rows and others: "
             f"Rekindle does not write rows again for {target.kind} yet",
             f"partition the table by {', '.join(wanted)}, or DELETE those rows from it",
         )
-    return [path for path, answer in found.items() if answer is Has.ALL]
+    return whole
+
+
+def by_values(there: Sequence[TableFile], wanted: Wanted) -> tuple[list[str], list[str]]:
+    """The files all of whose rows have these values, and those that may have such rows and others."""
+    found = {file.path: has_all(file, wanted) for file in there}
+    whole, mixed = ([path for path, answer in found.items() if answer is one] for one in (Has.ALL, Has.UNKNOWN))
+    return whole, mixed
 
 
 def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier, ...]) -> list[str]:
-    """The files that the same key published. They are told by their names: if one is missing, its rows were removed, or
-    are in a file with those of others."""
+    """The files that the same key published. They are told by their names, or tags: if one is missing, its rows were
+    removed, or are in a file with those of others."""
     found = []
     for one in earlier:
-        mine = [file.path for file in there if _run_of(file.path) == (one.place, one.order)]
+        mine = [file.path for file in there if _run_of(file) == (one.place, one.order)]
         if len(mine) != one.files:
             raise Refused(
                 f"{target.shown}: run {one.order} published {one.files} files with the same parameters, and the table "
@@ -84,10 +91,10 @@ def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier,
     return found
 
 
-def _run_of(path: str) -> tuple[str, int] | None:
+def _run_of(file: TableFile) -> tuple[str, int] | None:
     """The place and the order of the run that published a file, if one of ours did."""
-    found = OURS.fullmatch(path)
-    version = VERSION.fullmatch(found[2]) if found is not None else None
+    found = OURS.fullmatch(file.path)
+    version = VERSION.fullmatch(found[2] if found is not None else file.publication)
     if version is None:
         return None
     place, fence = fence_in(version)
@@ -120,12 +127,18 @@ def check_rows(target: LogTable, name: str, footer: Mapping[str, Any], wanted: W
 def parts(there: Sequence[TableFile]) -> Iterator[Part]:
     """One for each publication of ours of which files are there, in their order."""
     by_version: dict[str, dict[int, int]] = {}
+    written: dict[str, list[tuple[str, int]]] = {}
     for file in there:
         found = OURS.fullmatch(file.path)
         if found is not None:
             by_version.setdefault(found[2], {})[int(found[1])] = file.bytes
-    for version, files in by_version.items():
+        elif file.publication:
+            written.setdefault(file.publication, []).append((file.path, file.bytes))
+    for version in {**by_version, **written}:
         match = VERSION.fullmatch(version)
-        assert match is not None, "it is part of the name"
+        assert match is not None, "it is part of the name, or a tag of ours"
         place, fence = fence_in(match)
-        yield Part(fence=fence, source="", bytes=tuple(files[one] for one in sorted(files)), place=place)
+        files = by_version.get(version, {})
+        lengths = tuple(files[one] for one in sorted(files))
+        listed = tuple(sorted(written.get(version, ())))
+        yield Part(fence=fence, source="", bytes=lengths, place=place, listed=listed)

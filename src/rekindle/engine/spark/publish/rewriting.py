@@ -226,7 +226,7 @@ def _no_rows(spark: SparkSession, what: Publication, target: Files) -> DataFrame
 
 def _rows(spark: SparkSession, what: Publication, target: Files) -> DataFrame:
     """What is committed, with the columns that only the target names."""
-    rows = committed(spark, what) if not target.hive_partition_by else _packed(spark, what)
+    rows = committed(spark, what) if not target.hive_partition_by else packed(spark, what)
     added = {name: F.lit(value) for name, value in target.partition if name not in rows.columns}
     return rows.withColumns(added) if added else rows
 
@@ -239,7 +239,7 @@ def committed(spark: SparkSession, what: Publication) -> DataFrame:
     return _scan(clone(spark, IN_ORDER), what, column, buckets)
 
 
-def _packed(spark: SparkSession, what: Publication) -> DataFrame:
+def packed(spark: SparkSession, what: Publication) -> DataFrame:
     """Small files are read by one task: rows go into Hive's directories by their values."""
     return _scan(spark, what, (), 1)
 

@@ -35,6 +35,7 @@ from rekindle.engine.spark.publish.iceberg import IcebergPublisher
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
+from rekindle.engine.spark.publish.table_log import TableLogPublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
 from rekindle.errors import GraphRefused, Refused, StoreDenied, StoreFailed
 from rekindle.master.facts.events import Fence
@@ -93,6 +94,12 @@ def publisher_of(target: Target) -> TargetPublisher:
             "read a stream in a source (spark.readStream), or publish to rk.files, rk.table or rk.each_partition",
         )
     return PUBLISHERS[kind](target)
+
+
+def how(spark: SparkSession, target: Target, base: str, schema: str) -> str:
+    """How the log of a table takes what is published there; empty for other targets."""
+    publisher = publisher_of(target)
+    return publisher.how(spark, base, schema) if isinstance(publisher, TableLogPublisher) else ""
 
 
 def check(

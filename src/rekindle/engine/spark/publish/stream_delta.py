@@ -34,7 +34,7 @@ from rekindle.publish.delta import Delta
 from rekindle.publish.delta_log import RETENTION
 from rekindle.publish.stream_entries import has_entry, put_begun
 from rekindle.publish.table_fences import STREAM_PREFIX, owners
-from rekindle.publish.target import APPEND, PARTITION
+from rekindle.publish.target import APPEND, MERGE, PARTITION
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
@@ -61,10 +61,10 @@ class DeltaStream:
 
     def check(self, spark: SparkSession, region: RegionTarget, stores: Stores, last: int) -> None:
         name = region.sink.name
-        if self.target.mode == PARTITION:
+        if self.target.mode in (PARTITION, MERGE):
             raise GraphRefused(
                 f"{region.sink.place}: {name} is a stream, which adds rows and replaces none",
-                f"leave out partition: rk.delta({self.target.table!r})",
+                f"leave out partition and keys: rk.delta({self.target.table!r})",
             )
         if region.output_mode != APPEND:
             raise GraphRefused(

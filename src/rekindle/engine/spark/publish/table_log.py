@@ -3,7 +3,8 @@
 Rules
 - The commit is on top of the version that was looked at, and depends on our numbers in it (table_fences.py). Where
   somebody else came first everything is looked at again, until it is published or a later one is there.
-- What a table cannot take as it is is refused before anything runs. Nothing is written again for it.
+- What a table cannot take as it is is refused before anything runs, where its format does not write rows again for it
+  (delta.py).
 - A table that is not there is made first, without rows, by a commit of its own.
 - A format says how its log is read and written: one class for each, below this one.
 - Which files are replaced and added: log_files.py.
@@ -36,6 +37,7 @@ from rekindle.publish.table_fences import (
     Replaces,
     SameFiles,
     TableClaim,
+    merge_key,
     numbers_after,
     numbers_of_same,
     owners,
@@ -44,7 +46,7 @@ from rekindle.publish.table_fences import (
     verdict,
 )
 from rekindle.publish.table_files import TableFile, TableState, changed_columns
-from rekindle.publish.target import OVERWRITE
+from rekindle.publish.target import MERGE, OVERWRITE
 from rekindle.remedies import OVERTAKEN, StartRemedy, TextRemedy
 
 ROUNDS_MAX = 100
@@ -62,6 +64,18 @@ class TableCommit:
     removed: Sequence[str] = ()
     added: Sequence[str] = ()
     after: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What a publication does to the files of a table: those that it removes, those of its own that it adds, and those
+    that it adds with rows of others, which stay; all as the log has them. `made_for` is what of the table its own files
+    depend on: another round takes them again while that is the same."""
+
+    removed: Sequence[str]
+    added: Sequence[str]
+    kept: Sequence[str] = ()
+    made_for: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,7 @@ class TableLogPublisher(ABC, Generic[Target, State]):
 
     @abstractmethod
     def obstacles(self, state: State) -> Sequence[str]:
-        """Why the table cannot take files as they are: each as what the table does."""
+        """Why nothing can be published to the table: each as what the table does."""
 
     @abstractmethod
     def files(self, spark: SparkSession, base: str, state: State) -> list[TableFile]:
@@ -92,7 +106,7 @@ class TableLogPublisher(ABC, Generic[Target, State]):
 
     @abstractmethod
     def replaced(self, spark: SparkSession, base: str, state: State, earlier: tuple[Earlier, ...]) -> Sequence[str]:
-        """The files that a publication replaces. Refused where that cannot be told file by file."""
+        """The files that a publication replaces, as far as the log tells it. Refused where rows of others would go."""
 
     @abstractmethod
     def added(self, spark: SparkSession, base: str, state: State, what: Publication) -> Sequence[str]:
@@ -103,6 +117,25 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         self, spark: SparkSession, base: str, state: State, what: Publication, commit: TableCommit
     ) -> bool:
         """One commit on top of a version that was looked at. False if somebody else came first."""
+
+    def change(
+        self,
+        spark: SparkSession,
+        base: str,
+        state: State,
+        what: Publication,
+        earlier: tuple[Earlier, ...],
+        before: TableChange | None,
+    ) -> TableChange | None:
+        """What a publication does to the version that was looked at; `before` is what it would have done to an earlier
+        one. None if that version is not the newest any more."""
+        removed = self.replaced(spark, base, state, earlier)
+        added = before.added if before is not None else self.added(spark, base, state, what)
+        return TableChange(removed=removed, added=added)
+
+    def how(self, spark: SparkSession, base: str, schema: str) -> str:
+        """What a plan says of the way in which it is published."""
+        return self.target.how
 
     def check(self, spark: SparkSession, request: PublicationRequest, base: str, stores: Stores) -> None:
         state = self.look(spark, base)
@@ -129,7 +162,7 @@ class TableLogPublisher(ABC, Generic[Target, State]):
 
     def publish(self, spark: SparkSession, what: Publication, stores: Stores) -> Fence | None:
         base, source = self.base(spark), what.part().source
-        added: Sequence[str] | None = None
+        change: TableChange | None = None
         for _ in range(ROUNDS_MAX):
             state = self.look(spark, base) or self._made(spark, base, what.schema)
             check_owner(self.target, what.claimant, state)
@@ -143,11 +176,11 @@ class TableLogPublisher(ABC, Generic[Target, State]):
                     commit = TableCommit(after=numbers_of_same(claim))
                 case Replaces(earlier):
                     self.check_fits(state, what.schema)
-                    removed = self.replaced(spark, base, state, earlier)
-                    if added is None:
-                        added = self.added(spark, base, state, what)
-                    after = numbers_after(state.numbers, claim, len(added))
-                    commit = TableCommit(removed=removed, added=added, after=after)
+                    found = self.change(spark, base, state, what, earlier, change)
+                    if found is None:
+                        continue
+                    change, after = found, numbers_after(state.numbers, claim, len(found.added))
+                    commit = TableCommit(removed=change.removed, added=(*change.added, *change.kept), after=after)
             if self.is_committed(spark, base, state, what, commit):
                 return None
         raise StoreFailed(f"{ROUNDS_MAX} other commits to {self.target.shown} came first, one after the other")
@@ -177,11 +210,10 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         found = self.obstacles(state)
         if found:
             raise Refused(
-                f"{self.target.shown} cannot take kept files as they are: {'; '.join(found[:NAMED_MAX])}. Rekindle "
-                f"does not write rows again for {self.target.kind} yet",
+                f"{self.target.shown} {self.refusal(found[:NAMED_MAX])}",
                 "publish to a table without that, or to rk.files and write the rows into the table from there",
             )
-        changed = changed_columns(state, self.schema_of(schema)) if schema else []
+        changed = self.changed_columns(state, self.schema_of(schema)) if schema else []
         if changed:
             raise Refused(
                 f"{self.target.shown} has other columns than the result: {'; '.join(changed[:NAMED_MAX])}",
@@ -189,12 +221,24 @@ class TableLogPublisher(ABC, Generic[Target, State]):
             )
         log_files.wanted_values(self.target, state)
 
+    def refusal(self, obstacles: Sequence[str]) -> str:
+        """What a table with such obstacles cannot do."""
+        return (
+            f"cannot take kept files as they are: {'; '.join(obstacles)}. Rekindle does not write rows again for "
+            f"{self.target.kind} yet"
+        )
+
+    def changed_columns(self, state: State, schema: str) -> list[str]:
+        """What differs between the columns of the table and those of a result, in words."""
+        return changed_columns(state, schema)
+
     def _claim(self, by: TargetOwner, state: State, fence: Fence, source: str) -> TableClaim:
         values = log_files.wanted_values(self.target, state)
+        key = merge_key(by.key) if self.target.mode == MERGE else by.key
         return TableClaim(
             owner=by.owner,
             place=by.place,
-            key=partition_key({name: str(value) for name, (_, value) in values.items()}) if values else by.key,
+            key=partition_key({name: str(value) for name, (_, value) in values.items()}) if values else key,
             fence=fence,
             source=source,
             overwrites=self.target.mode == OVERWRITE,
