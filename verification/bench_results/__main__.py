@@ -38,7 +38,7 @@ from support.drivers import Driver, start_driver
 from support.kafka import KafkaBroker
 from support.signals import when
 
-AGAIN = "fused again"
+AGAIN, PATH = "fused again", "path"
 # A stream runs for months: what the JVM compiles in its first batches is not what it costs.
 ROWS, REST_S, WARM_UP = 20_000, 0.3, 15
 FEW, MANY, MOST = 100, 20_000, 100_000
@@ -222,6 +222,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench-stream-results")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--large", type=int, default=3, help="rounds with 1,000,000 rows a batch")
+    parser.add_argument("--only", choices=[PATH], help="leave out the producer and the source by themselves")
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-bench-"))
 
@@ -239,21 +240,25 @@ def main() -> int:
             print(line, flush=True)
         return found
 
+    is_all = asked.only != PATH
     with KafkaBroker() as broker:
         path = measured("20,000 rows", paths(ROWS, *every), asked.rounds)
-        producer = measured("producer", paths(ROWS, (MADE, MADE), (SPARKS, SPARKS)), asked.rounds)
-        sides = logs((RESULT, FEW), (FILES, FEW), (RESULT, MANY), (FILES, MANY), (RESULT, MOST))
-        source = measured("source", sides, asked.rounds)
         large = measured("1,000,000 rows", paths(1_000_000, *every), asked.large) if asked.large else {}
+        producer = measured("producer", paths(ROWS, (MADE, MADE), (SPARKS, SPARKS)), asked.rounds) if is_all else {}
+        sides = logs((RESULT, FEW), (FILES, FEW), (RESULT, MANY), (FILES, MANY), (RESULT, MOST))
+        source = measured("source", sides, asked.rounds) if is_all else {}
     shutil.rmtree(folder, ignore_errors=True)
     figures = {
         "path_fused": (ratio(path, CACHING, FUSED), PATH_FUSED_MAX),
         "path_kafka": (ratio(path, CACHING, KAFKA), PATH_KAFKA_MAX),
-        "producer": (ratio(producer, MADE, SPARKS), PRODUCER_MAX),
-        "source_100": (ratio(source, f"{RESULT} {FEW}", f"{FILES} {FEW}"), SOURCE_FEW_MAX),
-        "source_20000": (ratio(source, f"{RESULT} {MANY}", f"{FILES} {MANY}"), SOURCE_MANY_MAX),
-        "growth": (ratio(source, f"{RESULT} {MOST}", f"{RESULT} {FEW}"), GROWTH_MAX),
     }
+    if is_all:
+        figures |= {
+            "producer": (ratio(producer, MADE, SPARKS), PRODUCER_MAX),
+            "source_100": (ratio(source, f"{RESULT} {FEW}", f"{FILES} {FEW}"), SOURCE_FEW_MAX),
+            "source_20000": (ratio(source, f"{RESULT} {MANY}", f"{FILES} {MANY}"), SOURCE_MANY_MAX),
+            "growth": (ratio(source, f"{RESULT} {MOST}", f"{RESULT} {FEW}"), GROWTH_MAX),
+        }
     beside = {
         "control": ratio(path, AGAIN, FUSED),
         "memory_fused": ratio(path, MEMORY, FUSED),
