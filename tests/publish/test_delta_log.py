@@ -208,10 +208,11 @@ def test_values_have_one_spelling() -> None:
 
 
 def test_files_are_read_with_tabs_in_their_statistics() -> None:
-    [read] = read_files(['part-1\t12\t{"day": "7"}\t{"minValues": {"text": "a\\tb"}}'])
-    assert read.partition == {"day": "7"} and read.stats["minValues"]["text"] == "a\tb" and not read.publication
-    [tagged] = read_files(["part-1\t12\t{}\t\tv8-1-1"])
-    assert tagged.publication == "v8-1-1"
+    [read] = read_files(['part-1\t12\t{"day": "7"}\t{"minValues": {"text": "a\\tb"}}\t\t0'])
+    assert read.partition == {"day": "7"} and read.stats["minValues"]["text"] == "a\tb"
+    assert not read.publication and not read.deletes
+    [tagged] = read_files(["part-1\t12\t{}\t\tv8-1-1\t1"])
+    assert tagged.publication == "v8-1-1" and tagged.deletes == 1
 
 
 WRONG = {

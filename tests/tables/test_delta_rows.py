@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark.jvm import table_calls
-from rekindle.engine.spark.publish import delta
+from rekindle.engine.spark.publish import delta, delta_files
 from rekindle.engine.spark.publish.publication import TargetOwner
 from rekindle.engine.spark.publish.sinks import check, how, publish
 from rekindle.errors import Refused
@@ -161,6 +161,29 @@ def test_append_knows_its_files_by_their_tags(results: Results, lake: Lake) -> N
     lake.sql("OPTIMIZE {}")
     late = results.of(target, Fence(4, 1, 1), numbers(6, 2), key="day-2")
     assert "others changed or compacted them" in said(publish(lake.spark, late, open_store))
+
+
+CHANGED = "others deleted or changed rows of 1 files"
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_row_that_others_changed_is_not_there_twice(
+    is_guarded: bool, results: Results, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With deletion vectors a file keeps its name, and the changed row is in a file of somebody else."""
+    lake.make(PLAIN, "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    target = targets.delta(str(lake.path), "append")
+    publish(lake.spark, results.of(target, Fence(1, 1, 1), numbers(50, 2), key="day-2"), open_store)
+    lake.sql("UPDATE {} SET name = 'changed' WHERE id = 3")
+    before = lake.rows()
+    if not is_guarded:
+        seen = delta_files.files_of
+        monkeypatch.setattr(delta_files, "files_of", lambda *asked: [replace(file, deletes=0) for file in seen(*asked)])
+    answer = publish(lake.spark, results.of(target, Fence(2, 1, 1), numbers(50, 2), key="day-2"), open_store)
+    if is_guarded:
+        assert CHANGED in said(answer) and lake.rows() == before
+    else:
+        assert len(lake.rows(where="id = 3")) == 2, "the control sees it twice"
 
 
 MIXED = "SELECT /*+ COALESCE(1) */ id, CAST(7 + id % 2 AS INT) day, 'old' name FROM range(40)"

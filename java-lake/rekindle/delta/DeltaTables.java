@@ -58,8 +58,8 @@ public final class DeltaTables {
   }
 
   /**
-   * The files of one version, one per line: path, tab, bytes, tab, values of its partition as JSON, tab, statistics; where a file
-   * is tagged with a publication of ours, tab and that.
+   * The files of one version, one per line: path, tab, bytes, tab, values of its partition as JSON, tab, statistics, tab, the
+   * publication of ours that it is tagged with, tab, the number of its deletion vectors.
    */
   public static String files(SparkSession session, String path, long version) throws JsonProcessingException {
     Snapshot newest = snapshot(session, path);
@@ -71,9 +71,9 @@ public final class DeltaTables {
     for (AddFile file : (AddFile[]) wanted.allFiles().collect()) {
       Map<String, String> values = new TreeMap<>(CollectionConverters.asJava(file.partitionValues()));
       String stats = file.stats() == null ? "" : file.stats().replace('\n', ' ');
-      String line = String.join("\t", file.path(), Long.toString(file.size()), JSON.writeValueAsString(values), stats);
-      Option<String> tag = file.tags() == null ? Option.empty() : file.tags().get(TAG);
-      lines.add(tag.isDefined() ? line + "\t" + tag.get() : line);
+      String tag = file.tags() == null ? "" : CollectionConverters.asJava(file.tags()).getOrDefault(TAG, "");
+      String deletes = file.deletionVector() == null ? "0" : "1";
+      lines.add(String.join("\t", file.path(), Long.toString(file.size()), JSON.writeValueAsString(values), stats, tag, deletes));
     }
     return String.join("\n", lines);
   }

@@ -118,7 +118,7 @@ public final class IcebergTables {
 
   /**
    * The files of the newest snapshot, one per line: path, below the folder of data where it lies there, tab, bytes, tab, values of its partition as JSON, tab,
-   * statistics of these columns, with the number of files that delete rows of it.
+   * statistics of these columns, tab, nothing, tab, the number of files that delete rows of it.
    */
   public static String files(SparkSession session, String name, String columns)
       throws ParseException, NoSuchTableException, IOException {
@@ -133,10 +133,10 @@ public final class IcebergTables {
       for (FileScanTask task : tasks) {
         DataFile file = task.file();
         Map<String, Object> stats = stats(file, asked);
-        stats.put("deletes", task.deletes().size());
         String partition = JSON.writeValueAsString(partition(file, task.spec(), schema));
         String length = Long.toString(file.fileSizeInBytes());
-        lines.add(String.join("\t", below(data(now), file.location()), length, partition, JSON.writeValueAsString(stats)));
+        String deletes = Integer.toString(task.deletes().size());
+        lines.add(String.join("\t", below(data(now), file.location()), length, partition, JSON.writeValueAsString(stats), "", deletes));
       }
     }
     return String.join("\n", lines);

@@ -39,13 +39,14 @@ class TableState(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFile:
     """A file of a table: its path as the log has it, the values of its partition, and its statistics; `publication` is
-    the one of ours whose rows it has, where the log says so."""
+    the one of ours whose rows it has, where the log says so. `deletes` are files beside it that take rows out of it."""
 
     path: str
     bytes: int
     partition: Mapping[str, str | None]
     stats: Mapping[str, Any]
     publication: str = ""
+    deletes: int = 0
 
 
 class Has(Enum):
@@ -58,14 +59,15 @@ class Has(Enum):
 
 def read_files(lines: Iterable[str]) -> Iterator[TableFile]:
     for line in lines:
-        path, length, partition, stats, *publication = line.split("\t")
+        path, length, partition, stats, publication, deletes = line.split("\t")
         told = json.loads(stats) if stats else {}
         yield TableFile(
             path=path,
             bytes=int(length),
             partition=json.loads(partition),
             stats=told,
-            publication=publication[0] if publication else "",
+            publication=publication,
+            deletes=int(deletes),
         )
 
 

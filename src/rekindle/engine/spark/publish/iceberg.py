@@ -69,9 +69,7 @@ class IcebergPublisher(TableLogPublisher[Iceberg, IcebergState]):
         there = self.files(spark, base, state)
         if self.target.mode != APPEND:
             return log_files.with_values(self.target, there, log_files.wanted_values(self.target, state))
-        found = log_files.of_key(self.target, there, earlier)
-        self._refuse_changed([file for file in there if file.path in found and file.stats["deletes"]])
-        return found
+        return log_files.of_key(self.target, there, earlier)
 
     def added(self, spark: SparkSession, base: str, state: IcebergState, what: Publication) -> Sequence[str]:
         folder = self.folder(base, state)
@@ -113,14 +111,6 @@ class IcebergPublisher(TableLogPublisher[Iceberg, IcebergState]):
             properties=iceberg_log.properties_of(commit.after),
             told={f"rekindle.{name}": " ".join(text.split()) for name, text in told_of(what).items()},
         )
-
-    def _refuse_changed(self, files: list[TableFile]) -> None:
-        if files:
-            raise Refused(
-                f"{self.target.shown}: others deleted or changed rows of {len(files)} files that the same parameters "
-                f"published, such as {files[0].path}, so Rekindle cannot tell which rows to replace",
-                "replace by the values of columns: partition={…}; or DELETE the rows and publish to another table",
-            )
 
 
 def attach(spark: SparkSession, target: Iceberg) -> None:

@@ -34,6 +34,7 @@ from rekindle.publish.table_files import COMPARED, Has, TableFile, TableState, h
 SCRATCH = "_rekindle/scratch"
 OURS = re.compile(rf"part-(\d+)-({VERSION.pattern})\.parquet")
 EVERYTHING = ("*",)
+OF_OTHERS = "replace by the values of columns: partition={…}; or DELETE the rows and publish to another table"
 # The values that the rows must have, by column, each with the type of the column.
 Wanted = Mapping[str, tuple[str, Any]]
 
@@ -76,7 +77,7 @@ def by_values(there: Sequence[TableFile], wanted: Wanted) -> tuple[list[str], li
 
 def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier, ...]) -> list[str]:
     """The files that the same key published. They are told by their names, or tags: if one is missing, its rows were
-    removed, or are in a file with those of others."""
+    removed, or are in a file with those of others. So may be rows that were taken out of one: changed, in another."""
     found = []
     for one in earlier:
         mine = [file.path for file in there if _run_of(file) == (one.place, one.order)]
@@ -85,9 +86,16 @@ def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier,
                 f"{target.shown}: run {one.order} published {one.files} files with the same parameters, and the table "
                 f"has {len(mine)} of them: others changed or compacted them, so Rekindle cannot tell which rows to "
                 "replace",
-                "replace by the values of columns: partition={…}; or DELETE the rows and publish to another table",
+                OF_OTHERS,
             )
         found += mine
+    changed = [file.path for file in there if file.path in set(found) and file.deletes]
+    if changed:
+        raise Refused(
+            f"{target.shown}: others deleted or changed rows of {len(changed)} files that the same parameters "
+            f"published, such as {changed[0]}, so Rekindle cannot tell which rows to replace",
+            OF_OTHERS,
+        )
     return found
 
 
