@@ -98,13 +98,14 @@ def _renamed(source: Path, folder: Path, names: dict[str, str]) -> Path:
     return to
 
 
-def build(target: Path, line: SparkLine, sources: list[Path], path: list[Path]) -> None:
+def build(target: Path, line: SparkLine, sources: list[Path], path: list[Path], jars: Path | None = None) -> None:
+    """`jars` are those of the PySpark that is built against, where the line has several."""
     stamp = fingerprint(sources, names_of(line))
     if is_current(target, stamp):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        compile_to(Path(folder), line, sources, path, jars_of(line))
+        compile_to(Path(folder), line, sources, path, jars or jars_of(line))
         made = target.with_suffix(".new")
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as jar:
             for file in sorted(Path(folder).rglob("*.class")):

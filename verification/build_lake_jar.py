@@ -1,7 +1,8 @@
 """Build the jars of table formats that ship beside the main one, each against the jars of its format.
 
-They call the main jar, and need the PySpark that the formats are published for (`parts.TABLES_PYSPARK`), so `make
-tables` builds them in an environment of its own. A session without such a table never loads one.
+They call the main jar, and are built against the PySpark that the formats are published for (`parts.TABLES_PYSPARK`):
+the one of this environment, as in that of `make tables`, or of one of its own. A session without such a table never
+loads one.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
-from build_jar import HERE, JAR, ROOT, build
+import spark_environments
+from build_jar import JARS, ROOT, build, jars_of
 from parts import TABLES_PYSPARK, delta_jars, iceberg_jars
+from rekindle.engine.spark_lines import line_of
 
-DELTA_JAR = JAR.with_name("rekindle-delta.jar")
-ICEBERG_JAR = JAR.with_name("rekindle-iceberg.jar")
+DELTA_JAR = JARS / "rekindle-delta.jar"
+ICEBERG_JAR = JARS / "rekindle-iceberg.jar"
 
 
 def sources(name: str) -> list[Path]:
@@ -21,10 +24,12 @@ def sources(name: str) -> list[Path]:
 
 
 def main() -> None:
-    found = version("pyspark")
-    assert found.startswith(f"{TABLES_PYSPARK}."), f"formats are for PySpark {TABLES_PYSPARK}, not {found}"
-    build(DELTA_JAR, HERE, sources("delta"), [JAR, *sorted(delta_jars().glob("*.jar"))])
-    build(ICEBERG_JAR, HERE, sources("iceberg"), [JAR, *sorted(iceberg_jars().glob("*.jar"))])
+    line = line_of(f"{TABLES_PYSPARK}.0")
+    is_here = version("pyspark").startswith(f"{TABLES_PYSPARK}.")
+    spark = jars_of(line) if is_here else spark_environments.jars(TABLES_PYSPARK)
+    main_jar = JARS / line.jar
+    build(DELTA_JAR, line, sources("delta"), [main_jar, *sorted(delta_jars().glob("*.jar"))], spark)
+    build(ICEBERG_JAR, line, sources("iceberg"), [main_jar, *sorted(iceberg_jars().glob("*.jar"))], spark)
 
 
 if __name__ == "__main__":

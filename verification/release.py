@@ -23,12 +23,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import rekindle as rk
+from build_lake_jar import DELTA_JAR, ICEBERG_JAR
 from first_five_minutes import walk
 from rekindle.engine.spark_lines import LINES
 from support.recorded_location import ARCHIVE, HERE
 
 ROOT = Path(__file__).parent.parent
-JARS = tuple(f"rekindle/engine/spark/jars/{line.jar}" for line in LINES)
+LAKE_JARS = (DELTA_JAR.name, ICEBERG_JAR.name)
+JARS = tuple(f"rekindle/engine/spark/jars/{one}" for one in (*(line.jar for line in LINES), *LAKE_JARS))
 DEMO = "rekindle demo"
 REQUIRED = (*JARS, "rekindle/py.typed", "rekindle/cli/main.py")
 
