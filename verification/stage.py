@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from build_jar import JAR
-from rekindle.local_cluster.cluster import LocalCluster
+from rekindle.local_cluster.cluster import LIGHT, LocalCluster
 from rekindle.local_cluster.timeouts import bytes_below
 from rekindle.model.partitions import EMPTY, Partitions
 from rekindle.storage.stores import open_store
@@ -28,7 +28,7 @@ from support.signals import STALLED_S, when
 
 WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
 # These JVMs are killed before a better compiler, or a look at classes that Spark has shipped, pays off.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+SHORT_LIVED = f"{LIGHT} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 Ask = TypeVar("Ask", bound=msgspec.Struct)
 Said = TypeVar("Said", bound=msgspec.Struct)
 Ask_contra = TypeVar("Ask_contra", contravariant=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark import SparkContext
@@ -114,3 +115,15 @@ def rows(tables: SparkSession) -> Callable[[Path], dict[int, int]]:
         return {row["day"]: row["count"] for row in found}
 
     return read
+
+
+def between(monkeypatch: pytest.MonkeyPatch, calls: ModuleType, name: str, act: Callable[[], object]) -> None:
+    """What others do after the publisher has looked, and before it commits by the call of this name: once."""
+    commit, waiting = getattr(calls, name), [act]
+
+    def late(*arguments: object, **named: object) -> bool:
+        while waiting:
+            waiting.pop()()
+        return bool(commit(*arguments, **named))
+
+    monkeypatch.setattr(calls, name, late)

@@ -22,7 +22,7 @@ from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.publish import targets
 from rekindle.storage.stores import open_store
-from tables.conftest import Results
+from tables.conftest import Results, between
 
 Rows = Callable[[Path], dict[int, int]]
 YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
@@ -83,24 +83,12 @@ def owner(place: str = "abc", name: str = "daily", key: str = "", takes: str | N
     return TargetOwner(owner=name, place=place, sink="out", key=key, takes=takes)
 
 
-def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """What others do after the publisher has looked, and before it commits: once."""
-    commit, waiting = table_calls.delta_commit, [act]
-
-    def late(*arguments: object, **named: object) -> bool:
-        while waiting:
-            waiting.pop()()
-        return commit(*arguments, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(table_calls, "delta_commit", late)
-
-
 def test_a_publisher_that_slept_through_todays_run_is_fenced(
     tables: SparkSession, results: Results, gold: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     today = results.of(targets.delta(str(gold)), TODAY, numbers(60, 8))
     late = results.of(targets.delta(str(gold)), YESTERDAY, numbers(50, 7))
-    between(monkeypatch, lambda: publish(tables, today, open_store))
+    between(monkeypatch, table_calls, "delta_commit", lambda: publish(tables, today, open_store))
     assert publish(tables, late, open_store) == SinkFenced("out", YESTERDAY, TODAY)
     assert rows(gold) == {8: 60}
 
@@ -135,7 +123,9 @@ def test_a_commit_of_somebody_else_is_not_lost(
     target = targets.delta(str(gold), "append")
     publish(tables, results.of(target, YESTERDAY, numbers(50, 7), key="d7"), open_store)
     mine = results.of(target, TODAY, numbers(60, 8), key="d8")
-    between(monkeypatch, lambda: tables.sql(f"INSERT INTO delta.`{gold}` VALUES (1, 99, 'x')"))
+    between(
+        monkeypatch, table_calls, "delta_commit", lambda: tables.sql(f"INSERT INTO delta.`{gold}` VALUES (1, 99, 'x')")
+    )
     assert publish(tables, mine, open_store) == SinkDone("out", TODAY)
     assert rows(gold) == {7: 50, 8: 60, 99: 1}
 
@@ -351,7 +341,7 @@ def vacuumed(
     what = results.of(target, TODAY, numbers(60, 8))
     for path, _ in what.files:
         os.utime(path.removeprefix("file:"), (time.time() - 30 * 86400,) * 2)
-    between(monkeypatch, lambda: tables.sql(f"VACUUM delta.`{gold}`"))
+    between(monkeypatch, table_calls, "delta_commit", lambda: tables.sql(f"VACUUM delta.`{gold}`"))
     assert publish(tables, what, open_store) == SinkDone("out", TODAY)
     return rows(gold)
 

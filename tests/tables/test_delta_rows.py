@@ -21,7 +21,7 @@ from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.publish import targets
 from rekindle.storage.stores import open_store
-from tables.conftest import Results
+from tables.conftest import Results, between
 
 Rows = Callable[[Path], dict[int, int]]
 YESTERDAY, TODAY, TOMORROW = Fence(7, 1, 1), Fence(8, 1, 1), Fence(9, 1, 1)
@@ -76,7 +76,7 @@ def said(answer: object) -> str:
 
 
 def way(lake: Lake, target: targets.Delta) -> str:
-    return how(lake.spark, target, delta.DeltaPublisher(target).base(lake.spark), "")
+    return how(lake.spark, target, delta.DeltaPublisher(target).base(lake.spark))
 
 
 PLAIN = "id BIGINT, day INT, name STRING"
@@ -226,18 +226,6 @@ def test_a_column_is_known_by_its_name_of_now(results: Results, lake: Lake) -> N
     assert len(lake.rows(where="day IS NULL")) == 9 and len(lake.rows(where="day = 7")) == 5
 
 
-def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """What others do after the publisher has looked, and before it commits: once."""
-    commit, waiting = table_calls.delta_commit, [act]
-
-    def late(*arguments: object, **named: object) -> bool:
-        while waiting:
-            waiting.pop()()
-        return commit(*arguments, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(table_calls, "delta_commit", late)
-
-
 KEYED = "select id * 3 id, 8 day, concat('new-', id) name from range(20)"
 
 
@@ -305,7 +293,7 @@ def test_a_commit_between_the_look_and_the_merge_is_looked_at(
     """Somebody inserts a key that the result has, too."""
     old_rows(lake)
     expected = merged(lake, "INSERT INTO {} VALUES (57, 7, 'between')")
-    between(monkeypatch, lambda: lake.sql("INSERT INTO {} VALUES (57, 7, 'between')"))
+    between(monkeypatch, table_calls, "delta_commit", lambda: lake.sql("INSERT INTO {} VALUES (57, 7, 'between')"))
     what = results.of(targets.delta(str(lake.path), keys="id"), TODAY, KEYED)
     assert publish(lake.spark, what, open_store) == SinkDone("out", TODAY)
     assert lake.rows() == expected and len(lake.rows(where="id = 57")) == 1

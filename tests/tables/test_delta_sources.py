@@ -6,56 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.plan import versions_read
 from rekindle.engine.spark.session import attach
 from rekindle.errors import InputChanged, Refused, RunFailed
-from rekindle.failover.backoff import FixedDelay
-from rekindle.master.facts.config import BackoffSpec, MasterConfig
-
-AT_ONCE = MasterConfig(backoff=BackoffSpec.of(FixedDelay(1, 0)))
-ROWS, PARTITIONS = 40, 4
+from tables.priced import OLD, ROWS, calls, priced_pipeline, run_again
 
 
 def pipeline(folder: Path) -> rk.Pipeline:
-    """A call is noted for each row; those of one partition fail as long as `poison` is there."""
-    made, notes = rk.Pipeline("daily"), str(folder)
-
-    @made.source
-    def orders(spark: SparkSession) -> DataFrame:
-        return spark.read.format("delta").load(str(folder / "orders"))
-
-    @made.step(partition_by="id", partitions=PARTITIONS)
-    def priced(orders: DataFrame) -> DataFrame:
-        def price(number: int) -> int:
-            from pathlib import Path
-
-            if number == 3 and Path(notes, "poison").exists():
-                raise ValueError("a bad row")
-            with Path(notes, "calls").open("a") as calls:
-                calls.write(f"{number}\n")
-            return number * 2
-
-        return orders.withColumn("price", F.udf(price, "long")("id"))
-
-    @made.sink(rk.delta(str(folder / "gold")))
-    def gold(priced: DataFrame) -> DataFrame:
-        return priced
-
-    return made
+    orders = str(folder / "orders")
+    return priced_pipeline(
+        folder, lambda spark: spark.read.format("delta").load(orders), rk.delta(str(folder / "gold"))
+    )
 
 
 def run(spark: SparkSession, folder: Path, **options: Any) -> Any:
-    (folder / "calls").write_text("")
-    return pipeline(folder).run(spark, str(folder / "runs"), options=rk.RunOptions(config=AT_ONCE, **options))
-
-
-def calls(folder: Path) -> int:
-    return len((folder / "calls").read_text().splitlines())
+    return run_again(pipeline(folder), spark, folder, **options)
 
 
 def gold(spark: SparkSession, folder: Path) -> set[tuple[int, str]]:
@@ -75,9 +44,6 @@ def failed(tables: SparkSession, tmp_path: Path) -> Path:
     tables.sql(f"UPDATE delta.`{tmp_path / 'orders'}` SET name = 'new' WHERE id % 2 = 1")
     tables.sql(f"INSERT INTO delta.`{tmp_path / 'orders'}` VALUES (100, 'new')")
     return tmp_path
-
-
-OLD = {(number, "old") for number in range(ROWS)}
 
 
 def test_a_resume_reads_the_version_that_the_run_began_with(tables: SparkSession, failed: Path) -> None:

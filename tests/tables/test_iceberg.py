@@ -25,7 +25,7 @@ from rekindle.master.facts.stimuli import SinkDone, SinkFailed, SinkFenced
 from rekindle.publish import targets
 from rekindle.storage.stores import open_store
 from support.iceberg import in_session_catalog
-from tables.conftest import Results
+from tables.conftest import Results, between
 
 Rows = Callable[[], dict[int, int]]
 YESTERDAY, TODAY = Fence(7, 1, 1), Fence(8, 1, 1)
@@ -104,24 +104,12 @@ def owner(place: str = "abc", name: str = "daily", key: str = "", takes: str | N
     return TargetOwner(owner=name, place=place, sink="out", key=key, takes=takes)
 
 
-def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """What others do after the publisher has looked, and before it commits: once."""
-    commit, waiting = iceberg_calls.commit, [act]
-
-    def late(*arguments: object, **named: object) -> bool:
-        while waiting:
-            waiting.pop()()
-        return commit(*arguments, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(iceberg_calls, "commit", late)
-
-
 def test_a_publisher_that_slept_through_todays_run_is_fenced(
     lake: SparkSession, results: Results, days: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     today = results.of(targets.iceberg(GOLD), TODAY, numbers(60, 8))
     late = results.of(targets.iceberg(GOLD), YESTERDAY, numbers(50, 7))
-    between(monkeypatch, lambda: publish(lake, today, open_store))
+    between(monkeypatch, iceberg_calls, "commit", lambda: publish(lake, today, open_store))
     assert publish(lake, late, open_store) == SinkFenced("out", YESTERDAY, TODAY)
     assert days() == {8: 60}
 
@@ -155,7 +143,7 @@ def test_a_commit_of_somebody_else_is_not_lost(
     target = targets.iceberg(GOLD, "append")
     publish(lake, results.of(target, YESTERDAY, numbers(50, 7), key="d7"), open_store)
     mine = results.of(target, TODAY, numbers(60, 8), key="d8")
-    between(monkeypatch, lambda: lake.sql(f"INSERT INTO {GOLD} VALUES (1, 99, 'x')"))
+    between(monkeypatch, iceberg_calls, "commit", lambda: lake.sql(f"INSERT INTO {GOLD} VALUES (1, 99, 'x')"))
     assert publish(lake, mine, open_store) == SinkDone("out", TODAY)
     assert days() == {7: 50, 8: 60, 99: 1}
     assert history(lake) == ["append", "append", "append"]
@@ -507,7 +495,12 @@ def cleaned(lake: SparkSession, results: Results, days: Rows, monkeypatch: pytes
     what = results.of(target, TODAY, numbers(60, 8))
     for path, _ in what.files:
         os.utime(path.removeprefix("file:"), (time.time() - 30 * 86400,) * 2)
-    between(monkeypatch, lambda: lake.sql("CALL lake.system.remove_orphan_files(table => 'db.gold')").collect())
+    between(
+        monkeypatch,
+        iceberg_calls,
+        "commit",
+        lambda: lake.sql("CALL lake.system.remove_orphan_files(table => 'db.gold')").collect(),
+    )
     assert publish(lake, what, open_store) == SinkDone("out", TODAY)
     return days()
 

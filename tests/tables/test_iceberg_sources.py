@@ -7,48 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 import rekindle as rk
 from rekindle.engine.spark.plan import versions_read
 from rekindle.errors import InputChanged, Refused, RunFailed
-from tables.test_delta_sources import AT_ONCE, OLD, PARTITIONS, ROWS, calls
+from tables.priced import OLD, ROWS, calls, priced_pipeline, run_again
 
 ORDERS, GOLD = "lake.db.orders", "lake.db.priced"
 
 
 def pipeline(folder: Path) -> rk.Pipeline:
-    """A call is noted for each row; those of one partition fail as long as `poison` is there."""
-    made, notes = rk.Pipeline("daily"), str(folder)
-
-    @made.source
-    def orders(spark: SparkSession) -> DataFrame:
-        return spark.table(ORDERS)
-
-    @made.step(partition_by="id", partitions=PARTITIONS)
-    def priced(orders: DataFrame) -> DataFrame:
-        def price(number: int) -> int:
-            from pathlib import Path
-
-            if number == 3 and Path(notes, "poison").exists():
-                raise ValueError("a bad row")
-            with Path(notes, "calls").open("a") as calls:
-                calls.write(f"{number}\n")
-            return number * 2
-
-        return orders.withColumn("price", F.udf(price, "long")("id"))
-
-    @made.sink(rk.iceberg(GOLD))
-    def gold(priced: DataFrame) -> DataFrame:
-        return priced
-
-    return made
+    return priced_pipeline(folder, lambda spark: spark.table(ORDERS), rk.iceberg(GOLD))
 
 
 def run(spark: SparkSession, folder: Path, **options: Any) -> Any:
-    (folder / "calls").write_text("")
-    return pipeline(folder).run(spark, str(folder / "runs"), options=rk.RunOptions(config=AT_ONCE, **options))
+    return run_again(pipeline(folder), spark, folder, **options)
 
 
 def gold(spark: SparkSession) -> set[tuple[int, str]]:

@@ -25,6 +25,7 @@ from killed_publications.planted import PLANTED
 from killed_publications.readers import NEW, OLD, Library, Place
 from killed_publications.rounds import Figures, Rounds
 from local_spark import local_spark
+from rekindle.local_cluster.cluster import LIGHT
 from support.s3 import S3Server
 
 
@@ -112,7 +113,7 @@ def _settings(folder: Path, server: S3Server | None) -> dict[str, str]:
     return settings | {
         "spark.driver.extraClassPath": os.pathsep.join(paths),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": LIGHT,
     }
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from build_jar import JAR
 from parts import delta_folder
 from rekindle.engine.spark.jvm import table_calls
+from rekindle.local_cluster.cluster import LIGHT
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -29,7 +30,7 @@ def delta_settings(*more: str) -> dict[str, str]:
         # VACUUM lists in as many tasks.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.driver.extraClassPath": os.pathsep.join(jars),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": LIGHT,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

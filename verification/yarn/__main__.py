@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 
+from rekindle.local_cluster.cluster import LIGHT
 from rekindle.local_cluster.processes import Process, end
 from rekindle.storage.hdfs import HdfsStore
 from support.hadoop import HadoopCluster
@@ -41,7 +42,6 @@ SPARK = Path(str(pyspark.__file__)).parent
 SUBMIT = "from rekindle.cli.main import main\n\nmain()\n"
 FACTOR = 2
 # For JVMs that live for a minute.
-QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 PROGRESS_S_MAX = 1_200.0
 MARKER = re.compile(r"(?P<attempt>.*/results/priced/.*)/_committed/(?P<partition>\d+)-(?P<task>\d+)-")
 CALL = re.compile(r"(?P<key>\d+)-container_(?:e\d+_)?(?P<application>\d+_\d+)_(?P<attempt>\d+)_\d+-")
@@ -156,7 +156,7 @@ def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
         "spark.executor.instances": "1",
         "spark.executor.cores": "2",
         "spark.ui.enabled": "false",
-        **{f"spark.{who}.extraJavaOptions": QUICK for who in ("driver", "executor", "yarn.am")},
+        **{f"spark.{who}.extraJavaOptions": LIGHT for who in ("driver", "executor", "yarn.am")},
         "spark.sql.shuffle.partitions": "4",
         "spark.rekindle.location": f"{shop.place}/runs",
         "spark.rekindle.storage.webhdfs": shop.cluster.web,

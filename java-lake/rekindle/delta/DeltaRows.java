@@ -28,17 +28,18 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class DeltaRows {
   private DeltaRows() {}
 
-  /** The rows of some files, by their paths in the log. Rows that a deletion vector has deleted are not among them. */
+  /** The rows of some files, by their paths in the log, or of all (`*`). Rows that a deletion vector has deleted are not among them. */
   public static Dataset<Row> read(SparkSession session, String path, long version, String files) {
     Snapshot snapshot = at(session, path, version);
     if (snapshot == null) {
       return null;
     }
-    Set<String> names = new HashSet<>(files.lines().toList());
+    boolean isAll = files.equals("*");
+    Set<String> names = new HashSet<>(isAll ? List.of() : files.lines().toList());
     List<AddFile> chosen = new ArrayList<>();
     List<AddFile> cut = new ArrayList<>();
     for (AddFile file : (AddFile[]) snapshot.allFiles().collect()) {
-      if (names.remove(file.path())) {
+      if (isAll || names.remove(file.path())) {
         chosen.add(file);
         if (file.deletionVector() != null) {
           cut.add(file);

@@ -100,16 +100,13 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         bases=tuple(base for step, base in bases.items() if has_pointers(compiled.sinks[step])),
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
-        tables=(*compiled.versions, *_ways(spark, compiled, bases, analysis)),
+        tables=(*compiled.versions, *_ways(spark, compiled, bases)),
     )
 
 
-def _ways(spark: SparkSession, compiled: Compiled, bases: Mapping[str, str], analysis: Analysis) -> tuple[str, ...]:
+def _ways(spark: SparkSession, compiled: Compiled, bases: Mapping[str, str]) -> tuple[str, ...]:
     """How the logs of tables take what is published there."""
-    found = (
-        (target.shown, sinks.how(spark, target, bases[step], str(analysis.held[step].schema.json())))
-        for step, target in compiled.sinks.items()
-    )
+    found = ((target.shown, sinks.how(spark, target, bases[step])) for step, target in compiled.sinks.items())
     return tuple(f"{shown}: {how}" for shown, how in found if how)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -109,24 +109,34 @@ def plan_code(frame: DataFrame) -> bytes:
     return bytes(ours(frame.sparkSession).PlanTold.of(execution(frame).analyzed()))
 
 
-def determinism_facts(frame: DataFrame) -> tuple[str, str, str, bool, bool]:
-    """The analysed plan as JSON and as text, what it does not tell, whether it reads a kept result, and whether the
-    tables of catalogs that it reads are all read at one version."""
+class DeterminismFacts(NamedTuple):
+    """A plan as JSON and as text, what it does not tell, whether it reads a kept result, and whether the tables of
+    catalogs that it reads are all read at one version."""
+
+    told: str
+    text: str
+    untold: str
+    reads_kept: bool
+    reads_pinned: bool
+
+
+def determinism_facts(frame: DataFrame) -> DeterminismFacts:
+    """Of the analysed plan."""
     return _facts(frame.sparkSession, execution(frame).analyzed())
 
 
-def facts_below_exchanges(frame: DataFrame) -> list[tuple[str, str, str, bool, bool]] | None:
-    """The same of the optimized plans whose rows the last exchanges of a frame move (java/BelowExchanges). None where
-    one of them is not known."""
+def facts_below_exchanges(frame: DataFrame) -> list[DeterminismFacts] | None:
+    """Of the optimized plans whose rows the last exchanges of a frame move (java/BelowExchanges). None where one of
+    them is not known."""
     spark = frame.sparkSession
     found = ours(spark).BelowExchanges.of(executed_plan(frame))
     return None if found is None else [_facts(spark, plan) for plan in found]
 
 
-def _facts(spark: SparkSession, plan: JavaObject) -> tuple[str, str, str, bool, bool]:
+def _facts(spark: SparkSession, plan: JavaObject) -> DeterminismFacts:
     sources = ours(spark).Sources
     told, text, untold = str(plan.toJSON()), str(plan.toString()), str(sources.untold(plan))
-    return told, text, untold, bool(sources.readsKept(plan)), bool(sources.readsPinned(plan))
+    return DeterminismFacts(told, text, untold, bool(sources.readsKept(plan)), bool(sources.readsPinned(plan)))
 
 
 def reads_paths(spark: SparkSession, query: str) -> bool:

@@ -66,7 +66,7 @@ def delta_commit(
 
 
 def delta_rows(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> DataFrame | None:
-    """The rows of some files of a version. None if it is not the newest any more."""
+    """The rows of some files of a version, or of all (`*`). None if it is not the newest any more."""
     made = root(spark).rekindle.delta.DeltaRows.read(session_of(spark), path, version, "\n".join(names))
     return frame_of(spark, made) if made is not None else None
 

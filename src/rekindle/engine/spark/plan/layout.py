@@ -379,8 +379,11 @@ def storable(frame: DataFrame, *, is_published: bool) -> DataFrame:
 
 def verdict_of(frame: DataFrame) -> DeterminismVerdict:
     """How determinate a frame is, by its analysed plan."""
-    told, text, untold, reads_kept, reads_pinned = plan_calls.determinism_facts(frame)
-    return judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned)
+    return _judged(plan_calls.determinism_facts(frame))
+
+
+def _judged(facts: plan_calls.DeterminismFacts) -> DeterminismVerdict:
+    return judge(facts.told, facts.text, facts.untold, reads_kept=facts.reads_kept, reads_pinned=facts.reads_pinned)
 
 
 def _held(
@@ -417,10 +420,7 @@ def _is_determinate_below(frame: DataFrame, shape: plans.Shape, layout: Layout, 
     if verdict.level is Determinism.DETERMINATE:
         return True
     found = plan_calls.facts_below_exchanges(frame)
-    return bool(found) and all(
-        judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned).level is Determinism.DETERMINATE
-        for told, text, untold, reads_kept, reads_pinned in found or []
-    )
+    return bool(found) and all(_judged(facts).level is Determinism.DETERMINATE for facts in found or [])
 
 
 def _shape(frame: DataFrame) -> plans.Shape:

@@ -56,7 +56,7 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
         given = [field["name"] for field in json.loads(schema)["fields"]]
         return changed_columns(delta_log.without_generated(state, given), schema)
 
-    def how(self, spark: SparkSession, base: str, schema: str) -> str:
+    def how(self, spark: SparkSession, base: str) -> str:
         state = self.look(spark, base)
         return row_writing.told(spark, self.target, base, state) if state is not None else self.target.how
 
@@ -78,9 +78,6 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
         self, spark: SparkSession, base: str, state: DeltaState, earlier: tuple[Earlier, ...]
     ) -> Sequence[str]:
         return delta_files.replaced(spark, self.target, base, state, earlier).all
-
-    def added(self, spark: SparkSession, base: str, state: DeltaState, what: Publication) -> Sequence[str]:
-        return delta_files.taken(spark, self.target, base, state, what)
 
     def change(
         self,

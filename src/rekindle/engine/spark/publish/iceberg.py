@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from rekindle.engine.spark.jvm import iceberg_calls
 from rekindle.engine.spark.publish import log_files
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.publish.table_log import TableCommit, TableLogPublisher, add_calls, told_of
+from rekindle.engine.spark.publish.table_log import TableChange, TableCommit, TableLogPublisher, add_calls, told_of
 from rekindle.errors import Refused
 from rekindle.publish import iceberg_log
 from rekindle.publish.iceberg import Iceberg
@@ -71,7 +71,21 @@ class IcebergPublisher(TableLogPublisher[Iceberg, IcebergState]):
             return log_files.with_values(self.target, there, log_files.wanted_values(self.target, state))
         return log_files.of_key(self.target, there, earlier)
 
+    def change(
+        self,
+        spark: SparkSession,
+        base: str,
+        state: IcebergState,
+        what: Publication,
+        earlier: tuple[Earlier, ...],
+        before: TableChange | None,
+    ) -> TableChange:
+        removed = self.replaced(spark, base, state, earlier)
+        added = before.added if before is not None else self.added(spark, base, state, what)
+        return TableChange(removed=removed, added=added)
+
     def added(self, spark: SparkSession, base: str, state: IcebergState, what: Publication) -> Sequence[str]:
+        """The committed files as Iceberg has them. They are in the folder of the table by now."""
         folder = self.folder(base, state)
         copies = log_files.taken(spark, folder, what, log_files.now_in_ms())
         wanted = log_files.wanted_values(self.target, state)

@@ -78,9 +78,9 @@ def by_values(there: Sequence[TableFile], wanted: Wanted) -> tuple[list[str], li
 def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier, ...]) -> list[str]:
     """The files that the same key published. They are told by their names, or tags: if one is missing, its rows were
     removed, or are in a file with those of others. So may be rows that were taken out of one: changed, in another."""
-    found = []
+    found: list[TableFile] = []
     for one in earlier:
-        mine = [file.path for file in there if _run_of(file) == (one.place, one.order)]
+        mine = [file for file in there if _run_of(file) == (one.place, one.order)]
         if len(mine) != one.files:
             raise Refused(
                 f"{target.shown}: run {one.order} published {one.files} files with the same parameters, and the table "
@@ -89,14 +89,14 @@ def of_key(target: LogTable, there: Sequence[TableFile], earlier: tuple[Earlier,
                 OF_OTHERS,
             )
         found += mine
-    changed = [file.path for file in there if file.path in set(found) and file.deletes]
+    changed = [file.path for file in found if file.deletes]
     if changed:
         raise Refused(
             f"{target.shown}: others deleted or changed rows of {len(changed)} files that the same parameters "
             f"published, such as {changed[0]}, so Rekindle cannot tell which rows to replace",
             OF_OTHERS,
         )
-    return found
+    return [file.path for file in found]
 
 
 def _run_of(file: TableFile) -> tuple[str, int] | None:

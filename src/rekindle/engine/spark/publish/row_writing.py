@@ -34,7 +34,7 @@ from rekindle.engine.spark.jvm.plan_calls import quoted
 from rekindle.engine.spark.publish import delta_files, log_files, rewriting
 from rekindle.engine.spark.publish.delta_files import ReplacedFiles
 from rekindle.engine.spark.publish.publication import Publication
-from rekindle.engine.spark.publish.table_log import TableChange
+from rekindle.engine.spark.publish.table_log import NAMED_MAX, TableChange
 from rekindle.errors import Refused
 from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
@@ -45,7 +45,6 @@ from rekindle.publish.target import MERGE, PARTITION
 TAG = "REKINDLE_PUBLICATION"
 # What Delta says of a row that a table does not take.
 VIOLATION = re.compile(r"^\S*InvariantViolationException: (?P<said>.+)", re.MULTILINE)
-NAMED_MAX = 3
 
 
 def told(spark: SparkSession, target: Delta, base: str, state: DeltaState) -> str:
@@ -170,10 +169,11 @@ class RowWriting:
 
     def _touched(self) -> Sequence[str] | None:
         """The files of the table that have a row with a key of the result."""
-        names = [file.path for file in delta_files.files_of(self.spark, self.base, self.state)]
-        there = table_calls.delta_rows(self.spark, self.base, self.state.version, names)
-        if there is None or not self.what.files:
-            return None if there is None else ()
+        if not self.what.files:
+            return ()
+        there = table_calls.delta_rows(self.spark, self.base, self.state.version, log_files.EVERYTHING)
+        if there is None:
+            return None
         place = _other_name(self.target.keys)
         named = there.select(*map(_column, self.target.keys), F.input_file_name().alias(place))
         found = self._with_keys(named, "left_semi").select(place).distinct().collect()

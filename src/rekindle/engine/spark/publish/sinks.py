@@ -96,10 +96,10 @@ def publisher_of(target: Target) -> TargetPublisher:
     return PUBLISHERS[kind](target)
 
 
-def how(spark: SparkSession, target: Target, base: str, schema: str) -> str:
+def how(spark: SparkSession, target: Target, base: str) -> str:
     """How the log of a table takes what is published there; empty for other targets."""
     publisher = publisher_of(target)
-    return publisher.how(spark, base, schema) if isinstance(publisher, TableLogPublisher) else ""
+    return publisher.how(spark, base) if isinstance(publisher, TableLogPublisher) else ""
 
 
 def check(

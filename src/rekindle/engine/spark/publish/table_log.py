@@ -109,15 +109,12 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         """The files that a publication replaces, as far as the log tells it. Refused where rows of others would go."""
 
     @abstractmethod
-    def added(self, spark: SparkSession, base: str, state: State, what: Publication) -> Sequence[str]:
-        """The committed files as the log has them. They are in the folder of the table by now."""
-
-    @abstractmethod
     def is_committed(
         self, spark: SparkSession, base: str, state: State, what: Publication, commit: TableCommit
     ) -> bool:
         """One commit on top of a version that was looked at. False if somebody else came first."""
 
+    @abstractmethod
     def change(
         self,
         spark: SparkSession,
@@ -129,11 +126,8 @@ class TableLogPublisher(ABC, Generic[Target, State]):
     ) -> TableChange | None:
         """What a publication does to the version that was looked at; `before` is what it would have done to an earlier
         one. None if that version is not the newest any more."""
-        removed = self.replaced(spark, base, state, earlier)
-        added = before.added if before is not None else self.added(spark, base, state, what)
-        return TableChange(removed=removed, added=added)
 
-    def how(self, spark: SparkSession, base: str, schema: str) -> str:
+    def how(self, spark: SparkSession, base: str) -> str:
         """What a plan says of the way in which it is published."""
         return self.target.how
 

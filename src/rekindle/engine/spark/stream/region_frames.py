@@ -16,10 +16,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.adapter import PrepareRequest
-from rekindle.engine.spark.jvm import plan_calls, stream_calls
+from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.plan.describe import describe, or_refused
-from rekindle.engine.spark.plan.determinism import judge
 from rekindle.engine.spark.plan.identity import parameter_text, value_settings, versions
+from rekindle.engine.spark.plan.layout import verdict_of
 from rekindle.engine.spark.plan.packed import compiled_told, functions_told, told
 from rekindle.engine.spark.publish.stream_result import ResultReader
 from rekindle.engine.spark.stream.batch_replay import SEGMENTS, leaves_of
@@ -89,8 +89,7 @@ class RegionFrames:
         one = next(one for one in self.steps if one.name == name)
         if one.declared_deterministic is not None:
             return () if one.declared_deterministic else ("deterministic=False",)
-        told, text, untold, reads_kept, reads_pinned = plan_calls.determinism_facts(self.frames[name])
-        found = judge(told, text, untold, reads_kept=reads_kept, reads_pinned=reads_pinned).because
+        found = verdict_of(self.frames[name]).because
         by_time = (
             f"the stream {one}" for one in stream_calls.streams_of(self.frames[name]) if not one.startswith(SAME_AGAIN)
         )
