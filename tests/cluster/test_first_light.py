@@ -47,9 +47,9 @@ def test_processes_that_die_on_s3(cluster: LocalCluster, s3: S3Server, tmp_path:
     try:
         match case:
             case "kills":
-                assert driver_kills(on, 3, seed=7)["old_rerun"] == 0
+                assert driver_kills(on, 2, seed=7)["old_rerun"] == 0
             case "exchange":
-                figures = exchange_recomputed(on, 2, 2)
+                figures = exchange_recomputed(on, 1, 1)
                 assert (figures["lost"], figures["doubled"]) == (0, 0)
                 assert figures["control_wrong"] > 0
             case "commit":
