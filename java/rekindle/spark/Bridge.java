@@ -30,6 +30,7 @@ import org.apache.spark.rdd.PartitionPruningRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.rdd.UnionRDD;
 import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.shuffle.sort.SortShuffleManager;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
@@ -255,7 +256,8 @@ public final class Bridge {
    * The map outputs of one exchange as Spark knows them now, as big-endian longs: the number of maps; for each its map
    * task attempt (-1 if there is no output) and its order-independent checksum; the indices whose checksum ever changed.
    * Nothing at all if Spark does not know it. Spark's checksum of no rows is 0, as that of rows it could not sum up: here
-   * a map task all of whose blocks are empty has a checksum of its own.
+   * a map task all of whose blocks are empty has a checksum of its own. What another shuffle manager than Spark's says of a
+   * map output, be it a checksum or that it is empty, is not known to be about its rows: all checksums are 0 then.
    */
   public static byte[] exchange(int shuffleId, int reducers) {
     MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
@@ -266,16 +268,23 @@ public final class Bridge {
     ShuffleStatus status = found.get();
     MapStatus[] maps = status.mapStatuses();
     long[] mismatched = SparkLine.mismatched(status);
+    boolean isSparks = otherShuffleManager().isEmpty();
     ByteBuffer out = ByteBuffer.allocate((1 + 2 * maps.length + mismatched.length) * Long.BYTES);
     out.putLong(maps.length);
     for (MapStatus map : maps) {
       out.putLong(map == null ? -1L : map.mapId());
-      out.putLong(map == null ? 0L : checksum(map, reducers));
+      out.putLong(map == null || !isSparks ? 0L : checksum(map, reducers));
     }
     for (long index : mismatched) {
       out.putLong(index);
     }
     return out.array();
+  }
+
+  /** The class that shuffles in this application, if it is not Spark's own; else empty. */
+  public static String otherShuffleManager() {
+    Class<?> found = SparkEnv.get().shuffleManager().getClass();
+    return found == SortShuffleManager.class ? "" : found.getName();
   }
 
   /** The name of the Spark line that this jar was built for. */

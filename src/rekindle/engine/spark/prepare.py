@@ -23,7 +23,6 @@ from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
-from rekindle.engine.spark_lines import SparkFeature, SparkLine
 from rekindle.errors import Refused
 from rekindle.master.facts.graph_spec import StepSpec
 from rekindle.master.facts.run_spec import RunSpec
@@ -67,6 +66,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
         for name, group in analysis.groups.items()
     }
+    lacking = session.without_checksums(spark)
     engine = SparkEngine(spark, wanted.root, groups, compiled.settings, publisher.publish)
     return PreparedPipeline(
         engine=engine,
@@ -82,7 +82,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
                 name: (
                     *_bound(held),
                     *with_lines(held.verdict.because, [steps[one].function for one in members]),
-                    *_not_resumed(held, analysis.drawn.step(name), session.spark_line(spark)),
+                    *_not_resumed(held, analysis.drawn.step(name), lacking),
                 )
                 for name, held in analysis.held.items()
                 for members in [compiled.members[name]]
@@ -132,13 +132,13 @@ def _bound(held: PlannedQuery) -> tuple[str, ...]:
     return ("its partitioning holds only within one Spark application: another one distributes the rows differently",)
 
 
-def _not_resumed(held: PlannedQuery, drawn: StepSpec, line: SparkLine) -> tuple[str, ...]:
-    """Why a new driver computes all of a step again, where a Spark with checksums might have spared it."""
+def _not_resumed(held: PlannedQuery, drawn: StepSpec, lacking: str) -> tuple[str, ...]:
+    """Why a new driver computes all of a step again, where checksums might have spared it. `lacking` says why there are
+    none, and is empty where there are."""
     is_proved = (drawn.below or drawn.determinism).is_repeatable
-    if held.shape.is_narrow or is_proved or held.layout.is_bound or SparkFeature.CHECKSUMS not in line.lacks:
+    if held.shape.is_narrow or is_proved or held.layout.is_bound or not lacking:
         return ()
-    lacking = SparkFeature.CHECKSUMS.value
-    return (f"a new driver recomputes all of it: its exchange is not determinate, and this Spark has no {lacking}",)
+    return (f"a new driver recomputes all of it: its exchange is not determinate, and {lacking}",)
 
 
 def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.user_session import UserSession
-from rekindle.engine.spark_lines import SparkLine, line_of
+from rekindle.engine.spark_lines import SparkFeature, SparkLine, line_of
 from rekindle.errors import Refused
 from rekindle.remedies import StartRemedy, TextRemedy
 
@@ -73,6 +73,15 @@ def jar_path(line: SparkLine) -> str:
 def spark_line(spark: SparkSession) -> SparkLine:
     """Of the Spark that the session runs on. Raises `Refused` if there is no jar for it."""
     return line_of(spark.version, driver_calls.scala_version(spark))
+
+
+def without_checksums(spark: SparkSession) -> str:
+    """Why no exchange of this application can be proved by checksums of its map outputs; empty where they can. A
+    shuffle manager other than Spark's own may report what it likes of them: what it reports is not compared."""
+    if SparkFeature.CHECKSUMS in spark_line(spark).lacks:
+        return f"this Spark has no {SparkFeature.CHECKSUMS.value}"
+    other = driver_calls.other_shuffle_manager(spark)
+    return f"the shuffle manager {other} is not Spark's own: its {SparkFeature.CHECKSUMS.value} are unknown" if other else ""
 
 
 def is_connect(found: object) -> bool:
