@@ -1,4 +1,4 @@
-"""A stream whose source, location, results and targets lie on HDFS: a region fails and goes on, and each row is there once."""
+"""A stream whose source, location, results and targets lie on HDFS: a region fails, goes on, and each row is there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 import rekindle as rk
 from cli.calling import call
+from engine import number_streams
 from engine.number_streams import ROWS, NumbersFolder, RunningStream, numbers
 from rekindle.errors import RunFailed
 from rekindle.storage.stores import open_store
@@ -71,8 +72,13 @@ def pipeline_of(place: NumbersOnHdfs) -> rk.Pipeline:
 
 @pytest.mark.timeout(1800)  # HDFS starts for it, and four queries twice; on a busy machine each takes minutes.
 def test_a_stream_on_hdfs_goes_on_after_a_failure_and_each_row_is_there_once(
-    hdfs: HadoopCluster, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hdfs: HadoopCluster,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(number_streams, "WAIT_SECONDS", 1500.0)
     place = NumbersOnHdfs(tmp_path, hdfs)
     location = f"{place.url}/runs"
     place.state = location  # type: ignore[assignment]

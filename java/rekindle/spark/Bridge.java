@@ -256,8 +256,7 @@ public final class Bridge {
    * The map outputs of one exchange as Spark knows them now, as big-endian longs: the number of maps; for each its map
    * task attempt (-1 if there is no output) and its order-independent checksum; the indices whose checksum ever changed.
    * Nothing at all if Spark does not know it. Spark's checksum of no rows is 0, as that of rows it could not sum up: here
-   * a map task all of whose blocks are empty has a checksum of its own. What another shuffle manager than Spark's says of a
-   * map output, be it a checksum or that it is empty, is not known to be about its rows: all checksums are 0 then.
+   * a map task all of whose blocks are empty has a checksum of its own.
    */
   public static byte[] exchange(int shuffleId, int reducers) {
     MapOutputTrackerMaster tracker = (MapOutputTrackerMaster) SparkEnv.get().mapOutputTracker();
@@ -268,12 +267,11 @@ public final class Bridge {
     ShuffleStatus status = found.get();
     MapStatus[] maps = status.mapStatuses();
     long[] mismatched = SparkLine.mismatched(status);
-    boolean isSparks = otherShuffleManager().isEmpty();
     ByteBuffer out = ByteBuffer.allocate((1 + 2 * maps.length + mismatched.length) * Long.BYTES);
     out.putLong(maps.length);
     for (MapStatus map : maps) {
       out.putLong(map == null ? -1L : map.mapId());
-      out.putLong(map == null || !isSparks ? 0L : checksum(map, reducers));
+      out.putLong(map == null ? 0L : checksum(map, reducers));
     }
     for (long index : mismatched) {
       out.putLong(index);

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
+from rekindle.engine.executor_settings import executor_notes
 from rekindle.engine.spark import session
 from rekindle.engine.spark.plan import sources
 from rekindle.engine.spark.plan.analyse import Analysis, of_its_run
@@ -22,9 +23,11 @@ from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
+from rekindle.engine.spark.run.blocks import IN_BLOCKS
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
+from rekindle.engine.spark.start import properties
 from rekindle.errors import Refused
-from rekindle.master.facts.graph_spec import StepSpec
+from rekindle.master.facts.graph_spec import GraphSpec, StepSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUnchanged, Stimulus
 from rekindle.master.state.commands import PublishSink
@@ -101,6 +104,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
         tables=(*compiled.versions, *_ways(spark, compiled, bases)),
+        executors=executor_notes(properties(spark), _in_blocks(analysis.drawn)),
     )
 
 
@@ -108,6 +112,10 @@ def _ways(spark: SparkSession, compiled: Compiled, bases: Mapping[str, str]) -> 
     """How the logs of tables take what is published there."""
     found = ((target.shown, sinks.how(spark, target, bases[step])) for step, target in compiled.sinks.items())
     return tuple(f"{shown}: {how}" for shown, how in found if how)
+
+
+def _in_blocks(drawn: GraphSpec) -> tuple[str, ...]:
+    return tuple(step.name for step in drawn.steps if step.kind in IN_BLOCKS)
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:

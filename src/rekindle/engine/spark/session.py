@@ -81,7 +81,11 @@ def without_checksums(spark: SparkSession) -> str:
     if SparkFeature.CHECKSUMS in spark_line(spark).lacks:
         return f"this Spark has no {SparkFeature.CHECKSUMS.value}"
     other = driver_calls.other_shuffle_manager(spark)
-    return f"the shuffle manager {other} is not Spark's own: its {SparkFeature.CHECKSUMS.value} are unknown" if other else ""
+    return (
+        f"the shuffle manager {other} is not Spark's own: its {SparkFeature.CHECKSUMS.value} are unknown"
+        if other
+        else ""
+    )
 
 
 def is_connect(found: object) -> bool:
