@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 VERSITYGW = "v1.8.0"
+# Emulators of other object stores. Newer Azurites need a newer Node.
+FAKE_GCS, AZURITE = "v1.56.1", "3.35.0"
 # Hadoop, as the supported versions of PySpark ship it: what its S3 client needs beside it.
 S3_CLIENTS = {"3.5.0": ("2.35.4", "1.3.1"), "3.4.2": ("2.29.52", "1.2.1")}
 KAFKA = "3.9.2"
@@ -65,6 +67,25 @@ def s3_server() -> Path:
                 {"GOBIN": str(folder)},
             )
     return binary
+
+
+def gcs_server() -> Path:
+    """The binary of an emulator of Google's object store, built if it is absent."""
+    binary = cache() / f"fake-gcs-server-{FAKE_GCS}" / "fake-gcs-server"
+    if not binary.exists():
+        with _becoming(binary.parent) as folder:
+            _run(["go", "install", f"github.com/fsouza/fake-gcs-server@{FAKE_GCS}"], {"GOBIN": str(folder)})
+    return binary
+
+
+def azurite() -> Path:
+    """The script of an emulator of Azure's blobs, for Node, installed if it is absent."""
+    folder = cache() / f"azurite-{AZURITE}"
+    if not folder.exists():
+        with _becoming(folder) as fresh:
+            options = ["--no-audit", "--no-fund", "--omit=optional", "--prefix", str(fresh)]
+            _run(["npm", "install", *options, f"azurite@{AZURITE}"])
+    return folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 
 
 def hadoop() -> str:

@@ -20,9 +20,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.timeout(1800)
-def test_a_poison_partition_and_a_killed_executor_in_all_weathers_at_once(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
+def test_a_poison_partition_and_a_killed_executor_in_mixed_weather(cluster: LocalCluster, tmp_path: Path) -> None:
     place = replace(disk(tmp_path), settings=dict(MIXED.settings))
     (tmp_path / "stage").mkdir()
     stage = Stage(SHOP, cluster, place, tmp_path / "stage", make_input(tmp_path / "input"), str(TEST_JAR))

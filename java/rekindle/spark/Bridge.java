@@ -280,6 +280,7 @@ public final class Bridge {
   }
 
   /** The class that shuffles in this application, if it is not Spark's own; else empty. */
+  @SuppressWarnings("deprecation") // Since 4.3 Spark would rather hand out the API of it alone.
   public static String otherShuffleManager() {
     Class<?> found = SparkEnv.get().shuffleManager().getClass();
     return found == SortShuffleManager.class ? "" : found.getName();

@@ -214,7 +214,7 @@ class LocalCluster(Ended):
             "SPARK_LOCAL_DIRS": str(local),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": " ".join(
-                [LIGHT, *(f"-D{name}={one}" for name, one in self._daemon_settings.items())]
+                [LIGHT, *(f"-D{key}={one}" for key, one in self._daemon_settings.items())]
             ),
             # Inherited by the executors too, so that killed JVMs leave nothing outside the folder.
             "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary} -XX:+PerfDisableSharedMem",
