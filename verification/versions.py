@@ -166,14 +166,14 @@ def report(made: dict[str, str], files: Sequence[str], outcomes: Sequence[Outcom
     are_equal = all(len(some) == 1 for some in by_line.values()) and all(made.values())
     every = [one for some in found.values() for one in some]
     left = len(files) * len(made) - len(every)
-    failed, skipped = sum(len(one.failed) for one in every), sum(one.skipped for one in every)
+    wrong, skipped = sum(len(one.failed) for one in every), sum(one.skipped for one in every)
     minutes = sum(one.seconds for one in every) / 60
     print(
-        f"RESULT versions={len(made)} failed={failed} tests={sum(one.tests for one in every)} skipped={skipped} "
+        f"RESULT versions={len(made)} failed={wrong} tests={sum(one.tests for one in every)} skipped={skipped} "
         f"lacking={sum(one.lacking for one in every)} files_left={left} pyspark={','.join(made)} "
         f"classes_equal={are_equal} minutes={minutes:.1f} minutes_max={MINUTES_MAX:.0f}"
     )
-    return are_equal and not (failed or skipped or left) and minutes <= MINUTES_MAX
+    return are_equal and not (wrong or skipped or left) and minutes <= MINUTES_MAX
 
 
 def main() -> int:
