@@ -153,6 +153,9 @@ def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
     settings = {
         "spark.yarn.maxAppAttempts": str(attempts),
         "spark.yarn.jars": f"local:{home}/jars/*",
+        # A busy machine takes longer than the usual 100 s to start a driver, and YARN would count that as an attempt.
+        "spark.yarn.am.waitTime": "1200s",
+        "spark.network.timeout": "600s",
         "spark.yarn.am.memory": "512m",
         "spark.driver.memory": "768m",
         "spark.executor.memory": "512m",
