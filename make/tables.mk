@@ -13,8 +13,16 @@ tables: tables-install ## the tests of Delta and Iceberg tables, on the PySpark 
 	@$(TABLES_PY) -m pytest -q tests/tables $(ARGS)
 
 
+tables-nightly: tables-install ## the nightly ETL with Delta or Iceberg tables for targets (ARGS="--tables delta --days 3")
+	@$(TABLES_PY) -m verification nightly $(ARGS)
+
+tables-nights: tables-install ## 500 nights over Delta and Iceberg tables, with deletions, compaction, VACUUM and gc in between (ARGS="--nights 40 --only delta")
+	@$(TABLES_PY) -m verification table_nights $(ARGS)
+
+bench-tables: tables-install ## bytes and CPU of a publication into a table, against writing the rows again (ARGS="--rounds 4 --only delta")
+	@$(TABLES_PY) -m verification bench_tables $(ARGS)
 
 tables-kills: tables-install ## drivers that publish into Delta tables die by kill -9, publish at once, wake up late (ARGS="--kills 10 --only append")
 	@$(TABLES_PY) -m verification table_kills $(ARGS)
 
-.PHONY: tables-install tables tables-kills
+.PHONY: tables-install tables tables-nightly tables-nights bench-tables tables-kills

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from nightly.gold import Mark
 from nightly.lake import DAYS, Lake
+from nightly.lake_tables import FORMATS
 from nightly.readers import Readers
 from nightly.shop import CODE, DIFFERENT, DONE, NIGHT_S_MAX, SCHEMA, Shop
 from support.s3 import S3Server
@@ -50,7 +51,7 @@ class Campaign:
 
     def night(self, day: str, *options: str, is_killed: bool = False) -> None:
         """One day, and bare Spark's word on it."""
-        before = self.shop.gold.by_day("fact")
+        before = self.shop.by_day()
         if is_killed:
             after = self.chance.randrange(1, self.records)
             was = self.shop.run_killed(day, after, self.chance)
@@ -77,7 +78,7 @@ class Campaign:
 
     def at_once(self, day: str, late: str) -> None:
         """Late data of one day while another day runs: two drivers. One that was overtaken is run anew, as it says."""
-        before = self.shop.gold.by_day("fact")
+        before = self.shop.by_day()
         self.shop.lake.deliver_late(late)
         drivers = {day: self.shop.start(day), late: self.shop.start(late, "--new")}
         codes = {}
@@ -98,7 +99,7 @@ class Campaign:
         self._others_are_the_same(before, day, late)
 
     def _others_are_the_same(self, before: dict[str, dict[str, Mark]], *days: str) -> None:
-        after = self.shop.gold.by_day("fact")
+        after = self.shop.by_day()
         changed = [day for day in {*before, *after} - set(days) if before.get(day) != after.get(day)]
         if changed:
             self.wrong.append(f"the night of {' and '.join(days)} touched files of {', '.join(sorted(changed))}")
@@ -115,12 +116,14 @@ def play(campaign: Campaign, spark: SparkSession, days: tuple[str, ...]) -> None
             campaign.differs(days[0], "BONUS")
         if day == SCHEMA_FROM:
             shop.change(SCHEMA)
+            if shop.tables is not None:
+                shop.tables.add_column(spark)
         if day == BESIDE:
             campaign.at_once(day, LATE)
         else:
             campaign.night(day, is_killed=day in killed)
         campaign.records = campaign.records or shop.newest_records()
-        if day == DAYS[0]:
+        if day == DAYS[0] and shop.tables is None:
             shop.run_onramp(day)
             wrong = Readers(spark, shop.bare, shop.onramp).differing()
             campaign.wrong += [f"with the on-ramp: {line}" for line in wrong]
@@ -133,6 +136,9 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=len(DAYS))
     parser.add_argument("--seed", type=int, default=19)
     parser.add_argument("--storage", choices=["disk", "s3"], default="disk", help="where targets and runs lie")
+    parser.add_argument(
+        "--tables", choices=sorted(FORMATS), help="targets are tables of this format: make tables-nightly"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     asked = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -140,7 +146,8 @@ def main() -> int:
     print(f"in {folder}")
     began = time.monotonic()
     with S3Server() if asked.storage == "s3" else nullcontext() as server:
-        campaign = Campaign(Shop(folder, Lake(folder / "lake", asked.seed), server), random.Random(asked.seed))
+        tables = FORMATS[asked.tables](folder / "gold") if asked.tables else None
+        campaign = Campaign(Shop(folder, Lake(folder / "lake", asked.seed), server, tables), random.Random(asked.seed))
         try:
             held(campaign, DAYS[: asked.days])
         finally:
@@ -150,8 +157,9 @@ def main() -> int:
         print(f"WRONG {line}")
     minutes = (time.monotonic() - began) / 60
     print(
-        f"RESULT nightly storage={asked.storage} days={asked.days} nights={campaign.nights} kills={campaign.kills} "
-        f"run_again={campaign.refused} wrong={len(campaign.wrong)} minutes={minutes:.1f}"
+        f"RESULT nightly storage={asked.storage} targets={asked.tables or 'files'} days={asked.days} "
+        f"nights={campaign.nights} kills={campaign.kills} run_again={campaign.refused} "
+        f"wrong={len(campaign.wrong)} minutes={minutes:.1f}"
     )
     return 0 if not campaign.wrong and campaign.kills > 0 else 1
 
@@ -165,8 +173,10 @@ def held(campaign: Campaign, days: tuple[str, ...]) -> None:
     spark = builder.getOrCreate()
     try:
         shop.begin()
+        if shop.tables is not None:
+            shop.tables.begin(spark)
         play(campaign, spark, days)
-        campaign.wrong += Readers(spark, shop.bare, shop.gold).differing()
+        campaign.wrong += Readers(spark, shop.bare, shop.gold, shop.tables).differing()
     finally:
         spark.stop()
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
 from nightly.gold import Gold
+from nightly.lake_tables import TARGETS, LakeTables
 
 # By path below the gold, and whether the values of directories are columns.
 HIVE, FLAT, BY_DAY = ("fact", "quarantined"), ("totals", "history"), ("report",)
@@ -32,10 +33,11 @@ def rows_of(found: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 class Readers:
-    """Reads with plain `spark.read`, pyarrow, pandas and DuckDB, and with `rk.read_newest`."""
+    """Reads with plain `spark.read`, pyarrow, pandas and DuckDB, and with `rk.read_newest`; tables of Delta and Iceberg
+    with Spark, DuckDB, and a reader of that format."""
 
-    def __init__(self, spark: SparkSession, bare: Path, gold: Gold) -> None:
-        self._spark, self._bare, self._gold = spark, bare, gold
+    def __init__(self, spark: SparkSession, bare: Path, gold: Gold, tables: LakeTables | None = None) -> None:
+        self._spark, self._bare, self._gold, self._tables = spark, bare, gold, tables
 
     def differing(self) -> list[str]:
         """Which reader sees which target otherwise than bare Spark wrote it."""
@@ -62,6 +64,12 @@ class Readers:
         return rows_of(self._rows(self._spark.read.option("mergeSchema", True).parquet(f"file:{folder}")))
 
     def _readers(self, name: str) -> dict[str, Callable[[], list[Row]]]:
+        if self._tables is not None and name in TARGETS:
+            return {
+                "Spark": partial(self._tables.rows_by_spark, self._spark, name),
+                self._tables.reader: partial(self._tables.rows, name),
+                "duckdb": partial(self._tables.rows_by_duckdb, name),
+            }
         if name == TABLE:
             # The catalog of a session without Hive ends with it; what the table's location holds does not.
             return {"read_newest": lambda: self._newest(name)}

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nightly.gold import Gold
+from nightly.gold import Gold, Mark
 from nightly.lake import NEW_COLUMN, Lake
+from nightly.lake_tables import LakeTables
 from support.drivers import Driver, kill_driver, start_driver
 from support.s3 import S3Server
 
@@ -49,11 +50,12 @@ SCHEMA = (
 @dataclass(slots=True)
 class Shop:
     """Everything below one folder; with a server, what is published and the location of the runs in its bucket. `bare`
-    is what the plain script writes, the truth."""
+    is what the plain script writes, the truth. `tables` are the targets where they are not files."""
 
     folder: Path
     lake: Lake
     server: S3Server | None = None
+    tables: LakeTables | None = None
     project: Path = field(init=False)
     bare: Path = field(init=False)
     gold: Gold = field(init=False)
@@ -67,17 +69,20 @@ class Shop:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        return SETTINGS | (self.server.spark_settings if self.server is not None else {})
+        found: Mapping[str, str] = SETTINGS | (self.server.spark_settings if self.server is not None else {})
+        return {**found, **(self.tables.settings if self.tables is not None else {})}
 
     def begin(self) -> None:
         self.project.mkdir(parents=True)
         for name in SCRIPTS:
             shutil.copy(HERE / name, self.project)
+        if self.tables is not None:
+            self.change(self.tables.edits, "pipeline.py")
         self.lake.begin()
 
-    def change(self, edits: tuple[tuple[str, str], ...]) -> None:
-        """The same change of every script."""
-        for name in SCRIPTS:
+    def change(self, edits: tuple[tuple[str, str], ...], *scripts: str) -> None:
+        """The same change of every script, or of these."""
+        for name in scripts or SCRIPTS:
             path = self.project / name
             text = path.read_text()
             for old, new in edits:
@@ -134,6 +139,10 @@ class Shop:
         store = self.runs.store()
         names = (name for run in runs for name in store.list_after(f"nightly/{run}/journal/"))
         return sum(1 for name in names if name.startswith("0"))
+
+    def by_day(self) -> dict[str, dict[str, Mark]]:
+        """The files of the fact by day, with what tells whether they are the same."""
+        return self.gold.by_day("fact") if self.tables is None else self.tables.by_day("fact")
 
     def newest_records(self) -> int:
         return self.records({max(self._runs())})

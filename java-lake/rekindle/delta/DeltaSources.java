@@ -100,17 +100,30 @@ public final class DeltaSources {
     return "";
   }
 
+  /** The paths of the tables that the plan reads at one version, a line each. */
+  public static String fixed(QueryExecution execution) {
+    Set<String> paths = new HashSet<>();
+    for (LogicalRelation leaf : leaves(execution, true)) {
+      paths.add(index(leaf).deltaLog().dataPath().toString());
+    }
+    return String.join("\n", paths);
+  }
+
   private static TahoeLogFileIndex index(LogicalRelation leaf) {
     return (TahoeLogFileIndex) ((HadoopFsRelation) leaf.relation()).location();
   }
 
   private static List<LogicalRelation> leaves(QueryExecution execution) {
+    return leaves(execution, false);
+  }
+
+  private static List<LogicalRelation> leaves(QueryExecution execution, boolean isFixed) {
     List<LogicalRelation> found = new ArrayList<>();
     for (LogicalPlan node : PlanLeaves.nodes(execution)) {
       if (node instanceof LogicalRelation leaf
           && leaf.relation() instanceof HadoopFsRelation files
           && files.location() instanceof TahoeLogFileIndex index
-          && !index.isTimeTravelQuery()) {
+          && index.isTimeTravelQuery() == isFixed) {
         found.add(leaf);
       }
     }

@@ -69,13 +69,22 @@ public final class DeltaTables {
             : DeltaLog.forTable(session, path).getSnapshotAt(version, Option.empty(), Option.empty(), false);
     List<String> lines = new ArrayList<>();
     for (AddFile file : (AddFile[]) wanted.allFiles().collect()) {
-      Map<String, String> values = new TreeMap<>(CollectionConverters.asJava(file.partitionValues()));
-      String stats = file.stats() == null ? "" : file.stats().replace('\n', ' ');
-      String tag = file.tags() == null ? "" : CollectionConverters.asJava(file.tags()).getOrDefault(TAG, "");
-      String deletes = file.deletionVector() == null ? "0" : "1";
-      lines.add(String.join("\t", file.path(), Long.toString(file.size()), JSON.writeValueAsString(values), stats, tag, deletes));
+      lines.add(told(file));
     }
     return String.join("\n", lines);
+  }
+
+  static String told(AddFile file) throws JsonProcessingException {
+    String tag = file.tags() == null ? "" : CollectionConverters.asJava(file.tags()).getOrDefault(TAG, "");
+    var values = CollectionConverters.asJava(file.partitionValues());
+    return told(file.path(), file.size(), values, file.stats(), tag, file.deletionVector() != null);
+  }
+
+  static String told(String path, long bytes, Map<String, String> partition, String stats, String tag, boolean hasDeletions)
+      throws JsonProcessingException {
+    String values = JSON.writeValueAsString(new TreeMap<>(partition));
+    String statistics = stats == null ? "" : stats.replace('\n', ' ');
+    return String.join("\t", path, Long.toString(bytes), values, statistics, tag, hasDeletions ? "1" : "0");
   }
 
   /**

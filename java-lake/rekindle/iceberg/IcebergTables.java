@@ -125,21 +125,32 @@ public final class IcebergTables {
     TableOperations operations = operations(session, name);
     TableMetadata now = operations.refresh();
     Table table = new BaseTable(new PinnedOperations(operations, now), name);
-    Schema schema = now.schema();
-    List<Types.NestedField> asked = new ArrayList<>();
-    columns.lines().forEach(column -> asked.add(schema.findField(column)));
+    List<Types.NestedField> asked = fields(now.schema(), columns);
     List<String> lines = new ArrayList<>();
     try (CloseableIterable<FileScanTask> tasks = table.newScan().includeColumnStats(columns.lines().toList()).planFiles()) {
       for (FileScanTask task : tasks) {
-        DataFile file = task.file();
-        Map<String, Object> stats = stats(file, asked);
-        String partition = JSON.writeValueAsString(partition(file, task.spec(), schema));
-        String length = Long.toString(file.fileSizeInBytes());
-        String deletes = Integer.toString(task.deletes().size());
-        lines.add(String.join("\t", below(data(now), file.location()), length, partition, JSON.writeValueAsString(stats), "", deletes));
+        lines.add(told(task.file(), now, asked, task.deletes().size()));
       }
     }
     return String.join("\n", lines);
+  }
+
+  static List<Types.NestedField> fields(Schema schema, String columns) {
+    List<Types.NestedField> found = new ArrayList<>();
+    columns.lines().forEach(column -> found.add(schema.findField(column)));
+    return found;
+  }
+
+  static String told(DataFile file, TableMetadata table, List<Types.NestedField> asked, int deletes) throws JsonProcessingException {
+    PartitionSpec spec = table.specsById().get(file.specId());
+    return String.join(
+        "\t",
+        below(data(table), file.location()),
+        Long.toString(file.fileSizeInBytes()),
+        JSON.writeValueAsString(partition(file, spec, table.schema())),
+        JSON.writeValueAsString(stats(file, asked)),
+        "",
+        Integer.toString(deletes));
   }
 
   /**

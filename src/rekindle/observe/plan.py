@@ -312,6 +312,7 @@ class Plan:
             f"{self._deleted()}"
         )
         yield from (f"Publishes {one}." for one in self.destinations)
+        yield from self._together()
         yield from (f"{one}." for one in self.tables)
         yield from (f"{one[0].upper()}{one[1:]}." for one in self.executors)
         yield from self._protection()
@@ -324,6 +325,16 @@ class Plan:
             yield f"Published without {self.without}, which the user left out. The target will name what is missing."
         if self.ends:
             yield f"The run cannot finish: {self.ends}"
+
+    def _together(self) -> Iterator[str]:
+        """What a reader of several targets may see."""
+        sinks = len(self.destinations)
+        if sinks > 1:
+            which = "Both sinks" if sinks == 2 else f"All {sinks} sinks"
+            yield (
+                f"{which} are complete before the first one is published. Each is published by itself: in between, a "
+                "reader may see new rows in one and old rows in another."
+            )
 
     def _protection(self) -> Iterator[str]:
         """What it costs that not everything starts from zero: bytes that bare Spark would not write."""

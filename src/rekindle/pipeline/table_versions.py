@@ -30,6 +30,11 @@ class TableVersion(NamedTuple):
     format: str = DELTA
 
     @property
+    def table(self) -> str:
+        """The id of the table alone."""
+        return self.id.partition("/")[0]
+
+    @property
     def shown(self) -> str:
         return f"{'snapshot' if self.format == ICEBERG else 'version'} {self.version} of {self.path}"
 

@@ -7,7 +7,8 @@ Rules
   above that exists is, and the rest by its letters.
 - A location holds the journals of all runs: nothing else may lie in it, and it may lie in nothing that is published.
 - A target may not hold another one, nor lie in what is read: the next run would read back what this one wrote. A
-  version of our own (`files`, `table`) may be read by the pipeline that publishes it: versions never change.
+  version of our own (`files`, `table`), or one of a table with a log, may be read by the pipeline that publishes it:
+  versions never change.
 """
 
 from __future__ import annotations
@@ -33,13 +34,20 @@ class OwnedPath:
 
     path: str
     whose: str
-    # A target whose versions stay as they are, so that its own pipeline may read them.
+    # A target whose versions stay as they are, so that its own pipeline may read them: directories, or in a log.
     is_versioned: bool = False
+    has_log: bool = False
 
 
-def refuse_overlaps(location: OwnedPath, targets: Iterable[OwnedPath], sources: Mapping[str, Iterable[str]]) -> None:
+def refuse_overlaps(
+    location: OwnedPath,
+    targets: Iterable[OwnedPath],
+    sources: Mapping[str, Iterable[str]],
+    at_one_version: Collection[str] = (),
+) -> None:
     """Refuse, before anything runs, what would write into or delete from a place that something else has. `sources` are
-    the paths that each step reads."""
+    the paths that each step reads, `at_one_version` those of them that are tables read at one version."""
+    fixed = {same_place(path) for path in at_one_version}
     all_targets = tuple(targets)
     for number, target in enumerate(all_targets):
         _refuse(location, target, "give the target, or the location, a directory of its own")
@@ -47,7 +55,9 @@ def refuse_overlaps(location: OwnedPath, targets: Iterable[OwnedPath], sources: 
             _refuse(target, other, "give each target a directory of its own")
     for step, paths in sources.items():
         for path in _few(set(paths)):
-            _refuse_source(location, all_targets, OwnedPath(path, f"what {step} reads"))
+            _refuse_source(
+                location, all_targets, OwnedPath(path, f"what {step} reads", has_log=same_place(path) in fixed)
+            )
 
 
 def reads_versions(target: str, paths: Collection[str]) -> bool:
@@ -71,6 +81,8 @@ def _refuse_source(location: OwnedPath, targets: Iterable[OwnedPath], source: Ow
     _refuse(location, source, "read from, or run in, another directory")
     for target in targets:
         if target.is_versioned and is_inside(source.path, f"{target.path}/{VERSIONS}"):
+            continue
+        if target.has_log and source.has_log and is_inside(source.path, target.path):
             continue
         _refuse(target, source, "publish to another directory; a version is read with rk.read_newest(spark, path)")
 

@@ -23,8 +23,12 @@ CHARACTERS_MAX = 32
 
 
 class TableState(Protocol):
-    """A table as its log has it at one moment. `told` names the moment, `columns` are the fields of its schema, as
-    Spark's JSON has them, and `numbers` are those of our publications (table_fences.py)."""
+    """A table as its log has it at one moment. `id` tells it from another one in its place, `told` names the moment,
+    `columns` are the fields of its schema, as Spark's JSON has them, and `numbers` are those of our publications
+    (table_fences.py)."""
+
+    @property
+    def id(self) -> str: ...
 
     @property
     def told(self) -> str: ...

@@ -18,9 +18,11 @@ from rekindle.engine.spark.plan.compile import SHUFFLE_PARTITIONS, Compiled
 from rekindle.engine.spark.plan.cut_check import compile_and_analyse
 from rekindle.engine.spark.plan.identity import INPUT, KeptStep, Member, fingerprints
 from rekindle.engine.spark.plan.layout import COALESCES, EDGES, PlannedQuery
+from rekindle.engine.spark.plan.versions_read import at_any_version, at_one_version
 from rekindle.engine.spark.publish import copying, sinks
 from rekindle.engine.spark.publish.files import read_by
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
+from rekindle.engine.spark.publish.publisher import TablesRead
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.blocks import IN_BLOCKS
@@ -36,7 +38,9 @@ from rekindle.model.partitions import Partitions
 from rekindle.model.parts import Parts
 from rekindle.pipeline.did_you_mean import did_you_mean
 from rekindle.pipeline.source_lines import with_lines
+from rekindle.pipeline.table_versions import TableVersion
 from rekindle.publish.history import Reader
+from rekindle.publish.log_table import LogTable
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps, versions_read
 from rekindle.publish.target import PointerStore, StoreAnswer
 from rekindle.publish.targets import Target, has_pointers
@@ -63,7 +67,9 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
     taken = _check_targets(spark, compiled, bases, analysis, wanted)
     paths = {path for held in analysis.held.values() for path in sources.places(held.frame)}
     read = {step: versions_read(base, paths) for step, base in bases.items()}
-    publisher = Publisher(spark, wanted, compiled.sinks, taken, read)
+    publisher = Publisher(
+        spark=spark, wanted=wanted, sinks=compiled.sinks, taken=taken, read=read, tables=compiled.tables
+    )
     found = fingerprints(kept_of(compiled, analysis, wanted))
     groups = {
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
@@ -154,11 +160,17 @@ def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Ana
     other's publication for its own, however the two spell it."""
     location = OwnedPath(wanted.root.rsplit("/", 2)[0], "the location of the runs")
     targets = [
-        OwnedPath(bases[step], f"the target of {name}", compiled.sinks[step].is_versioned)
+        OwnedPath(bases[step], f"the target of {name}", target.is_versioned, has_log=isinstance(target, LogTable))
         for name, step in compiled.named.items()
+        for target in [compiled.sinks[step]]
     ]
     read = {name: sources.places(held.frame) for name, held in analysis.held.items()}
-    refuse_overlaps(location, targets, read)
+    frames = [held.frame for held in analysis.held.values()] if _has_log(compiled) else []
+    refuse_overlaps(location, targets, read, {path for frame in frames for path in at_one_version(frame)})
+
+
+def _has_log(compiled: Compiled) -> bool:
+    return any(isinstance(target, LogTable) for target in compiled.sinks.values())
 
 
 def _check_targets(
@@ -170,6 +182,9 @@ def _check_targets(
         raise Refused(f"there is no sink {name} to take the target of", did_you_mean(name, compiled.named) or known)
     taken: dict[str, str | None] = {}
     read = {path for held in analysis.held.values() for path in sources.places(held.frame)}
+    frames = [held.frame for held in analysis.held.values()] if _has_log(compiled) else []
+    loose = {one for frame in frames for one in at_any_version(frame)}
+    tables = TablesRead(fixed=compiled.tables, loose=tuple(loose))
     for sink, step in compiled.named.items():
         target, base = compiled.sinks[step], bases[step]
         taken[step] = sinks.publisher_of(target).place(spark, base, wanted.stores) if sink in wanted.takes else None
@@ -182,7 +197,7 @@ def _check_targets(
             has_published=step in wanted.published,
         )
         schema = str(analysis.held[step].schema.json())
-        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema=schema, read=read)
+        sinks.check(spark, claimant, target, wanted.order, wanted.stores, schema=schema, read=read, tables=tables)
     return taken
 
 
@@ -205,16 +220,17 @@ def kept_of(compiled: Compiled, analysis: Analysis, wanted: PrepareRequest) -> d
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
     """Answers the master's wish to publish: from journaled segments to files, from files to the target. `read` are the
-    versions of the target of each sink that the run itself reads."""
+    versions of the target of each sink that the run itself reads, `tables` the versions of tables that it reads."""
 
     spark: SparkSession
     wanted: PrepareRequest
     sinks: Mapping[str, Target]
     taken: Mapping[str, str | None]
     read: Mapping[str, frozenset[str]]
+    tables: tuple[TableVersion, ...]
 
     def publish(self, command: PublishSink) -> tuple[Stimulus, ...]:
         """What came of it. Where no pointer was put, nothing of it can ever be seen."""
@@ -234,6 +250,7 @@ class Publisher:
             takes=self.taken[command.sink],
             key=self.wanted.key,
             read=self.read[command.sink],
+            tables=self.tables,
         )
         noticed = _Noticed(self.wanted.stores)
         answer = sinks.publish(self.spark, publication, noticed.open)

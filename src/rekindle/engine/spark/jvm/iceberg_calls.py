@@ -57,6 +57,12 @@ def files(spark: SparkSession, name: str, columns: Iterable[str]) -> list[str]:
     return lines_of(_tables(spark).files(session_of(spark), name, "\n".join(columns)))
 
 
+def changes(spark: SparkSession, name: str, snapshot: int, columns: Iterable[str]) -> list[str]:
+    """The files whose rows came or went since a snapshot, as lines (java-lake/IcebergChanges)."""
+    told = root(spark).rekindle.iceberg.IcebergChanges.since(session_of(spark), name, snapshot, "\n".join(columns))
+    return lines_of(told)
+
+
 def footers(
     spark: SparkSession, name: str, *, directory: str, location: str, sizes: Mapping[str, int], single: Iterable[str]
 ) -> list[str]:

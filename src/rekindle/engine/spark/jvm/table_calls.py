@@ -48,6 +48,16 @@ def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
     return lines_of(_delta(spark).files(session_of(spark), path, version))
 
 
+def delta_changes(spark: SparkSession, path: str, version: int) -> list[str]:
+    """The files whose rows came or went since a version, as lines (java-lake/DeltaChanges)."""
+    return lines_of(root(spark).rekindle.delta.DeltaChanges.since(session_of(spark), path, version))
+
+
+def delta_fixed(frame: DataFrame) -> list[str]:
+    """The paths of the tables that a frame reads at one version."""
+    return lines_of(_sources(frame.sparkSession).fixed(execution(frame)))
+
+
 def delta_commit(
     spark: SparkSession,
     path: str,

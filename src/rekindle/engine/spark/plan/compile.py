@@ -37,6 +37,7 @@ from rekindle.pipeline.check import BLOCKING, CACHING, IN_BLOCKS, MEMORY, PIPELI
 from rekindle.pipeline.constants import TimeAndSeed
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.grouping import NO_COPIES, Copies, StepPlacement, StepPlanFacts, alone, decide, members_of
+from rekindle.pipeline.table_versions import TableVersion
 from rekindle.publish.targets import Target
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -54,7 +55,8 @@ class Compiled:
     itself last. `why` tells what became of every declared step. `repeatable` are those that give the same rows wherever
     they are computed. `sinks` are the kept steps that are published, `destinations` say in words which sink each is
     and where it goes, `named` gives the kept step of a sink. `settings` are those it was compiled with, the number of
-    partitions among them. `read` are the columns of the sources, `versions` say at which version tables are read."""
+    partitions among them. `read` are the columns of the sources, `versions` say at which version tables are read,
+    which are `tables`."""
 
     groups: dict[str, GroupSpec]
     members: dict[str, tuple[str, ...]]
@@ -66,6 +68,7 @@ class Compiled:
     settings: dict[str, str]
     read: dict[str, StructType]
     versions: tuple[str, ...] = ()
+    tables: tuple[TableVersion, ...] = ()
 
 
 def compile_pipeline(
@@ -130,6 +133,7 @@ def compile_pipeline(
         settings=pinned,
         read={name: frame.schema for name, frame in sources.items()},
         versions=builder.versions.told(),
+        tables=builder.versions.tables,
     )
 
 

@@ -24,12 +24,13 @@ from rekindle.remedies import StartRemedy
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedFormat:
     """How tables of one format are read at a version. `is_there` is about the session, `has_calls` and `jar` are about
-    our own classes for it."""
+    our own classes for it. `fixed` are the paths of a plan that are tables at one version."""
 
     is_there: Callable[[SparkSession], bool]
     has_calls: Callable[[SparkSession], bool]
     jar: Callable[[], str]
     tables_read: Callable[[DataFrame], list[TableVersion]]
+    fixed: Callable[[DataFrame], list[str]]
     read_at: Callable[[DataFrame, Sequence[TableVersion]], DataFrame | None]
     gone: Callable[[DataFrame, TableVersion], str]
 
@@ -48,6 +49,7 @@ FORMATS = {
         has_calls=table_calls.has_delta_calls,
         jar=table_calls.delta_jar,
         tables_read=table_calls.delta_read,
+        fixed=table_calls.delta_fixed,
         read_at=table_calls.delta_at,
         gone=table_calls.delta_gone,
     ),
@@ -56,6 +58,7 @@ FORMATS = {
         has_calls=iceberg_calls.has_iceberg_calls,
         jar=iceberg_calls.iceberg_jar,
         tables_read=iceberg_calls.tables_read,
+        fixed=lambda frame: [],  # Its tables are no paths of a plan.
         read_at=iceberg_calls.read_at,
         gone=iceberg_calls.gone,
     ),
@@ -75,6 +78,11 @@ class VersionsRead:
     def settings(self) -> dict[str, str]:
         """By which the next driver reads the same."""
         return noted(self._found)
+
+    @property
+    def tables(self) -> tuple[TableVersion, ...]:
+        """What the sources read."""
+        return tuple(one for tables in self._found.values() for one in tables)
 
     def pinned(self, source: str, frame: DataFrame) -> DataFrame:
         """The frame of a source, with each table that it reads at one version."""
@@ -113,6 +121,18 @@ class VersionsRead:
         later = newest - one.version
         since = f", {later} commits before the newest" if later else ""
         return f"{source} reads version {one.version} of Delta table {one.path}, of {at}{since}"
+
+
+def at_one_version(frame: DataFrame) -> set[str]:
+    """The paths that a frame reads, of tables that it reads at one version."""
+    spark = frame.sparkSession
+    return {path for one in FORMATS.values() if one.can_read(spark) for path in one.fixed(frame)}
+
+
+def at_any_version(frame: DataFrame) -> list[TableVersion]:
+    """The tables that a frame reads as they are when it is executed."""
+    spark = frame.sparkSession
+    return [table for one in FORMATS.values() if one.can_read(spark) for table in one.tables_read(frame)]
 
 
 def _changed(source: str, why: str) -> InputChanged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -24,6 +24,7 @@ from rekindle.errors import Refused
 from rekindle.publish import delta_log
 from rekindle.publish.delta import Delta
 from rekindle.publish.delta_log import DeltaState
+from rekindle.publish.table_changes import ChangedFile, read_changes
 from rekindle.publish.table_fences import PREFIX, Earlier, watched
 from rekindle.publish.table_files import TableFile, changed_columns
 from rekindle.publish.target import APPEND, url
@@ -73,6 +74,12 @@ class DeltaPublisher(TableLogPublisher[Delta, DeltaState]):
 
     def files(self, spark: SparkSession, base: str, state: DeltaState) -> list[TableFile]:
         return delta_files.files_of(spark, base, state)
+
+    def changes(self, spark: SparkSession, base: str, state: DeltaState, since: int) -> list[ChangedFile] | None:
+        found = read_changes(table_calls.delta_changes(spark, base, since))
+        if found is None:
+            return None
+        return [replace(one, file=delta_log.with_names(state, one.file)) for one in found]
 
     def replaced(
         self, spark: SparkSession, base: str, state: DeltaState, earlier: tuple[Earlier, ...]

@@ -24,6 +24,7 @@ from rekindle.errors import Refused
 from rekindle.publish import iceberg_log
 from rekindle.publish.iceberg import Iceberg
 from rekindle.publish.iceberg_log import IcebergState
+from rekindle.publish.table_changes import ChangedFile, read_changes
 from rekindle.publish.table_fences import Earlier
 from rekindle.publish.table_files import TableFile, read_files, type_of
 from rekindle.publish.target import APPEND, OVERWRITE, url
@@ -56,8 +57,13 @@ class IcebergPublisher(TableLogPublisher[Iceberg, IcebergState]):
         return spark_spelling(state.folder) or state.folder
 
     def files(self, spark: SparkSession, base: str, state: IcebergState) -> list[TableFile]:
-        columns = [name for name, _ in self.target.partition if type_of(state, name)]
-        return list(read_files(iceberg_calls.files(spark, self.target.quoted, columns)))
+        return list(read_files(iceberg_calls.files(spark, self.target.quoted, self._compared(state))))
+
+    def changes(self, spark: SparkSession, base: str, state: IcebergState, since: int) -> list[ChangedFile] | None:
+        return read_changes(iceberg_calls.changes(spark, self.target.quoted, since, self._compared(state)))
+
+    def _compared(self, state: IcebergState) -> list[str]:
+        return [name for name, _ in self.target.partition if type_of(state, name)]
 
     def replaced(
         self, spark: SparkSession, base: str, state: IcebergState, earlier: tuple[Earlier, ...]

@@ -11,6 +11,7 @@ from rekindle.engine.adapter import FileCopy
 from rekindle.engine.spark.publish import copying
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
+from rekindle.pipeline.table_versions import TableVersion
 from rekindle.publish.files import PARQUET
 from rekindle.publish.pointers import OF_FILES, POINTERS, Part, Pointer, identify, version_of
 from rekindle.publish.targets import Target
@@ -82,7 +83,8 @@ class Publication:
     Spark's JSON; `owner` is the pipeline and `place` the location whose runs the fence counts: only fences of one owner
     and place can be compared; `holes` names what was left out; `takes` is the place from which the target is taken;
     `key` tells the parameters of the run: an append replaces what the same key appended before; `read` are the versions
-    of the target that the run reads; `staged` are its files where they are written again for the target."""
+    of the target that the run reads, `tables` the versions of tables; `staged` are its files where they are written
+    again for the target."""
 
     sink: str
     owner: str
@@ -95,6 +97,7 @@ class Publication:
     takes: str | None = None
     key: str = ""
     read: frozenset[str] = frozenset()
+    tables: tuple[TableVersion, ...] = ()
     staged: StagedFiles | None = None
 
     @property

@@ -12,20 +12,34 @@ from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
+from rekindle.pipeline.table_versions import TableVersion
 from rekindle.publish.pointers import Part, Pointer
 from rekindle.publish.target import PublishTarget
 from rekindle.remedies import OVERTAKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TablesRead:
+    """The tables with a log that a run reads: at one version for all of its drivers, and `loose` ones, which it reads
+    as they are when they are read."""
+
+    fixed: tuple[TableVersion, ...] = ()
+    loose: tuple[TableVersion, ...] = ()
+
+
+NO_TABLES = TablesRead()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRequest:
     """What is known of a publication before anything runs: who wants it, the order of the run, the schema of the result
-    as Spark's JSON, and the paths that the run reads."""
+    as Spark's JSON, and the paths and tables that the run reads."""
 
     by: TargetOwner
     order: int
     schema: str = ""
     read: Collection[str] = ()
+    tables: TablesRead = NO_TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,8 @@ class TargetState:
 
 
 class PublicationFenced(Exception):
-    """The publication was made from a version that is not the newest any more: that of `newer` would be undone."""
+    """The publication was made from a version that is not the newest any more: that of `newer` would be undone. Where
+    somebody else made it, who has no fence, it is that of the publication itself."""
 
     def __init__(self, message: str, newer: Fence) -> None:
         super().__init__(message)

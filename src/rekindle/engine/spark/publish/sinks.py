@@ -33,7 +33,13 @@ from rekindle.engine.spark.publish.each_partition import EachPartitionPublisher
 from rekindle.engine.spark.publish.files import FilesPublisher
 from rekindle.engine.spark.publish.iceberg import IcebergPublisher
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
-from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetPublisher
+from rekindle.engine.spark.publish.publisher import (
+    NO_TABLES,
+    PublicationFenced,
+    PublicationRequest,
+    TablesRead,
+    TargetPublisher,
+)
 from rekindle.engine.spark.publish.replaced import ReplacePublisher
 from rekindle.engine.spark.publish.table_log import TableLogPublisher
 from rekindle.engine.spark.publish.tables import TablePublisher
@@ -111,11 +117,12 @@ def check(
     *,
     schema: str = "",
     read: Collection[str] = (),
+    tables: TablesRead = NO_TABLES,
 ) -> None:
     """Before anything runs: refuse what publishing would refuse after hours of work, and an append that would lose
-    rows. `read` are the paths that the run reads."""
+    rows. `read` and `tables` are the paths and tables that the run reads."""
     publisher = publisher_of(target)
-    request = PublicationRequest(by=by, order=order, schema=schema, read=read)
+    request = PublicationRequest(by=by, order=order, schema=schema, read=read, tables=tables)
     publisher.check(spark, request, publisher.base(spark), stores)
 
 

@@ -8,13 +8,14 @@ Rules
 - A table that is not there is made first, without rows, by a commit of its own.
 - A format says how its log is read and written: one class for each, below this one.
 - Which files are replaced and added: log_files.py.
+- What a run made by looking at the table itself replaces no row that came or went since (table_changes.py).
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -25,11 +26,13 @@ from rekindle.engine.spark.jvm import plan_calls
 from rekindle.engine.spark.jvm.driver_calls import add_jar
 from rekindle.engine.spark.publish import log_files
 from rekindle.engine.spark.publish.publication import Publication, TargetOwner
-from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
+from rekindle.engine.spark.publish.publisher import PublicationFenced, PublicationRequest, TargetState
 from rekindle.errors import Refused, StoreFailed
 from rekindle.master.facts.events import Fence
+from rekindle.pipeline.table_versions import TableVersion
 from rekindle.publish.log_table import LogTable
 from rekindle.publish.pointers import Pointer
+from rekindle.publish.table_changes import ChangedFile, undone
 from rekindle.publish.table_fences import (
     AlreadyThere,
     Earlier,
@@ -46,7 +49,7 @@ from rekindle.publish.table_fences import (
     verdict,
 )
 from rekindle.publish.table_files import TableFile, TableState, changed_columns
-from rekindle.publish.target import MERGE, OVERWRITE
+from rekindle.publish.target import APPEND, MERGE, OVERWRITE
 from rekindle.remedies import OVERTAKEN, StartRemedy, TextRemedy
 
 ROUNDS_MAX = 100
@@ -109,6 +112,10 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         """The files that a publication replaces, as far as the log tells it. Refused where rows of others would go."""
 
     @abstractmethod
+    def changes(self, spark: SparkSession, base: str, state: State, since: int) -> list[ChangedFile] | None:
+        """The files whose rows came or went since a version. None if the log does not go back so far."""
+
+    @abstractmethod
     def is_committed(
         self, spark: SparkSession, base: str, state: State, what: Publication, commit: TableCommit
     ) -> bool:
@@ -137,6 +144,12 @@ class TableLogPublisher(ABC, Generic[Target, State]):
             return
         check_owner(self.target, request.by, state)
         self.check_fits(state, request.schema)
+        if version_read(request.tables.loose, self.target, state):
+            raise Refused(
+                f"{self.target.shown} is read by a step of this run, at no version: Rekindle cannot tell whether rows "
+                "that it replaces were changed since",
+                "read the table in a source of the pipeline: sources read tables at one version",
+            )
         if request.by.has_published:
             return
         found = verdict(state.numbers, self._claim(request.by, state, Fence(request.order, 0, 0), source="0"))
@@ -147,6 +160,8 @@ class TableLogPublisher(ABC, Generic[Target, State]):
                 OVERTAKEN,
             )
         if isinstance(found, Replaces):
+            if self.target.mode == APPEND and found.earlier and version_read(request.tables.fixed, self.target, state):
+                raise _own_rows(self.target, found.earlier[0])
             self.replaced(spark, base, state, found.earlier)
 
     def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
@@ -170,6 +185,7 @@ class TableLogPublisher(ABC, Generic[Target, State]):
                     commit = TableCommit(after=numbers_of_same(claim))
                 case Replaces(earlier):
                     self.check_fits(state, what.schema)
+                    self._check_undone(spark, what, base, state)
                     found = self.change(spark, base, state, what, earlier, change)
                     if found is None:
                         continue
@@ -226,6 +242,32 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         """What differs between the columns of the table and those of a result, in words."""
         return changed_columns(state, schema)
 
+    def _check_undone(self, spark: SparkSession, what: Publication, base: str, state: State) -> None:
+        """What was made by looking at this table does not replace rows that came or went since."""
+        read = version_read(what.tables, self.target, state)
+        if read is None or self.target.mode == APPEND:
+            return
+        changes = self.changes(spark, base, state, read.version)
+        seen = f"{self.target.shown} is read by this run as {read.shown}"
+        if changes is None:
+            raise PublicationFenced(
+                f"{seen}, and its log does not go back to it any more: Rekindle cannot tell whether rows that this run "
+                "replaces were changed since",
+                what.fence,
+            )
+        found = undone(changes, what.place, what.fence.order, log_files.wanted_values(self.target, state))
+        if found is not None and found.run is not None:
+            newer = found.run[1]
+            raise PublicationFenced(
+                f"{seen}, before run {newer.order} published to it: what that run changed would be undone", newer
+            )
+        if found is not None:
+            raise PublicationFenced(
+                f"{seen}, and somebody else changed rows of it since ({found.commit}) that this run replaces: that "
+                "change would be undone",
+                what.fence,
+            )
+
     def _claim(self, by: TargetOwner, state: State, fence: Fence, source: str) -> TableClaim:
         values = log_files.wanted_values(self.target, state)
         key = merge_key(by.key) if self.target.mode == MERGE else by.key
@@ -245,6 +287,20 @@ class TableLogPublisher(ABC, Generic[Target, State]):
         state = self.look(spark, base)
         assert state is not None, "a table that was made has a version"
         return state
+
+
+def version_read(tables: Collection[TableVersion], target: LogTable, state: TableState) -> TableVersion | None:
+    """At which version a run reads the table into which it publishes, None if it does not read it."""
+    return next((one for one in tables if one.format == target.format and one.table == state.id), None)
+
+
+def _own_rows(target: LogTable, earlier: Earlier) -> Refused:
+    return Refused(
+        f"{target.shown} is read by this run, and holds the rows that run {earlier.order} appended with the same "
+        "parameters: this run would read those rows and then replace them, so that rows are lost",
+        "run with other parameters, read another table, or read the table as it was before that run: "
+        "option versionAsOf (Delta) or VERSION AS OF (Iceberg)",
+    )
 
 
 def check_owner(target: LogTable, by: TargetOwner, state: TableState) -> None:
