@@ -65,7 +65,8 @@ DRIVER = """
     def sums(summed): ...
 
     backoff = BackoffSpec.of(FixedDelay(10, 2))
-    options = rk.RunOptions(quiet=True, config=MasterConfig(backoff=backoff), on_plan=lambda plan: print(plan.to_json()))
+    config = MasterConfig(backoff=backoff)
+    options = rk.RunOptions(quiet=True, config=config, on_plan=lambda plan: print(plan.to_json()))
     try:
         done = pipeline.run(spark, f"{folder}/runs", options=options)
         print("REUSED", done.steps["last"].reused, done.steps["summed"].reused)

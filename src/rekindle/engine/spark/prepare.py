@@ -27,7 +27,6 @@ from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
 from rekindle.engine.spark.run.blocks import IN_BLOCKS
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
-from rekindle.engine.spark.start import properties
 from rekindle.errors import Refused
 from rekindle.master.facts.graph_spec import GraphSpec, StepSpec
 from rekindle.master.facts.run_spec import RunSpec
@@ -110,7 +109,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
         tables=(*compiled.versions, *_ways(spark, compiled, bases)),
-        executors=executor_notes(properties(spark), _in_blocks(analysis.drawn)),
+        executors=executor_notes(session.properties(spark), _in_blocks(analysis.drawn)),
     )
 
 

@@ -139,6 +139,11 @@ def _refuse_other_jar(spark: SparkSession, line: SparkLine) -> None:
         )
 
 
+def properties(spark: SparkSession) -> dict[str, str]:
+    """What Spark was told, by whatever way."""
+    return dict(spark.sparkContext.getConf().getAll())
+
+
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session that shares catalog and context with `spark` and nothing that decides a plan."""
     copy = UserSession(spark.sparkContext, driver_calls.cloned_session(spark))
