@@ -14,11 +14,12 @@ import rekindle as rk
 from cli.calling import call
 from engine import number_streams
 from engine.number_streams import ROWS, NumbersFolder, RunningStream, numbers
+from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
 from rekindle.errors import RunFailed
 from rekindle.storage.stores import open_store
 from support.hadoop import HadoopCluster
 
-COMPACT_AFTER = 3
+COMPACT_AFTER = 4
 
 
 class NumbersOnHdfs(NumbersFolder):
@@ -43,7 +44,8 @@ class NumbersOnHdfs(NumbersFolder):
 
 
 def pipeline_of(place: NumbersOnHdfs) -> rk.Pipeline:
-    """A result between regions, of which one reader fails while the bad file is there, and one keeps state."""
+    """A result between regions, of which one reader fails while the bad file is there, and one keeps state; and a sink
+    that reads the source itself."""
     pipeline, bad = rk.Pipeline("live"), str(place.bad)
 
     @pipeline.source
@@ -62,6 +64,9 @@ def pipeline_of(place: NumbersOnHdfs) -> rk.Pipeline:
             return one
 
         return passed.select(F.udf(looked_at, "long")("id").alias("id"))
+
+    @pipeline.sink(rk.files(f"{place.url}/plain"))
+    def plain(orders: DataFrame) -> None: ...
 
     @pipeline.sink(rk.files(f"{place.url}/once"))
     def once(passed: DataFrame) -> DataFrame:
@@ -82,7 +87,7 @@ def test_a_stream_on_hdfs_goes_on_after_a_failure_and_each_row_is_there_once(
     place = NumbersOnHdfs(tmp_path, hdfs)
     location = f"{place.url}/runs"
     place.state = location  # type: ignore[assignment]
-    given = {"available_now": True, "storage": place.settings, "compact_batches": COMPACT_AFTER}
+    given = {"available_now": True, "storage": place.settings, "compact_batches": 0}
     place.feed(0)
     place.feed(1, again=2)
     place.bad.touch()
@@ -98,14 +103,25 @@ def test_a_stream_on_hdfs_goes_on_after_a_failure_and_each_row_is_there_once(
         place.feed(number)
     with RunningStream(spark, pipeline_of(place), place, **given) as stream:
         summary = stream.ended()
-    assert {name: one.batch for name, one in summary.regions.items()} == {"passed": 3, "fragile": 3, "once": 3}
-    assert place.found(spark, "fragile") == again + numbers(2, 3)
+    # A reader of a result takes all that is there in one batch.
+    found = {name: one.batch for name, one in summary.regions.items()}
+    assert found == {"passed": 3, "plain": 3, "fragile": 1, "once": 1}
+    assert place.found(spark, "fragile") == place.found(spark, "plain") == again + numbers(2, 3)
     assert place.found(spark, "once") == numbers(0, 1, 2, 3)
     bare = Counter(row.id for row in spark.read.schema("id long").json(f"{place.url}/in").collect())
     assert bare == place.found(spark, "fragile"), "as Spark alone reads the source"
+
+    target = open_store(f"{place.url}/plain", place.settings)
+    [generation] = target.list_folders("entries/plain/")
+    compactor = StreamCompactor(
+        spark=spark, base=f"{place.url}/plain", store=target, region="plain", generation=generation
+    )
+    assert "4 files before, 1 now" in compactor.compact(COMPACT_AFTER).told
+    assert place.found(spark, "plain") == again + numbers(2, 3)
 
     options = ("--location", location, "--storage", f"webhdfs={hdfs.web}")
     assert "live" in call(capsys, "runs", *options).out
     said = call(capsys, "gc", *options, "--set", "gc.grace_hours=0", "--set", "gc.retention_hours=0")
     assert said.code == 0, said
-    assert place.found(spark, "fragile") == again + numbers(2, 3) and place.found(spark, "once") == numbers(0, 1, 2, 3)
+    assert place.found(spark, "fragile") == place.found(spark, "plain") == again + numbers(2, 3)
+    assert place.found(spark, "once") == numbers(0, 1, 2, 3)
