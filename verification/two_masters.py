@@ -28,7 +28,7 @@ from fighter import DONE, FENCED, Arena, fight
 from rekindle.journal.history import History, folder_of, read
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
-from support.emulators import Azurite
+from support.azurite import Azurite
 from support.facts import CODEC, RUN, Fact, Noted
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server

@@ -1,8 +1,4 @@
-"""Servers that speak as Azure's and Google's object stores do, on loopback: Azurite, and fake-gcs-server.
-
-Each has one empty container or bucket, is ended by process, and says how obstore reaches it. Whether it keeps its word
-is what is tried: an emulator that ignores conditions must be refused by the probe.
-"""
+"""A server that speaks as Azure's object store does, on loopback: Azurite, with random credentials. It calls nobody."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import datetime
 import hashlib
 import hmac
 import http.client
-import json
 import os
 import secrets
 import shutil
@@ -20,22 +15,25 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from parts import azurite, gcs_server
+from parts import azurite
 from rekindle.local_cluster.processes import Ended, Process, end
 from support.signals import when
 
 LOOPBACK = "127.0.0.1"
 START_S_MAX = 180.0
-BUCKET = "lake"
+CONTAINER = "lake"
 AZURE_VERSION = "2021-08-06"
 
 
-class _Emulator(Ended):
-    """A server with a folder of its own."""
+class Azurite(Ended):
+    """Azure's blobs as `abfss://`, with one empty container; a context manager."""
 
-    def __init__(self, name: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix=f"rekindle-{name}-"))
+    account = "rekindle"
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rekindle-azurite-"))
         self.port = _free_port()
+        self.key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.process: Process | None = None
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -78,21 +76,11 @@ class _Emulator(Ended):
         self.process = self._child = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
-
-class Azurite(_Emulator):
-    """Azure's blobs, as `abfss://`."""
-
-    account = "rekindle"
-
-    def __init__(self) -> None:
-        super().__init__("azurite")
-        self.key = base64.b64encode(secrets.token_bytes(32)).decode()
-
     def start(self) -> None:
         options = ["--blobHost", LOOPBACK, "--blobPort", str(self.port), "--location", str(self.folder / "data")]
         options += ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         self._spawn(["node", str(azurite()), *options], {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"})
-        path = f"/{self.account}/{BUCKET}"
+        path = f"/{self.account}/{CONTAINER}"
         now = datetime.datetime.now(datetime.UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
         headers = {"x-ms-date": now, "x-ms-version": AZURE_VERSION}
         named = "".join(f"{name}:{value}\n" for name, value in headers.items())
@@ -102,7 +90,7 @@ class Azurite(_Emulator):
         self._ask("PUT", f"{path}?restype=container", b"", headers)
 
     def url(self, path: str) -> str:
-        return f"abfss://{BUCKET}@{self.account}.dfs.core.windows.net/{path}"
+        return f"abfss://{CONTAINER}@{self.account}.dfs.core.windows.net/{path}"
 
     @property
     def store_settings(self) -> dict[str, str]:
@@ -111,27 +99,6 @@ class Azurite(_Emulator):
             "account_key": self.key,
             "endpoint": f"{self.endpoint}/{self.account}",
         }
-
-
-class FakeGcs(_Emulator):
-    """Google's objects, as `gs://`."""
-
-    def __init__(self) -> None:
-        super().__init__("fake-gcs")
-
-    def start(self) -> None:
-        options = ["-scheme", "http", "-host", LOOPBACK, "-port", str(self.port), "-backend", "memory"]
-        self._spawn([str(gcs_server()), *options, "-public-host", f"{LOOPBACK}:{self.port}", "-log-level", "warn"])
-        body = json.dumps({"name": BUCKET}).encode()
-        self._ask("POST", "/storage/v1/b?project=rekindle", body, {"Content-Type": "application/json"})
-
-    def url(self, path: str) -> str:
-        return f"gs://{BUCKET}/{path}"
-
-    @property
-    def store_settings(self) -> dict[str, str]:
-        key = {"gcs_base_url": self.endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
-        return {"service_account_key": json.dumps({**key, "private_key_id": ""}), "allow_http": "true"}
 
 
 def _free_port() -> int:
