@@ -1,8 +1,9 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
 The S3 server is built by Go; an emulator of Azure is installed by npm; the Kafka broker, YARN and HDFS, and the jars
-that let Spark reach S3, Kafka and lake tables, come through Maven. All use whatever registry this machine is set up for. Versions are pinned here and nowhere
-else. A part that is present is not touched, and a part appears under its name only when it is complete.
+that let Spark reach S3, Kafka and lake tables, come through Maven. All use whatever registry this machine is set up
+for. Versions are pinned here and nowhere else. A part that is present is not touched, and a part appears under its name
+only when it is complete.
 """
 
 from __future__ import annotations
