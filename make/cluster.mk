@@ -1,4 +1,4 @@
-parts: ## fetch the S3 server, Kafka, Hadoop and the jars for Spark on them into a cache outside the repository
+parts: ## fetch the S3 server, Azurite, Kafka, Hadoop and the jars for Spark on them into a cache outside the repository
 	@$(VERIFY) parts
 
 cluster-up: ## start a Spark cluster (a master, two workers) on loopback; its state is in .cluster/

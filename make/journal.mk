@@ -4,7 +4,7 @@ stores: ## conformance of every store, and the refusal of a broken one
 	@$(VERIFY) stores --races 200 $(ARGS)
 
 two-masters: ROUNDS = 1000
-two-masters: ## two processes fight for one run, on disk, S3 and HDFS (ROUNDS=1000)
+two-masters: ## two processes fight for one run, on disk, S3, HDFS and Azurite (ROUNDS=1000)
 	@$(VERIFY) two_masters --rounds $(ROUNDS) $(ARGS)
 
 crash-points: ## kill -9 before and after every step of an append

@@ -7,6 +7,7 @@ own processes; the files of `tests/cluster` stay together on one worker, and beg
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from parts import hadoop_folder
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
 from stage import SHORT_LIVED
+from support.azurite import Azurite
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 from support.spark_line import LACKING, lacking_in
@@ -40,6 +42,7 @@ MARKS = {
     "cluster": "cluster",
     "s3": "s3",
     "hdfs": "hdfs",
+    "azure": "s3",
 }
 APPLICATION = "tests"
 
@@ -55,6 +58,15 @@ def cluster() -> Iterator[LocalCluster]:
 def s3() -> Iterator[S3Server]:
     """An S3 server with an empty bucket, shared by the session: tests use prefixes of their own."""
     with S3Server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[Azurite]:
+    """An emulator of Azure's blobs with an empty container, shared by the session."""
+    if shutil.which("npm") is None and not os.environ.get("CI"):
+        pytest.skip("Node is not here: apt-get install nodejs npm")
+    with Azurite() as running:
         yield running
 
 

@@ -1,8 +1,9 @@
 """Fetch the real parts that tests need into a cache outside the repository.
 
-The S3 server is built by Go; the Kafka broker, YARN and HDFS, and the jars that let Spark reach S3, Kafka and lake
-tables, come through Maven. Both use whatever registry this machine is set up for. Versions are pinned here and nowhere
-else. A part that is present is not touched, and a part appears under its name only when it is complete.
+The S3 server is built by Go; an emulator of Azure is installed by npm; the Kafka broker, YARN and HDFS, and the jars
+that let Spark reach S3, Kafka and lake tables, come through Maven. All use whatever registry this machine is set up
+for. Versions are pinned here and nowhere else. A part that is present is not touched, and a part appears under its name
+only when it is complete.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tempfile
 from pathlib import Path
 
 VERSITYGW = "v1.8.0"
+# An emulator of Azure's blobs. Newer ones need a newer Node.
+AZURITE = "3.35.0"
 # Hadoop, as the supported versions of PySpark ship it: what its S3 client needs beside it.
 S3_CLIENTS = {"3.5.0": ("2.35.4", "1.3.1"), "3.4.2": ("2.29.52", "1.2.1")}
 KAFKA = "3.9.2"
@@ -65,6 +68,16 @@ def s3_server() -> Path:
                 {"GOBIN": str(folder)},
             )
     return binary
+
+
+def azurite() -> Path:
+    """The script of an emulator of Azure's blobs, for Node, installed if it is absent."""
+    folder = cache() / f"azurite-{AZURITE}"
+    if not folder.exists():
+        with _becoming(folder) as fresh:
+            options = ["--no-audit", "--no-fund", "--omit=optional", "--prefix", str(fresh)]
+            _run(["npm", "install", *options, f"azurite@{AZURITE}"])
+    return folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 
 
 def hadoop() -> str:
@@ -178,12 +191,14 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 
 def main() -> None:
     server, jars = s3_server(), s3_jars()
+    blobs = azurite()
     size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
     count = len(list(jars.iterdir()))
     broker, connector = len(list(kafka_broker().iterdir())), len(list(kafka_jars().iterdir()))
+    servers = f"versitygw={VERSITYGW} server={server.exists()} azurite={blobs.exists()}"
     kafka = f"kafka={KAFKA} broker_jars={broker} kafka_jars={connector}"
     kafka += f" hadoop={HADOOP} hadoop_jars={len(list(hadoop_cluster().iterdir()))}"
-    print(f"RESULT versitygw={VERSITYGW} server={server.exists()} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
+    print(f"RESULT {servers} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
 
 
 if __name__ == "__main__":

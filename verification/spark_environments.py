@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -31,6 +32,19 @@ def newest(release: str) -> Path:
     """The Python of an environment with the newest PySpark of a release, and what the tests need."""
     python = python_of(release)
     _install(python, "--upgrade", f"pyspark=={release}.*", *_needed())
+    return python
+
+
+def with_wheel(release: str) -> Path:
+    """The Python of an environment with the newest PySpark of a release and the wheel of this tree, as a user has it:
+    nothing of the tree can be reached from there. The jar is that of the release."""
+    subprocess.run([str(newest(release)), "-m", "verification", "build_jar"], cwd=ROOT, check=True)
+    python = python_of(f"{release}-wheel")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
+        [wheel] = Path(folder).glob("*.whl")
+        subprocess.run([str(python), "-m", "pip", "uninstall", "-q", "-y", "rekindle"], check=True)
+        _install(python, str(wheel), f"pyspark=={release}.*")
     return python
 
 

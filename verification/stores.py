@@ -1,7 +1,8 @@
 """`make stores`: the conformance suite on every backend, at full size.
 
-Local disk, a real S3 server and a real HDFS must pass all checks and all races; a real server that ignores conditions
-must be refused by the probe. It must also lose races when the probe is left out: otherwise it would prove nothing.
+Local disk, a real S3 server, a real HDFS and an emulator of Azure must pass all checks and all races; a real server
+that ignores conditions must be refused by the probe. It must also lose races when the probe is left out: otherwise it
+would prove nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
+from support.azurite import Azurite
 from support.broken_s3 import BrokenS3
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server
@@ -34,17 +36,15 @@ def conforms(label: str, store: Store, count: int) -> bool:
     return single == right == count
 
 
-def broken_is_refused(count: int) -> bool:
+def is_refused(label: str, store: Store, count: int) -> bool:
     """The probe must refuse the broken store, which without it lets several writers win."""
-    with BrokenS3() as server:
-        store = open_store(server.url("location"), server.store_settings)
-        single = sum(_has_one_winner(store) for _ in range(count))
-        print(f"broken {single}/{count} races had one winner")
-        try:
-            probe(store)
-        except StoreRefused as refusal:
-            print(f"broken refused: {refusal.message}")
-            return store.name in refusal.message and single < count
+    single = sum(_has_one_winner(store) for _ in range(count))
+    print(f"{label:6} {single}/{count} races had one winner")
+    try:
+        probe(store)
+    except StoreRefused as refusal:
+        print(f"{label:6} refused: {refusal.message}")
+        return store.name in refusal.message and single < count
     return False
 
 
@@ -59,7 +59,7 @@ def _has_one_winner(store: Store) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--races", type=int, default=200)
-    parser.add_argument("--only", choices=("disk", "s3", "hdfs"))
+    parser.add_argument("--only", choices=("disk", "s3", "hdfs", "azure"))
     given = parser.parse_args()
     count, results = given.races, {}
     if given.only in (None, "disk"):
@@ -68,10 +68,15 @@ def main() -> int:
     if given.only in (None, "s3"):
         with S3Server() as server:
             results["s3"] = conforms("s3", open_store(server.url("stores"), server.store_settings), count)
-        results["broken_refused"] = broken_is_refused(min(count, 10))
+        with BrokenS3() as broken:
+            store = open_store(broken.url("location"), broken.store_settings)
+            results["broken_refused"] = is_refused("broken", store, min(count, 10))
     if given.only in (None, "hdfs"):
         with HadoopCluster() as cluster:
             results["hdfs"] = conforms("hdfs", open_store(cluster.url("stores"), cluster.store_settings), count)
+    if given.only in (None, "azure"):
+        with Azurite() as azure:
+            results["azure"] = conforms("azure", open_store(azure.url("stores"), azure.store_settings), count)
     passed = " ".join(f"{name}={is_right}" for name, is_right in results.items())
     print(f"RESULT stores {passed} writers={WRITERS} races={count}")
     return 0 if all(results.values()) else 1

@@ -1,4 +1,5 @@
-"""`make two-masters`: two processes fight for one run, again and again, on a disk, a real S3 server and a real HDFS.
+"""`make two-masters`: two processes fight for one run, again and again, on a disk, a real S3 server, a real HDFS and an
+emulator of Azure.
 
 In each round the one that holds the run meets one fate: kill -9; SIGSTOP for longer than its heartbeat
 allows, then SIGCONT; a forced takeover; or sleep while the other one takes over, retires the run and
@@ -27,10 +28,16 @@ from fighter import DONE, FENCED, Arena, fight
 from rekindle.journal.history import History, folder_of, read
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
+from support.azurite import Azurite
 from support.facts import CODEC, RUN, Fact, Noted
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 
+SERVERS: dict[str, type[S3Server] | type[HadoopCluster] | type[Azurite]] = {
+    "s3": S3Server,
+    "hdfs": HadoopCluster,
+    "azure": Azurite,
+}
 T = TypeVar("T")
 FORK = multiprocessing.get_context("fork")
 FATES = ("kill", "stop", "force", "gc")
@@ -298,7 +305,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000, help="on each store")
     parser.add_argument("--lanes", type=int, default=7)
-    parser.add_argument("--only", choices=("disk", "s3", "hdfs"))
+    parser.add_argument("--only", choices=("disk", *SERVERS))
     parser.add_argument(
         "--without-control", action="store_true", help="the control depends on timing, and may take long"
     )
@@ -310,16 +317,11 @@ def main() -> int:
         results["disk"] = show("disk", counts, given.rounds, time.monotonic() - started)
         if not given.without_control:
             results["control_found"] = control()
-    if given.only in (None, "s3"):
-        with S3Server() as server:
+    for name in (one for one in SERVERS if given.only in (None, one)):
+        with SERVERS[name]() as server:
             started = time.monotonic()
             counts = campaign(given.rounds, given.lanes, server.url("fights"), server.store_settings, 2.5)
-            results["s3"] = show("s3", counts, given.rounds, time.monotonic() - started)
-    if given.only in (None, "hdfs"):
-        with HadoopCluster() as cluster:
-            started = time.monotonic()
-            counts = campaign(given.rounds, given.lanes, cluster.url("fights"), cluster.store_settings, 2.5)
-            results["hdfs"] = show("hdfs", counts, given.rounds, time.monotonic() - started)
+            results[name] = show(name, counts, given.rounds, time.monotonic() - started)
     passed = " ".join(f"{store}={ok}" for store, ok in results.items())
     bound = 3 / given.rounds
     print(f"RESULT two-masters {passed} rounds={given.rounds} violation_probability_max_95={bound:.4f}")

@@ -334,6 +334,15 @@ def has_spark_folder(environ: Mapping[str, str] | None = None) -> bool:
     return "SPARK_CONF_DIR" in (os.environ if environ is None else environ)
 
 
+def spark_defaults(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file with Spark's settings for every application, if the environment names its folder and it is there."""
+    known = os.environ if environ is None else environ
+    folders = [known.get("SPARK_CONF_DIR", ""), *(f"{home}/conf" for home in [known.get("SPARK_HOME", "")] if home)]
+    folder = next(filter(None, folders), "")
+    file = Path(folder) / "spark-defaults.conf"
+    return file if folder and file.is_file() else None
+
+
 def java_home(environ: Mapping[str, str] | None = None) -> str:
     """Where the environment says that Java is; empty if it says nothing."""
     return (os.environ if environ is None else environ).get("JAVA_HOME", "")

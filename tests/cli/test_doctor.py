@@ -178,3 +178,16 @@ def test_local_folders_what_is_in_use_and_what_the_dead_left(
     said = call(capsys, "doctor", "--local-dir", str(root), "--remove-dead")
     assert re.search("removed 1 folder, 3.\\d+ kB of dead processes", said.out)
     assert sorted(path.name for path in root.iterdir()) == ["blockmgr-1", "blockmgr-3"]
+
+
+def test_what_sparks_settings_for_all_applications_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert "executors:" not in call(capsys, "doctor").out
+    (tmp_path / "spark-defaults.conf").write_text("spark.shuffle.manager  org.example.Remote\n")
+    said = lines(call(capsys, "doctor").out, "executors")
+    assert said[0].startswith(
+        "warn executors: exchanges are those of org.example.Remote, whose checksums of map outputs"
+    )
+    assert f"as {tmp_path}/spark-defaults.conf says" in call(capsys, "doctor").out.replace("\n     ", " ")

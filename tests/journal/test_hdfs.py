@@ -20,6 +20,7 @@ from rekindle.journal.history import read
 from rekindle.storage.hdfs import HdfsStore
 from rekindle.storage.probe import probe
 from rekindle.storage.store import LEFTOVER_SECONDS, Put
+from rekindle.storage.webhdfs import HdfsRefused
 from support.facts import CODEC, RUN, Noted, open_run, texts
 from support.hadoop import HadoopCluster
 from support.signals import when
@@ -93,6 +94,32 @@ def test_a_rename_that_was_given_up_is_not_done_later(
     assert store.get("one") is None
     proxy.release()
     assert store.get("one") == (None if is_fenced else b"late")
+
+
+@pytest.mark.parametrize(("name", "tries"), [("IOException", 2), ("AccessControlException", 1)])
+def test_a_busy_datanode_is_asked_again_under_another_name(
+    hdfs: HadoopCluster, monkeypatch: pytest.MonkeyPatch, name: str, tries: int
+) -> None:
+    """It says that the last block has not enough replicas. The file of that try is not left."""
+    store = store_at(hdfs)
+    create, made = store._web.create, list[str]()
+
+    def busy_once(path: str, body: bytes) -> None:
+        made.append(path)
+        create(path, body)
+        if len(made) == 1:
+            raise HdfsRefused(
+                name, "Unable to close file because the last block does not have enough number of replicas"
+            )
+
+    monkeypatch.setattr(store._web, "create", busy_once)
+    if tries == 1:
+        with pytest.raises(StoreDenied, match="enough number of replicas"):
+            store.put_if_absent("one", b"1")
+    else:
+        assert store.put_if_absent("one", b"1") is Put.CREATED and store.get("one") == b"1"
+    assert len(set(made)) == len(made) == tries
+    assert names_below(store) == ["one"] * (tries - 1)
 
 
 def test_an_append_whose_answer_got_lost_counts_once(hdfs: HadoopCluster, proxy: DroppingProxy) -> None:

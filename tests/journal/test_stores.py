@@ -15,11 +15,13 @@ from rekindle.storage.probe import probe
 from rekindle.storage.store import Store
 from rekindle.storage.stores import open_store
 from store_checks import CHECKS, races
+from support.azurite import Azurite
 from support.broken_s3 import BrokenS3
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 
-REMOTE = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "hdfs")]
+MARKS = {"s3": pytest.mark.s3, "hdfs": pytest.mark.hdfs, "azure": pytest.mark.s3}
+REMOTE = [pytest.param(name, marks=mark) for name, mark in MARKS.items()]
 
 
 @pytest.fixture(params=["memory", "disk", *REMOTE])
@@ -28,7 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return MemoryStore()
     if request.param == "disk":
         return open_store(str(tmp_path / "store"))
-    server: S3Server | HadoopCluster = request.getfixturevalue(request.param)
+    server: S3Server | HadoopCluster | Azurite = request.getfixturevalue(request.param)
     return open_store(server.url(uuid.uuid4().hex), server.store_settings)
 
 
@@ -62,6 +64,13 @@ def test_rclone_is_refused_by_name() -> None:
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Refused, match="abfs, abfss, file, gs, hdfs, s3"):
         open_store("ftp://host/path")
+
+
+def test_a_url_of_azure_names_its_account_and_no_option_another_one() -> None:
+    url = "abfss://lake@mine.dfs.core.windows.net/runs"
+    assert open_store(url, {"account_name": "mine", "account_key": "aGV5"}).name == url
+    with pytest.raises(Refused, match="names the account mine, and the option account_name yours"):
+        open_store(url, {"account_name": "yours", "account_key": "aGV5"})
 
 
 def test_a_scheme_that_spark_does_not_have_is_refused_at_once() -> None:

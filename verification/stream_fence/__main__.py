@@ -27,23 +27,27 @@ from rekindle.storage.stores import open_store
 from stream_fence.regions import BARE, OURS, REGIONS, DriverOrder, StreamPlace
 from support.drivers import Driver, cont_driver, start_driver, stop_driver
 from support.feed import Feed
+from support.hadoop import HadoopCluster
 from support.s3 import S3Server
 from support.signals import when
 
 FIRST = 3
 SETTINGS = QUIET | {"spark.master": "local[2]", "spark.driver.memory": "768m", "spark.jars": str(JAR)}
+# What checkpoints, fence and target lie on, if not on a disk.
+Server = S3Server | HadoopCluster
+SERVERS: dict[str, type[S3Server] | type[HadoopCluster]] = {"s3": S3Server, "hdfs": HadoopCluster}
 
 
-def driver(place: StreamPlace, epoch: int, s3: S3Server | None) -> Driver:
+def driver(place: StreamPlace, epoch: int, server: Server | None) -> Driver:
     """The region is taken, by the next number of the fence, before anything of it starts."""
-    assert open_store(place.url, s3.store_settings if s3 else {}).put_if_absent(f"fence/{epoch}", b"") is Put.CREATED
+    assert place.store.put_if_absent(f"fence/{epoch}", b"") is Put.CREATED
     order = DriverOrder(folder=str(place.folder), epoch=epoch, url=place.url)
     script = Path(__file__).with_name("driver.py")
     return start_driver(
         script,
         msgspec.json.encode(order).decode(),
         folder=place.folder / f"driver-{epoch}",
-        settings=SETTINGS | (s3.spark_settings if s3 else {}),
+        settings=SETTINGS | (server.spark_settings if server else {}),
     )
 
 
@@ -61,16 +65,17 @@ def freeze(place: StreamPlace, zombie: Driver, chance: random.Random) -> list[st
     return [one for one in REGIONS if place.logged(one, "offsets") > place.logged(one, "commits")]
 
 
-def place_of(folder: Path, s3: S3Server | None) -> StreamPlace:
-    if s3 is None:
+def place_of(folder: Path, server: Server | None) -> StreamPlace:
+    if server is None:
         return StreamPlace(folder)
-    return StreamPlace(folder, s3.url(folder.name), s3.folder / "objects" / s3.bucket / folder.name)
+    url = server.url(folder.name)
+    return StreamPlace(folder, url, open_store(url, server.store_settings))
 
 
-def round_of(place: StreamPlace, chance: random.Random, s3: S3Server | None) -> dict[str, object]:
+def round_of(place: StreamPlace, chance: random.Random, server: Server | None) -> dict[str, object]:
     place.source.mkdir(parents=True)
     feed = Feed(place.feed, lambda: min(place.logged(one, "commits") for one in REGIONS), 0.02)
-    first = driver(place, 1, s3)
+    first = driver(place, 1, server)
     second: Driver | None = None
     try:
         when(
@@ -78,7 +83,7 @@ def round_of(place: StreamPlace, chance: random.Random, s3: S3Server | None) -> 
             sign=lambda: (first.printed(), moved(place)),
         )
         inside = freeze(place, first, chance)
-        second = driver(place, 2, s3)
+        second = driver(place, 2, server)
         was = {one: place.logged(one, "commits") for one in REGIONS}
         when(lambda: all(place.logged(one, "commits") >= was[one] + 2 for one in was), sign=lambda: moved(place))
         cont_driver(first)
@@ -118,18 +123,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="stream-fence")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--place", choices=["disk", "s3"], default="disk")
+    parser.add_argument("--place", choices=["disk", *SERVERS], default="disk")
     parser.add_argument("--keep", action="store_true", help="leave the folders for a look")
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-fence-"))
     inside, wrong, unsaid, twice, rounds_twice = 0, 0, 0, 0, 0
-    s3 = S3Server() if asked.place == "s3" else None
+    server = SERVERS[asked.place]() if asked.place in SERVERS else None
     try:
-        with s3 or contextlib.nullcontext():
+        with server or contextlib.nullcontext():
             for number in range(asked.rounds):
                 here = folder / str(number)
                 here.mkdir()
-                answer = round_of(place_of(here, s3), random.Random(asked.seed * 1000 + number), s3)
+                answer = round_of(place_of(here, server), random.Random(asked.seed * 1000 + number), server)
                 print(f"round {number}: {answer}", flush=True)
                 inside += bool(set(answer["inside"]) & set(OURS))  # type: ignore[call-overload]
                 wrong += bool(answer["wrong"])

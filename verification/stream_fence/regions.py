@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
+
+from rekindle.storage.local_disk import LocalDisk
+from rekindle.storage.store import Store
 
 # `kept` passes every row on. `once` has state: it drops values that it has seen. Both end in our sink. `bare` appends
 # in a function of the user's, as people write it, and is the control: Spark alone does not keep a zombie from it.
@@ -27,19 +31,20 @@ class DriverOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamPlace:
-    """The folders of one round. Drivers know what they write by `url`; `objects` is where that lies as files, which an
-    S3 server of ours has too."""
+    """The folders of one round. Drivers know what they write by `url`; `store` is that place, whatever it lies on.
+    Source and halt are on the disk of this machine."""
 
-    def __init__(self, folder: Path, url: str = "", objects: Path | None = None) -> None:
-        self.folder, self.url, self._objects = folder, url or folder.as_uri(), objects or folder
-        self.source, self.halt, self.target = folder / "source", folder / "halt", self._objects / "target"
+    def __init__(self, folder: Path, url: str = "", store: Store | None = None) -> None:
+        self.folder, self.url, self.store = folder, url or folder.as_uri(), store or LocalDisk(folder)
+        self.source, self.halt, self.target = folder / "source", folder / "halt", folder / "target"
 
     def checkpoint(self, region: str) -> Path:
-        return self._objects / "checkpoints" / region
+        """On a disk."""
+        return self.folder / "checkpoints" / region
 
     def logged(self, region: str, log: str) -> int:
         """The last number in a log of a checkpoint, -1 before the first."""
-        names = (one.name for one in (self.checkpoint(region) / log).glob("*"))
+        names = self.store.list_after(f"checkpoints/{region}/{log}/")
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def feed(self, number: int) -> None:
@@ -59,13 +64,21 @@ class StreamPlace:
 
     def found(self, region: str) -> Counter[str]:
         """The rows that count, by the entries of the region, or all that the user's function wrote."""
-        paths = self.folder.glob("bare/*/part-*.parquet") if region == BARE else self._named(region)
         rows = Counter[str]()
-        for path in paths:
-            rows.update(pq.read_table(path, columns=["value"]).column("value").to_pylist())
+        for body in self._bare() if region == BARE else self._named(region):
+            rows.update(pq.read_table(io.BytesIO(body), columns=["value"]).column("value").to_pylist())
         return rows
 
-    def _named(self, region: str) -> Iterator[Path]:
-        for entry in sorted((self.target / "entries" / region / "0").glob("[0-9]*")):
-            head, *files = entry.read_text().partition("directory\t")[2].splitlines()
-            yield from (self.target / head / line.partition("\t")[0] for line in files if line.startswith("part-"))
+    def _bare(self) -> Iterator[bytes]:
+        return (path.read_bytes() for path in self.folder.glob("bare/*/part-*.parquet"))
+
+    def _named(self, region: str) -> Iterator[bytes]:
+        entries = f"target/entries/{region}/0/"
+        for name in self.store.list_after(entries):
+            entry = self.store.get(entries + name) or b""
+            head, *files = entry.decode().partition("directory\t")[2].splitlines()
+            named = [f"target/{head}/{line.partition(chr(9))[0]}" for line in files if line.startswith("part-")]
+            for one in named:
+                body = self.store.get(one)
+                assert body is not None, f"{one} counts and is gone"
+                yield body

@@ -78,6 +78,11 @@ class HadoopCluster(Ended):
         """Options of a store."""
         return {"webhdfs": self.web}
 
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """What Spark must be told to reach a place: nothing, a URL names the namenode."""
+        return {}
+
     def _up(self) -> list[str]:
         return next(line for line in self.told.splitlines() if line.startswith("up ")).split()[1:]
 

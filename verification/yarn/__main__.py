@@ -6,6 +6,8 @@
 - In cluster mode the driver lives in the application master. It is killed with `kill -9` after a random number of
   partitions has been committed since it began. YARN starts the next attempt, and that one takes the run over.
 - In client mode YARN does not restart the driver: a second `spark-submit` of the same line does.
+- With `--release 3.5` all of it is done by an environment with that PySpark, into which the wheel of this tree was
+  installed by pip: what somebody has on EMR.
 - At the end `spark-submit` must have exited with 0, the rows must be those that Spark makes without Rekindle, and no
   key of a partition that was committed when a driver was killed may have been called by a later one.
 """
@@ -29,16 +31,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 
 from rekindle.local_cluster.cluster import LIGHT
 from rekindle.local_cluster.processes import Process, end
 from rekindle.storage.hdfs import HdfsStore
+from spark_environments import pyspark_of, with_wheel
 from support.hadoop import HadoopCluster
 from support.signals import when
 
 HERE = Path(__file__).parent
-SPARK = Path(str(pyspark.__file__)).parent
 SUBMIT = "from rekindle.cli.main import main\n\nmain()\n"
 FACTOR = 2
 # For JVMs that live for a minute.
@@ -56,6 +57,7 @@ class Shop:
     name: str
     partitions: int
     seconds: float
+    python: Path
     kept: list[set[int]] = field(default_factory=list)
     submitted: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -121,7 +123,7 @@ class Shop:
         """What the comparison with Spark alone says of the version that was published."""
         [version] = self.store.list_folders("out/versions/")
         command = [
-            sys.executable,
+            str(self.python),
             str(HERE / "bare.py"),
             self.place,
             str(FACTOR),
@@ -140,6 +142,7 @@ class Shop:
 
 def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
     """Type the command of the page, in the folder of the run."""
+    home = pyspark_of(shop.python)[1].parent
     given = {
         "SHOP_PLACE": shop.place,
         "SHOP_CALLS": str(shop.calls_folder),
@@ -149,7 +152,10 @@ def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
     }
     settings = {
         "spark.yarn.maxAppAttempts": str(attempts),
-        "spark.yarn.jars": f"local:{SPARK}/jars/*",
+        "spark.yarn.jars": f"local:{home}/jars/*",
+        # A busy machine takes longer than the usual 100 s to start a driver, and YARN would count that as an attempt.
+        "spark.yarn.am.waitTime": "1200s",
+        "spark.network.timeout": "600s",
         "spark.yarn.am.memory": "512m",
         "spark.driver.memory": "768m",
         "spark.executor.memory": "512m",
@@ -161,7 +167,7 @@ def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
         "spark.rekindle.location": f"{shop.place}/runs",
         "spark.rekindle.storage.webhdfs": shop.cluster.web,
         "spark.rekindle.lease.stale_seconds": "10",
-        "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
+        "spark.yarn.appMasterEnv.PYSPARK_PYTHON": str(shop.python),
         **{f"spark.yarn.appMasterEnv.{name}": value for name, value in given.items()},
         **{f"spark.executorEnv.{name}": value for name, value in given.items()},
     }
@@ -169,13 +175,13 @@ def submit(shop: Shop, mode: str, attempts: int) -> subprocess.Popen[bytes]:
         settings["spark.driver.host"] = "127.0.0.1"
     else:
         del settings["spark.yarn.am.extraJavaOptions"]
-    command = [str(SPARK / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--queue", "default"]
+    command = [str(home / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--queue", "default"]
     command += ["--py-files", "pricing.zip", "--archives", "rates.zip#rates", "--files", "shop.py"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     command += ["submit.py", "run", "shop.py"]
     environment = os.environ | given
-    environment |= {"HADOOP_CONF_DIR": str(shop.cluster.conf), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"HADOOP_CONF_DIR": str(shop.cluster.conf), "PYSPARK_PYTHON": str(shop.python)}
     with (shop.folder / f"submit-{time.time_ns()}.log").open("wb") as log:
         child = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=shop.folder)
     shop.submitted.append(child)
@@ -247,17 +253,24 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=0.25, help="how long a key takes")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--release", help="of PySpark, such as 3.5, with the wheel; default: this environment")
     parser.add_argument("--only", choices=("cluster", "client"))
     parser.add_argument("--keep", action="store_true", help="leave the folder")
     options = parser.parse_args()
     started = time.monotonic()
     root = Path(tempfile.mkdtemp(prefix="rekindle-yarn-"))
+    python = with_wheel(options.release) if options.release else Path(sys.executable)
     told, is_good = [], True
     with HadoopCluster(node_managers=2) as cluster:
         print(f"Hadoop is up: {cluster.url()}", flush=True)
         for name in (options.only,) if options.only else ("cluster", "client"):
             shop = Shop(
-                folder=root / name, cluster=cluster, name=name, partitions=options.partitions, seconds=options.seconds
+                folder=root / name,
+                cluster=cluster,
+                name=name,
+                partitions=options.partitions,
+                seconds=options.seconds,
+                python=python,
             )
             try:
                 if name == "cluster":
@@ -278,7 +291,7 @@ def main() -> int:
             print(told[-1], flush=True)
             is_good &= is_equal and not again and kills == (options.kills if name == "cluster" else 1)
     minutes = (time.monotonic() - started) / 60
-    print(f"RESULT yarn {' '.join(told)} keys={shop.keys} pyspark={pyspark.__version__} minutes={minutes:.1f}")
+    print(f"RESULT yarn {' '.join(told)} keys={shop.keys} pyspark={pyspark_of(python)[0]} minutes={minutes:.1f}")
     if not options.keep:
         shutil.rmtree(root, ignore_errors=True)
     return 0 if is_good else 1

@@ -30,6 +30,7 @@ import org.apache.spark.rdd.PartitionPruningRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.rdd.UnionRDD;
 import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.shuffle.sort.SortShuffleManager;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
@@ -276,6 +277,13 @@ public final class Bridge {
       out.putLong(index);
     }
     return out.array();
+  }
+
+  /** The class that shuffles in this application, if it is not Spark's own; else empty. */
+  @SuppressWarnings("deprecation") // Since 4.3 Spark would rather hand out the API of it alone.
+  public static String otherShuffleManager() {
+    Class<?> found = SparkEnv.get().shuffleManager().getClass();
+    return found == SortShuffleManager.class ? "" : found.getName();
   }
 
   /** The name of the Spark line that this jar was built for. */

@@ -7,6 +7,7 @@ import java.io.OutputStream;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.StandardOpenOption;
+import java.util.Set;
 import java.util.UUID;
 
 import org.apache.hadoop.conf.Configuration;
@@ -14,13 +15,18 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 
 /**
- * An object that is put whole or not at all, and only where there is none: by a link on a disk, by a condition on S3. What was not put when something
- * failed is never put later. Other stores are refused: nobody has seen them do it.
+ * An object that is put whole or not at all, and only where there is none: by a link on a disk, by a condition on S3, by a rename that replaces nothing on
+ * HDFS. What was not put when something failed is never put later. Other stores are refused: nobody has seen them do it.
  */
 abstract class PutIfAbsent {
+  private static final String DISK = "file";
+  private static final String HDFS = "hdfs";
+  private static final Set<String> PUT_BY = Set.of(DISK, HDFS, "s3a");
   private static final String CONDITIONAL = "fs.option.create.conditional.overwrite";
   /** What S3A throws when the condition did not hold; its class is not on the path of a driver without S3. */
   private static final String CHANGED = "RemoteFileChangedException";
@@ -38,7 +44,11 @@ abstract class PutIfAbsent {
 
   static PutIfAbsent open(Path path, Configuration settings) throws IOException {
     refuseOthers(path, settings);
-    return "file".equals(scheme(path, settings)) ? new OnDisk(path) : new OnS3(path, settings);
+    return switch (scheme(path, settings)) {
+      case DISK -> new OnDisk(path);
+      case HDFS -> new OnHdfs(path, settings);
+      default -> new OnS3(path, settings);
+    };
   }
 
   static void put(Path path, byte[] body, Configuration settings) throws IOException {
@@ -54,8 +64,9 @@ abstract class PutIfAbsent {
 
   static void refuseOthers(Path path, Configuration settings) {
     String scheme = scheme(path, settings);
-    if (!"file".equals(scheme) && !"s3a".equals(scheme)) {
-      throw new IllegalArgumentException("a region cannot be fenced in " + scheme + ":, where nothing is put only if it is absent: use a disk or s3a:");
+    if (!PUT_BY.contains(scheme)) {
+      throw new IllegalArgumentException(
+          "a region cannot be fenced in " + scheme + ":, where nothing is known to be put only if it is absent: use a disk, s3a: or hdfs:");
     }
   }
 
@@ -104,6 +115,46 @@ abstract class PutIfAbsent {
       try {
         out.close();
         Files.deleteIfExists(made);
+      } catch (IOException failed) {
+        // A name that nobody else has, and that no log reads.
+      }
+    }
+  }
+
+  /** The rename is one act of the namenode. One whose answer was lost finds no source once it was given up. */
+  private static final class OnHdfs extends PutIfAbsent {
+    private final Path path;
+    private final Path made;
+    private final DistributedFileSystem store;
+    private final FSDataOutputStream out;
+
+    OnHdfs(Path path, Configuration settings) throws IOException {
+      this.path = path;
+      made = new Path(path.getParent(), "." + path.getName() + "." + UUID.randomUUID() + ".tmp");
+      store = (DistributedFileSystem) path.getFileSystem(settings);
+      out = store.createFile(made).overwrite(false).recursive().syncBlock().build();
+    }
+
+    @Override
+    OutputStream out() {
+      return out;
+    }
+
+    @Override
+    void put() throws IOException {
+      try {
+        out.close();
+        store.rename(made, path, Options.Rename.NONE);
+      } catch (IOException failed) {
+        abandon();
+        throw failed;
+      }
+    }
+
+    @Override
+    void abandon() {
+      try (out) {
+        store.delete(made, false);
       } catch (IOException failed) {
         // A name that nobody else has, and that no log reads.
       }

@@ -24,7 +24,8 @@ from rekindle.cli.local_dirs import looked_at
 from rekindle.cli.next_command import lines_of, same
 from rekindle.cli.options import Settings, with_settings
 from rekindle.cli.text import Cell, Column, folded, say, say_json, styled, table, width, wrapped
-from rekindle.config import Config, java_home
+from rekindle.config import Config, java_home, spark_defaults
+from rekindle.engine.executor_settings import executor_notes, settings_in
 from rekindle.engine.spark_lines import LINES, SparkLine, line_of
 from rekindle.errors import Refused, RekindleError
 from rekindle.storage.probe import probe
@@ -61,7 +62,8 @@ def command(settings: Settings, is_json: bool, local_dirs: tuple[str, ...], remo
     concurrent writers wins.
     """
     config = settings.config()
-    checks = [*_packages(), _java(), _jar(), _location(config), *looked_at(local_dirs, removes=removes)]
+    own = [*_packages(), _java(), _jar(), _location(config)]
+    checks = [*own, *_executors(), *looked_at(local_dirs, removes=removes)]
     if is_json:
         rows = [{"setting": key, "value": value, "from": origin} for key, value, origin in config.rows()]
         made = {"checks": [{**one._asdict(), "verdict": one.verdict.value} for one in checks], "settings": rows}
@@ -176,6 +178,14 @@ def _installed_lines() -> tuple[SparkLine, ...]:
         return (line_of(importlib.metadata.version("pyspark")),)
     except (importlib.metadata.PackageNotFoundError, Refused):
         return LINES
+
+
+def _executors() -> Iterator[Check]:
+    """What Spark's settings for every application change about executors and exchanges."""
+    file = spark_defaults()
+    if file is not None:
+        notes = executor_notes(settings_in(file.read_text(errors="replace")))
+        yield from (Check("executors", CheckStatus.WARNING, f"{one}, as {file} says") for one in notes)
 
 
 def _location(config: Config) -> Check:

@@ -117,6 +117,7 @@ class PreparedPipeline:
     columns_in    the columns of a schema as a manifest has it, told as those of the spec are
     settings      those that were wanted, and what could only be pinned when the sources were known
     tables        sentences about tables with a log of their own: which version is read, how they are published to
+    executors     sentences about what settings of executors and exchanges change for the run
     """
 
     engine: Engine
@@ -130,6 +131,7 @@ class PreparedPipeline:
     copy: CopyFiles = lambda copies: frozenset(one.source for one in copies)
     columns_in: ColumnsIn = lambda schema: {}
     tables: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
 
 
 class StreamEngine(CommandPort[StreamCommand, StreamStimulus], Protocol):

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,7 @@ class LocalCluster(Ended):
         size: Size | None = None,
         python: str = sys.executable,
         folder: Path | None = None,
+        daemon_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.size = size or Size()
         self.python = python
@@ -87,6 +89,7 @@ class LocalCluster(Ended):
         self.folder.mkdir(parents=True, exist_ok=True)
         self.master_url = ""
         self._first = workers
+        self._daemon_settings = {**DAEMON_SETTINGS, **(daemon_settings or {})}
         self._master: Daemon | None = None
         self._workers: list[Daemon] = []
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -210,7 +213,9 @@ class LocalCluster(Ended):
             "SPARK_LOCAL_HOSTNAME": host,
             "SPARK_LOCAL_DIRS": str(local),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": " ".join([LIGHT, *(f"-D{name}={one}" for name, one in DAEMON_SETTINGS.items())]),
+            "SPARK_DAEMON_JAVA_OPTS": " ".join(
+                [LIGHT, *(f"-D{key}={one}" for key, one in self._daemon_settings.items())]
+            ),
             # Inherited by the executors too, so that killed JVMs leave nothing outside the folder.
             "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary} -XX:+PerfDisableSharedMem",
             "TMPDIR": str(temporary),

@@ -256,6 +256,7 @@ class Plan:
     differs: tuple[str, ...] = ()
     protects: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
@@ -313,6 +314,7 @@ class Plan:
         yield from (f"Publishes {one}." for one in self.destinations)
         yield from self._together()
         yield from (f"{one}." for one in self.tables)
+        yield from (f"{one[0].upper()}{one[1:]}." for one in self.executors)
         yield from self._protection()
         if self.budget is not None:
             yield str(self.budget)
@@ -386,6 +388,7 @@ class Plan:
             "targets": list(self.destinations),
             "protects": list(self.protects),
             "tables": list(self.tables),
+            "executors": list(self.executors),
             "differs": list(self.differs),
             "deletions": [
                 {

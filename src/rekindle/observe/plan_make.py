@@ -46,6 +46,7 @@ class PlanInputs:
     paces      how fast each step was before
     tasks      how many Spark tasks of all stages an attempt would take, if it is the first of its generation
     tables     sentences about tables with a log of their own that are read and published to
+    executors  sentences about what settings of executors and exchanges change for the run
     """
 
     order: Sequence[str] = ()
@@ -60,6 +61,7 @@ class PlanInputs:
     cores: int = 0
     sizes: Sizes = lambda segment: None
     tables: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
 
 
 def plan_of(
@@ -93,6 +95,7 @@ def plan_of(
         budget=_budget(ahead),
         released=_released(ahead, is_for_budget=False),
         tables=told.tables,
+        executors=told.executors,
     )
 
 

@@ -80,6 +80,7 @@ def told_of(
         cores=prepared.cores,
         sizes=sizes,
         tables=prepared.tables,
+        executors=prepared.executors,
     )
 
 

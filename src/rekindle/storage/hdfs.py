@@ -3,7 +3,8 @@
 - A new object is written to a file of a name that nobody else has, closed, and renamed without overwriting: the rename
   is one act of the namenode, the only instant at which the object appears, whole, and it fails where the name exists.
 - A file is never created under its own name: a writer that dies would leave an empty one there, and block its number.
-- Before the rename every error is a certain no (`StoreFailed`), and what was tried is tried again under another name.
+- Before the rename every error is a certain no (`StoreFailed`), and what was tried is tried again under another name,
+  also where HDFS had no datanode that kept up.
   A rename is sent once. One without an answer is `UNKNOWN`, and its source is removed: it cannot be done later.
 - Temporary files have names that begin with a dot, and are never listed; whoever writes into the folder an hour later
   removes those of writers that died.
@@ -43,6 +44,8 @@ DENIED = frozenset(
         "UnsupportedOperationException",
     )
 )
+# What a busy HDFS says of a block that it has not yet, or of a call that it wants again: it passes.
+BUSY = frozenset(("IOException", "RetriableException", "ServerTooBusyException"))
 WEB = (HdfsRefused, NoAnswer, NoServer)
 
 T = TypeVar("T")
@@ -198,7 +201,7 @@ class HdfsStore:
             made = self._path(f"{folder}/{TEMPORARY}{uuid.uuid4().hex}".lstrip("/"))
             try:
                 self._web.create(made, body)
-            except NoAnswer:
+            except (NoAnswer, HdfsRefused):
                 self._forget(made)
                 raise
             return made
@@ -265,7 +268,7 @@ class HdfsStore:
         return self._tried(act, key, ask_once)
 
     def _tried(self, act: str, key: str, attempt: Callable[[], T]) -> T:
-        """What may be done twice. Only who was not answered tries again."""
+        """What may be done twice. Who was not answered tries again, and so does who came to a busy server."""
         for seconds in (*PAUSES_SECONDS, None):
             try:
                 return attempt()
@@ -274,7 +277,9 @@ class HdfsStore:
                     self._fail(act, key, error)
                 time.sleep(seconds)
             except HdfsRefused as error:
-                self._fail(act, key, error)
+                if seconds is None or error.name not in BUSY:
+                    self._fail(act, key, error)
+                time.sleep(seconds)
         raise AssertionError("the last try returns or raises")
 
     def _fail(self, act: str, key: str, error: Exception) -> NoReturn:

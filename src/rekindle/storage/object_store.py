@@ -23,7 +23,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import ObjectStore, from_url
 
-from rekindle.errors import StoreDenied, StoreFailed
+from rekindle.errors import Refused, StoreDenied, StoreFailed
 from rekindle.remedies import StartRemedy, TextRemedy
 from rekindle.storage.schemes import scheme_of
 from rekindle.storage.store import PAGE, Put, StoredObject
@@ -43,6 +43,7 @@ FAILED = (exceptions.BaseError, OSError)
 DENIED = re.compile(r"\bstatus code: 40[134]\b")
 THERE = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 # Hosts that a client asks for credentials where it was given none.
+AZURE, ACCOUNT = ("abfs", "abfss"), "account_name"
 METADATA = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 # What a client looks for, by the scheme of the store.
 CREDENTIALS = {
@@ -170,7 +171,18 @@ class ObjectStorage:
         return not self._had_credentials and any(host in str(error) for host in METADATA)
 
 
+def _without_account(url: str, options: dict[str, str]) -> dict[str, str]:
+    """A URL of Azure names its account, and the client takes it from one place only. An option that names another one
+    is refused: nobody could tell whose container was meant."""
+    account = url.partition("@")[2].partition(".")[0] if scheme_of(url) in AZURE else ""
+    named = options.get(ACCOUNT, account)
+    if account and named != account:
+        raise Refused(f"{url} names the account {account}, and the option {ACCOUNT} {named}", f"leave out {ACCOUNT}")
+    return {name: value for name, value in options.items() if not (account and name == ACCOUNT)}
+
+
 def _connect(url: str, options: dict[str, str], timeout_seconds: float, tries_more: int) -> ObjectStore:
+    options = _without_account(url, options)
     client: dict[str, Any] = {"timeout": f"{timeout_seconds}s", "connect_timeout": "5s"}
     is_plain = options.get("endpoint", "").startswith("http://")
     client["allow_http"] = is_plain or options.pop("allow_http", "false") == "true"

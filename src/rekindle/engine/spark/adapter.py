@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rekindle.engine.engine_adapter import EngineAdapter
 from rekindle.engine.spark import prepare as preparing
-from rekindle.engine.spark import script
+from rekindle.engine.spark import script, session
 from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import plain, region_replay, reproduce, verify
 from rekindle.engine.spark.plan import trials
@@ -37,7 +37,7 @@ class SparkAdapter:
     logged_to_file = staticmethod(sessions.logged_to_file)
     is_alive = staticmethod(sessions.is_alive)
     stop = staticmethod(sessions.stop)
-    properties = staticmethod(sessions.properties)
+    properties = staticmethod(session.properties)
     send_by_value = staticmethod(sessions.send_by_value)
 
     given = staticmethod(script.given)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest, Stores
+from rekindle.engine.executor_settings import executor_notes
 from rekindle.engine.spark import session
 from rekindle.engine.spark.plan import sources
 from rekindle.engine.spark.plan.analyse import Analysis, of_its_run
@@ -24,10 +25,10 @@ from rekindle.engine.spark.publish.publication import Publication, TargetOwner
 from rekindle.engine.spark.publish.publisher import TablesRead
 from rekindle.engine.spark.publish.sinks import FilesLost
 from rekindle.engine.spark.run import inventory
+from rekindle.engine.spark.run.blocks import IN_BLOCKS
 from rekindle.engine.spark.run.engine import SparkEngine, committed_files
-from rekindle.engine.spark_lines import SparkFeature, SparkLine
 from rekindle.errors import Refused
-from rekindle.master.facts.graph_spec import StepSpec
+from rekindle.master.facts.graph_spec import GraphSpec, StepSpec
 from rekindle.master.facts.run_spec import RunSpec
 from rekindle.master.facts.stimuli import PartsLost, SinkFailed, SinkUnchanged, Stimulus
 from rekindle.master.state.commands import PublishSink
@@ -73,6 +74,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         name: replace(group, source=found[name].get(INPUT, ""), planned=analysis.held[name])
         for name, group in analysis.groups.items()
     }
+    lacking = session.without_checksums(spark)
     engine = SparkEngine(spark, wanted.root, groups, compiled.settings, publisher.publish)
     return PreparedPipeline(
         engine=engine,
@@ -88,7 +90,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
                 name: (
                     *_bound(held),
                     *with_lines(held.verdict.because, [steps[one].function for one in members]),
-                    *_not_resumed(held, analysis.drawn.step(name), session.spark_line(spark)),
+                    *_not_resumed(held, analysis.drawn.step(name), lacking),
                 )
                 for name, held in analysis.held.items()
                 for members in [compiled.members[name]]
@@ -107,6 +109,7 @@ def prepare(spark: SparkSession, wanted: PrepareRequest) -> PreparedPipeline:
         copy=lambda copies: copying.into_run(spark, wanted.root, copies),
         columns_in=lambda schema: _columns(StructType.fromJson(json.loads(schema))),
         tables=(*compiled.versions, *_ways(spark, compiled, bases)),
+        executors=executor_notes(session.properties(spark), _in_blocks(analysis.drawn)),
     )
 
 
@@ -114,6 +117,10 @@ def _ways(spark: SparkSession, compiled: Compiled, bases: Mapping[str, str]) -> 
     """How the logs of tables take what is published there."""
     found = ((target.shown, sinks.how(spark, target, bases[step])) for step, target in compiled.sinks.items())
     return tuple(f"{shown}: {how}" for shown, how in found if how)
+
+
+def _in_blocks(drawn: GraphSpec) -> tuple[str, ...]:
+    return tuple(step.name for step in drawn.steps if step.kind in IN_BLOCKS)
 
 
 def reader_of(wanted: PrepareRequest) -> Reader:
@@ -138,13 +145,13 @@ def _bound(held: PlannedQuery) -> tuple[str, ...]:
     return ("its partitioning holds only within one Spark application: another one distributes the rows differently",)
 
 
-def _not_resumed(held: PlannedQuery, drawn: StepSpec, line: SparkLine) -> tuple[str, ...]:
-    """Why a new driver computes all of a step again, where a Spark with checksums might have spared it."""
+def _not_resumed(held: PlannedQuery, drawn: StepSpec, lacking: str) -> tuple[str, ...]:
+    """Why a new driver computes all of a step again, where checksums might have spared it. `lacking` says why there are
+    none, and is empty where there are."""
     is_proved = (drawn.below or drawn.determinism).is_repeatable
-    if held.shape.is_narrow or is_proved or held.layout.is_bound or SparkFeature.CHECKSUMS not in line.lacks:
+    if held.shape.is_narrow or is_proved or held.layout.is_bound or not lacking:
         return ()
-    lacking = SparkFeature.CHECKSUMS.value
-    return (f"a new driver recomputes all of it: its exchange is not determinate, and this Spark has no {lacking}",)
+    return (f"a new driver recomputes all of it: its exchange is not determinate, and {lacking}",)
 
 
 def _refuse_overlaps(compiled: Compiled, bases: Mapping[str, str], analysis: Analysis, wanted: PrepareRequest) -> None:

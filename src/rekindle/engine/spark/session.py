@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.jvm import driver_calls
 from rekindle.engine.spark.user_session import UserSession
-from rekindle.engine.spark_lines import SparkLine, line_of
+from rekindle.engine.spark_lines import SparkFeature, SparkLine, line_of
 from rekindle.errors import Refused
 from rekindle.remedies import StartRemedy, TextRemedy
 
@@ -75,6 +75,19 @@ def spark_line(spark: SparkSession) -> SparkLine:
     return line_of(spark.version, driver_calls.scala_version(spark))
 
 
+def without_checksums(spark: SparkSession) -> str:
+    """Why no exchange of this application can be proved by checksums of its map outputs; empty where they can. A
+    shuffle manager other than Spark's own may report what it likes of them: what it reports is not compared."""
+    if SparkFeature.CHECKSUMS in spark_line(spark).lacks:
+        return f"this Spark has no {SparkFeature.CHECKSUMS.value}"
+    other = driver_calls.other_shuffle_manager(spark)
+    return (
+        f"the shuffle manager {other} is not Spark's own: its {SparkFeature.CHECKSUMS.value} are unknown"
+        if other
+        else ""
+    )
+
+
 def is_connect(found: object) -> bool:
     """Whether a session or a DataFrame is one of Spark Connect. Told by its class: there need not be a server."""
     return any(one.__module__.startswith(CONNECT) for one in type(found).__mro__)
@@ -124,6 +137,11 @@ def _refuse_other_jar(spark: SparkSession, line: SparkLine) -> None:
             f"the session was started with Rekindle's jar for Spark {found}, and this Spark needs that for {line.name}",
             hint=StartRemedy(to="start the session with the other one", conf=(("spark.jars", jar_path(line)),)),
         )
+
+
+def properties(spark: SparkSession) -> dict[str, str]:
+    """What Spark was told, by whatever way."""
+    return dict(spark.sparkContext.getConf().getAll())
 
 
 def clone(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

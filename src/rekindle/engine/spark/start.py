@@ -107,10 +107,5 @@ def stop(spark: SparkSession) -> None:
         spark.stop()
 
 
-def properties(spark: SparkSession) -> dict[str, str]:
-    """What Spark was told, by whatever way."""
-    return dict(spark.sparkContext.getConf().getAll())
-
-
 def send_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)

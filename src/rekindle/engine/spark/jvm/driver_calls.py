@@ -29,6 +29,11 @@ def line_of_jar(spark: SparkSession) -> str:
     return str(ours(spark).Bridge.line())
 
 
+def other_shuffle_manager(spark: SparkSession) -> str:
+    """The class that shuffles in this application, if it is not Spark's own; else empty."""
+    return str(ours(spark).Bridge.otherShuffleManager())
+
+
 def scala_version(spark: SparkSession) -> str:
     return str(root(spark).scala.util.Properties.versionNumberString())
 

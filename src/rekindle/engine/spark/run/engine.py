@@ -30,8 +30,7 @@ from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run import digests, results
 from rekindle.engine.spark.run.attempts import Attempt, HeldPlan
 from rekindle.engine.spark.run.blocks import Blocks, InputBlocksLost
-from rekindle.engine.spark.session import attach, group_session, spark_line
-from rekindle.engine.spark_lines import SparkFeature
+from rekindle.engine.spark.session import attach, group_session, without_checksums
 from rekindle.errors import RunFailed
 from rekindle.master.facts.stimuli import AttemptSealed, DeletionDone, DeletionFailed, PartsLost, Stimulus
 from rekindle.master.state.commands import (
@@ -294,8 +293,7 @@ class SparkEngine:
                 command,
                 is_eager=group.is_eager,
                 # Where there are checksums they are taken all the same: they also hold when the code has changed.
-                has_equal_exchanges=group.has_equal_exchanges
-                and SparkFeature.CHECKSUMS in spark_line(self._spark).lacks,
+                has_equal_exchanges=group.has_equal_exchanges and bool(without_checksums(self._spark)),
                 sources=sources,
             )
             with self._planning:

@@ -3,6 +3,9 @@
 Spark re-runs lost map tasks inside any later job on the same RDD, and reports success. So, each time commits were
 drained and before any of them counts, the map outputs are looked at. An output that came back under another map
 task counts as equal only with an equal, non-zero checksum. (A map task without rows has one, too: `Bridge.exchange`.)
+
+What a shuffle manager other than Spark's own says of a map output, be it a checksum or that it is empty, is not known
+to be about its rows: no checksum is believed there.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.jvm import result_calls
+from rekindle.engine.spark.jvm import driver_calls, result_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ def look(spark: SparkSession, shuffle_id: int, reducers: int) -> MapOutputs:
     longs = struct.unpack(f">{len(packed) // 8}q", packed)
     count = longs[0] if longs else 0
     pairs = longs[1 : 1 + 2 * count]
-    return MapOutputs(pairs[0::2], pairs[1::2], longs[1 + 2 * count :], is_known=bool(longs))
+    checksums = (0,) * count if driver_calls.other_shuffle_manager(spark) else pairs[1::2]
+    return MapOutputs(pairs[0::2], checksums, longs[1 + 2 * count :], is_known=bool(longs))
 
 
 class ExchangeMonitor:
