@@ -15,7 +15,6 @@ import rekindle as rk
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import attempts
 from rekindle.engine.spark.run import engine as run_engine
-from rekindle.engine.spark_lines import LINES
 from rekindle.failover.backoff import FixedDelay
 from rekindle.master.facts.config import BackoffSpec, MasterConfig
 
@@ -83,7 +82,7 @@ def test_a_new_driver_reuses_what_stands_above_a_determinate_exchange(
     spark: SparkSession, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where Spark has no checksums nobody looks at the exchanges at all."""
-    monkeypatch.setattr(run_engine, "spark_line", lambda spark: next(one for one in LINES if one.lacks))
+    monkeypatch.setattr(run_engine, "without_checksums", lambda spark: "this Spark has no checksums")
 
     def nobody_looks(*given: object) -> None:
         raise AssertionError("an exchange was looked at")

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from rekindle.cli.run_options import Choices
 from rekindle.cli.run_session import LazySession
 from rekindle.engine.spark import start
+from rekindle.engine.spark.adapter import SparkAdapter
 
 
 def test_why_a_jvm_did_not_come_up_is_shown(
@@ -59,7 +60,7 @@ def _settings(conf: dict[str, str]) -> Path:
 def test_what_configures_the_jvm_lies_where_nobody_else_can_write(shared: Path, tmp_path: Path) -> None:
     before = set(shared.iterdir())
     with LazySession("daily.py", Choices()) as session:
-        settings = _settings(session._conf(start))
+        settings = _settings(session._conf(SparkAdapter()))
         assert settings.is_file() and not settings.is_symlink()
         assert stat.S_IMODE(settings.parent.stat().st_mode) == 0o700
         assert [stat.S_IMODE(one.stat().st_mode) for one in settings.parent.iterdir()] == [0o600, 0o600]
@@ -70,7 +71,7 @@ def test_what_configures_the_jvm_lies_where_nobody_else_can_write(shared: Path, 
 
 def test_the_log_of_a_failure_stays_and_is_named(shared: Path) -> None:
     with LazySession("daily.py", Choices()) as session:
-        log = _settings(session._conf(start)).parent / "spark.log"
+        log = _settings(session._conf(SparkAdapter())).parent / "spark.log"
         assert session.keep_log() == "", "there is nothing in it yet"
         log.write_text("ERROR")
         assert session.keep_log() == str(log)
