@@ -22,6 +22,7 @@ from parts import hadoop_folder
 from rekindle.engine.spark.session import attach
 from rekindle.local_cluster.cluster import LocalCluster
 from stage import SHORT_LIVED
+from support import class_archive
 from support.azurite import Azurite
 from support.hadoop import HadoopCluster
 from support.s3 import S3Server
@@ -31,8 +32,10 @@ TESTS = Path(__file__).parent
 # Whatever a test starts as a user would, its driver listens here and nowhere else.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 # Its JVM ends before a better compiler pays off, and so does the one that starts it.
-for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(name, SHORT_LIVED)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIVED} {class_archive.options()}")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
+# No test waits for a restart as long as users do.
+os.environ.setdefault("REKINDLE_BACKOFF_INITIAL_MS", "20")
 # What a fixture starts. A test that starts a driver by itself is marked where it stands.
 MARKS = {
     "spark": "spark",
@@ -45,6 +48,9 @@ MARKS = {
     "azure": "s3",
 }
 APPLICATION = "tests"
+# Files that add Spark's Kafka connector to the application. It can be used by one application of a JVM only, so that no
+# file with an application of its own may come between them.
+WITH_KAFKA = {"test_kafka_streams.py", "test_topic_results.py"}
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +138,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         if item.path.is_relative_to(TESTS / "cluster"):
             item.add_marker("cluster")
     yield
-    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+    items.sort(key=lambda item: (item.get_closest_marker("cluster") is None, item.path.name not in WITH_KAFKA))
 
 
 def _texts(item: pytest.Item) -> list[str]:
@@ -149,11 +155,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """A worker takes whole files: what a module sets up is set up once. One worker has all that need a cluster."""
+    """A worker takes whole files: what a module sets up is set up once. One worker has all that need a cluster, and one
+    has all that need Kafka."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "cluster" if "/cluster/" in file else file
+        if "/cluster/" in file:
+            return "cluster"
+        return "kafka" if Path(file).name in WITH_KAFKA else file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,12 +8,14 @@ only when it is complete.
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 VERSITYGW = "v1.8.0"
@@ -63,8 +65,10 @@ def s3_server() -> Path:
     binary = cache() / f"versitygw-{VERSITYGW}" / "versitygw"
     if not binary.exists():
         with _becoming(binary.parent) as folder:
+            # Compiled without optimisation, in a third of the time: it serves tests, which do not wait for it.
+            fast = ["-gcflags=all=-N -l", "-ldflags=-s -w"]
             _run(
-                ["go", "install", f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"],
+                ["go", "install", *fast, f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"],
                 {"GOBIN": str(folder)},
             )
     return binary
@@ -189,16 +193,31 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
         subprocess.run(command, check=True, cwd=nowhere, env=os.environ | (environment or {}))
 
 
+def early() -> None:
+    """All parts that need no PySpark. What Go, npm and Maven fetch is fetched at once; Maven itself must not run twice
+    over its own folder."""
+    with ThreadPoolExecutor() as pool:
+        built, installed = pool.submit(s3_server), pool.submit(azurite)
+        for fetch in (kafka_broker, kafka_jars, hadoop_cluster):
+            fetch()
+        built.result(), installed.result()
+
+
 def main() -> None:
-    server, jars = s3_server(), s3_jars()
-    blobs = azurite()
-    size_mb = sum(path.stat().st_size for path in jars.iterdir()) // 2**20
-    count = len(list(jars.iterdir()))
-    broker, connector = len(list(kafka_broker().iterdir())), len(list(kafka_jars().iterdir()))
-    servers = f"versitygw={VERSITYGW} server={server.exists()} azurite={blobs.exists()}"
-    kafka = f"kafka={KAFKA} broker_jars={broker} kafka_jars={connector}"
-    kafka += f" hadoop={HADOOP} hadoop_jars={len(list(hadoop_cluster().iterdir()))}"
-    print(f"RESULT {servers} s3_jars={count} s3_jars_mb={size_mb} {kafka}")
+    parser = argparse.ArgumentParser(prog="parts")
+    parser.add_argument("--early", action="store_true", help="only what needs no PySpark")
+    is_early = parser.parse_args().early
+    early()
+    if is_early:
+        return
+    count = {
+        folder: len(list(folder.iterdir())) for folder in (s3_jars(), kafka_broker(), kafka_jars(), hadoop_cluster())
+    }
+    size_mb = sum(path.stat().st_size for path in s3_jars().iterdir()) // 2**20
+    servers = f"versitygw={VERSITYGW} server={s3_server().exists()} azurite={azurite().exists()}"
+    kafka = f"kafka={KAFKA} broker_jars={count[kafka_broker()]} kafka_jars={count[kafka_jars()]}"
+    kafka += f" hadoop={HADOOP} hadoop_jars={count[hadoop_cluster()]}"
+    print(f"RESULT {servers} s3_jars={count[s3_jars()]} s3_jars_mb={size_mb} {kafka}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ from support.signals import STALLED_S, when
 
 WRITE = "Bridge.java"  # Where the write job is submitted: the name that Spark gives its final stage.
 # These JVMs are killed before a better compiler, or a look at classes that Spark has shipped, pays off.
-SHORT_LIVED = f"{LIGHT} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+# Room for code: the usual 48 MB are full after some hundred queries, and are cleared again and again.
+SHORT_LIVED = f"{LIGHT} -XX:ReservedCodeCacheSize=240m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 Ask = TypeVar("Ask", bound=msgspec.Struct)
 Said = TypeVar("Said", bound=msgspec.Struct)
 Ask_contra = TypeVar("Ask_contra", contravariant=True)

@@ -1,4 +1,5 @@
-"""A slice of first light for every change: the same cases as `make first-light`, with fewer kills."""
+"""A slice of first light for every change: the cases of `make first-light`, but for the driver kills, of which
+`test_pipelines.py` has a slice on S3."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import pytest
 
 from build_jar import TEST_JAR
 from first_light.__main__ import make_input
-from first_light.cases import aborts_and_changes, delayed_commit, driver_kills, exchange_recomputed, zombie_driver
+from first_light.cases import aborts_and_changes, delayed_commit, exchange_recomputed, zombie_driver
 from first_light.play import LIGHT, Stage
 from rekindle.local_cluster.cluster import LocalCluster
 from stage import Place, cloud, disk
@@ -41,13 +42,11 @@ def test_aborts_and_changes_on_disk(cluster: LocalCluster, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("case", ["kills", "exchange", "commit", "zombie"])
+@pytest.mark.parametrize("case", ["exchange", "commit", "zombie"])
 def test_processes_that_die_on_s3(cluster: LocalCluster, s3: S3Server, tmp_path: Path, case: str) -> None:
     on = stage(cluster, cloud(s3), tmp_path)
     try:
         match case:
-            case "kills":
-                assert driver_kills(on, 2, seed=7)["old_rerun"] == 0
             case "exchange":
                 figures = exchange_recomputed(on, 1, 1)
                 assert (figures["lost"], figures["doubled"]) == (0, 0)

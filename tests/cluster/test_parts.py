@@ -96,7 +96,7 @@ def test_jobs_run_on_both_workers_and_survive_what_happens_to_executors_and_to_t
     stop_driver(driver)
     assert all(process.is_stopped() for process in driver.processes)
     cont_driver(driver)
-    when(lambda: len(_of_job(tmp_path, 3).succeeded(Kind.RESULT)) == 6)
+    when(lambda: len(_of_job(tmp_path, 3).succeeded(Kind.RESULT)) == 6 and len(_of_job(tmp_path, 3).unfinished()) == 4)
     java = driver.java
     moment_ms = kill_driver(driver)
     assert java is not None

@@ -12,7 +12,7 @@ from cluster_test.__main__ import make_input
 from cluster_test.play import SHOP, Stage
 from rekindle.local_cluster.cluster import LocalCluster
 from stage import disk
-from weather.faults import poison_and_executor
+from weather.faults import executor_alone
 from weather.seen import seen_in
 from weather.weathers import MIXED
 
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.timeout(1800)
-def test_a_poison_partition_and_a_killed_executor_in_mixed_weather(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_killed_executor_in_mixed_weather(cluster: LocalCluster, tmp_path: Path) -> None:
     place = replace(disk(tmp_path), settings=dict(MIXED.settings))
     (tmp_path / "stage").mkdir()
     stage = Stage(SHOP, cluster, place, tmp_path / "stage", make_input(tmp_path / "input"), str(TEST_JAR))
     try:
-        poison_and_executor(stage, MIXED)
+        executor_alone(stage, MIXED)
         seen = seen_in(one.events for one in stage.drivers)
     finally:
         stage.end()

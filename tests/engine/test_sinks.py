@@ -411,7 +411,7 @@ ON_S3 = """
     from pyspark.sql import SparkSession
     from rekindle.engine.spark.publish import tables
     from rekindle.engine.spark.publish.publication import Publication
-    from rekindle.engine.spark.jvm.access import root as jvm
+    from rekindle.engine.spark.jvm.access import ours
     from rekindle.engine.spark.session import attach
     from rekindle.engine.spark.publish.files import read_newest
     from rekindle.engine.spark.publish.sinks import publish
@@ -428,7 +428,7 @@ ON_S3 = """
         frame = spark.range(order * 10).selectExpr("id", f"{order} day")
         place = f"{root}/results/{type(target).__name__}-{order}"
         frame.repartition(3).write.mode("ignore").parquet(place)
-        listed = jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, place).splitlines()
+        listed = ours(spark).Bridge.list(spark._jsparkSession, place).splitlines()
         found = sorted((f"{place}/{line.split(chr(9))[0]}", int(line.split(chr(9))[1])) for line in listed)
         found = tuple(one for one in found if "/part-" in one[0])
         return Publication(
@@ -455,7 +455,7 @@ ON_S3 = """
     answers = [publish(spark, result(once, order, epoch), stores) for order, epoch in ((7, 1), (7, 2), (8, 1))]
     print("ANSWERS Directory", *(type(one).__name__ for one in answers))
     print("DAY", shown(spark.read.parquet(f"{root}/day")))
-    bridge = jvm(spark).rekindle.spark.Bridge
+    bridge = ours(spark).Bridge
     spark.range(1000).repartition(1).write.parquet(f"file:{sys.argv[3]}")
     (damaged,) = Path(sys.argv[3]).glob("part-*")
     body = bytearray(damaged.read_bytes())

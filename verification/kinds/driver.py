@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 import rekindle as rk
 from kinds import shop
 from kinds.shop import PARTITIONS, is_one_version, pipeline, random_price
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.session import attach
 from rekindle.failover.backoff import FixedDelay
 from rekindle.local_cluster.processes import Process
@@ -111,7 +111,7 @@ class Striking:
 
     def _lying_there(self, state: RunState) -> list[int]:
         host = self._orders.worker[1]
-        where = jvm(self._spark).rekindle.test.StoredBlocks.hosts
+        where = Package(self._spark, "rekindle.test").StoredBlocks.hosts
         step = state.steps.get(STRUCK)
         return sorted(
             commit.partition
@@ -123,7 +123,7 @@ class Striking:
 
 
 def executors(spark: SparkSession) -> set[str]:
-    return set(str(jvm(spark).rekindle.test.StoredBlocks.executors()).split(",")) - {"driver"}
+    return set(str(Package(spark, "rekindle.test").StoredBlocks.executors()).split(",")) - {"driver"}
 
 
 def await_executors(spark: SparkSession) -> None:

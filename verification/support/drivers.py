@@ -1,12 +1,13 @@
 """Driver programs as processes of their own, so that they can be killed, stopped and woken like real ones.
 
 A driver is two processes: Python and the JVM it started. What is said to the driver is said to both, and to
-nobody else. Settings reach it through a configuration folder, so that the script is what a user would write.
+nobody else. Settings reach it through a file of properties, so that the script is what a user would write.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.local_cluster.processes import Process, end
+from support import class_archive
 from support.signals import KERNEL_S_MAX, STALLED_S, cont, stop, when
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,12 +78,12 @@ def start_driver(
 ) -> Driver:
     """Start a script with Spark settings; its configuration and its output are in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    conf = folder / f"conf-{time.time_ns()}"
-    conf.mkdir()
-    (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    output = folder / f"{conf.name.replace('conf', 'output')}.txt"
+    number = time.time_ns()
+    properties, output = folder / f"settings-{number}.conf", folder / f"output-{number}.txt"
+    properties.write_text("".join(f"{key} {value}\n" for key, value in with_classes(settings).items()))
     paths = os.pathsep.join(str(ROOT / name) for name in ("src", "tests", "verification"))
-    variables = {"SPARK_CONF_DIR": str(conf), "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}
+    submit = f"--properties-file {shlex.quote(str(properties))} pyspark-shell"
+    variables = {"PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as file:
         child = subprocess.Popen(
             [sys.executable, str(script), *arguments],
@@ -93,6 +95,16 @@ def start_driver(
             start_new_session=True,
         )
     return Driver(child, output)
+
+
+def with_classes(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, with the archive of classes for the JVMs of driver and executors."""
+    known = dict(settings)
+    for who in ("driver", "executor"):
+        name = f"spark.{who}.extraJavaOptions"
+        options = class_archive.options(settings.get(f"spark.{who}.extraClassPath", ""))
+        known[name] = f"{settings.get(name, '')} {options}".strip()
+    return known
 
 
 def kill_driver(driver: Driver) -> int:
@@ -128,11 +140,11 @@ def flush_events_often(spark: Any, every_s: float = 0.5) -> None:
     event that flushes, about an RDD that does not exist.
     """
     context = spark.sparkContext._jsc.sc()
-    events = spark.sparkContext._jvm.org.apache.spark.scheduler
+    made = getattr(spark.sparkContext._jvm, "org.apache.spark.scheduler.SparkListenerUnpersistRDD")
 
     def post() -> None:
         while not context.isStopped():
-            context.listenerBus().post(events.SparkListenerUnpersistRDD(-1))
+            context.listenerBus().post(made(-1))
             time.sleep(every_s)
 
     threading.Thread(target=post, name="flush-events", daemon=True).start()

@@ -64,16 +64,26 @@ def poison_and_executor(stage: Stage, weather: Weather) -> tuple[Session, dict[s
     second = _session(stage, "executor")
     _right("poison, resumed", second.do(Order("poison")), plain)
     same("poison: kept partitions computed again", _overlap(stood, finals(second, "poison")), 0)
-    number = second.ask(Order("executor"))
-    second.wait_for("\ncommitted scored")
-    second.until(stage.cluster.executors)
+    _killed_executor(stage, weather, second, plain)
+    return second, plain, {"stood": sum(map(len, stood.values()))}
+
+
+def executor_alone(stage: Stage, weather: Weather) -> None:
+    """An executor of a driver is killed, and nothing else happens."""
+    only = _session(stage, "executor")
+    stage.cure()
+    _killed_executor(stage, weather, only, bare(stage, only))
+
+
+def _killed_executor(stage: Stage, weather: Weather, session: Session, plain: dict[str, str]) -> None:
+    number = session.ask(Order("executor"))
+    session.wait_for("\ncommitted scored")
+    session.until(stage.cluster.executors)
     kill(stage.cluster.executors()[-1])
-    _right("an executor killed", second.answer(number), plain)
-    same("an executor killed: finished partitions that ran again", _again(second, "executor"), {})
-    figures: Figures = {"stood": sum(map(len, stood.values()))}
+    _right("an executor killed", session.answer(number), plain)
+    same("an executor killed: finished partitions that ran again", _again(session, "executor"), {})
     if weather.keeps_maps:
-        same("an executor killed: map tasks that ran again", _maps_again(second), 0)
-    return second, plain, figures
+        same("an executor killed: map tasks that ran again", _maps_again(session), 0)
 
 
 def _maps_again(session: Session) -> int:

@@ -14,7 +14,7 @@ from types import FrameType
 from rekindle.cli.demo_scene import write_spark_settings
 from rekindle.config import java_home
 from rekindle.errors import Refused, RunFailed
-from rekindle.local_cluster.cluster import LocalCluster, Size, spark_home
+from rekindle.local_cluster.cluster import LIGHT, LocalCluster, Size, spark_home
 
 SIZE = Size(worker_cores=4, worker_memory_mb=2048, executor_cores=2, executor_memory_mb=640, application_cores=4)
 FOREIGN = ("REKINDLE_", "SPARK_", "PYSPARK_")
@@ -44,7 +44,10 @@ def started(cluster: LocalCluster, whose: str) -> Iterator[None]:
 def environment(folder: Path, cluster: LocalCluster, width: int) -> dict[str, str]:
     """This one without what it says about other clusters and locations, and with what is said about this one."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-    conf = write_spark_settings(folder, cluster.app_settings())
+    settings = cluster.app_settings()
+    # Its drivers and executors live for a minute: code that is compiled twice costs more than it saves.
+    settings["spark.driver.extraJavaOptions"] += f" {LIGHT}"
+    conf = write_spark_settings(folder, settings | {"spark.executor.extraJavaOptions": LIGHT})
     return {
         **own,
         **cluster.app_env,

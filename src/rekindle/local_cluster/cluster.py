@@ -202,13 +202,14 @@ class LocalCluster(Ended):
 
     def _spawn(self, main: str, host: str, name: str, arguments: list[str]) -> Daemon:
         folder = self.folder / name
-        temporary, local, conf = folder / "tmp", folder / "local", folder / "conf"
-        for path in (temporary, local, conf):
+        temporary, local = folder / "tmp", folder / "local"
+        for path in (temporary, local):
             path.mkdir(parents=True, exist_ok=True)
         home = spark_home()
         environment = os.environ | {
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(conf),
+            # It is never there: no setting of somebody else reaches them.
+            "SPARK_CONF_DIR": str(folder / "conf"),
             "SPARK_LOCAL_IP": host,
             "SPARK_LOCAL_HOSTNAME": host,
             "SPARK_LOCAL_DIRS": str(local),
