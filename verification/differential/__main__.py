@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from differential import cuts
-from differential.crew import Crew
+from differential.crew import WITHOUT_CHECKSUMS, Crew
 from differential.drawing import draw
 from differential.judge import Outcome, Verdict, play
 from differential.report import by_reason, cuts_given_up, save
@@ -34,6 +34,7 @@ def entry_of(program: Program, verdict: Verdict, seconds: float) -> Entry:
         reason=verdict.reason if is_bad else "",
         what=verdict.what[:600] if is_bad else "",
         was_struck=verdict.was_struck,
+        reused=verdict.reused,
         is_changed=program.change is not None,
         seconds=seconds,
         kept=kept,
@@ -106,11 +107,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0.0, help="end this sitting after so long")
     parser.add_argument("--again", action="store_true", help="forget earlier sittings")
     parser.add_argument("--seed", type=int, action="append", help="run these only, and forget them")
+    parser.add_argument("--first", type=int, default=0, help="seeds from this one on: two sittings may go on at once")
     parser.add_argument("--only-mode", choices=[mode.value for mode in Mode])
     parser.add_argument("--having", action="append", help="only programs with this operation")
     parser.add_argument("--shrink", type=int, default=60, help="how often a failing program is tried smaller")
     parser.add_argument("--report", action="store_true", help="tell what was found so far, and run nothing")
     parser.add_argument("--report-cuts", action="store_true", help="list the steps that auto does not keep")
+    parser.add_argument(
+        "--without-checksums", action="store_true", help="exchanges are equal by the proof of their plan, or not at all"
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state and failing scripts are")
     return parser.parse_args()
 
@@ -118,15 +123,15 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     asked = arguments()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # What was started is ended, too.
-    sittings = Sittings(asked.folder)
+    sittings = Sittings(asked.folder / "without-checksums" if asked.without_checksums else asked.folder)
     if asked.again:
         sittings.forget()
     mode = Mode(asked.only_mode) if asked.only_mode else None
     if not asked.report:
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="differential-") as folder, Crew(Path(folder)) as crew:
+        began, settings = time.monotonic(), WITHOUT_CHECKSUMS if asked.without_checksums else {}
+        with tempfile.TemporaryDirectory(prefix="differential-") as folder, Crew(Path(folder), settings) as crew:
             campaign = Campaign(sittings, crew, Path(folder), asked.shrink)
-            for program in map(draw, asked.seed or sittings.next_seeds(asked.n)):
+            for program in map(draw, asked.seed or sittings.next_seeds(asked.n, asked.first)):
                 if not is_wanted(program, mode, asked.having or []):
                     continue
                 campaign.run(program)

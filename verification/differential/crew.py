@@ -8,23 +8,30 @@ import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from build_jar import TEST_JAR
 from differential.orders import Answer, Order, Status
 
 ORDERS_MAX = 400
 SECONDS_MAX = 600.0
 TOOLS = Path(__file__).parent.parent
+# A shuffle manager that is not Spark's own: no exchange is proved by a checksum, as on Spark 3.5 and 4.0.
+WITHOUT_CHECKSUMS = {
+    "spark.shuffle.manager": "rekindle.test.SameChecksums",
+    "spark.driver.extraClassPath": str(TEST_JAR),
+}
 
 
 class Worker:
-    """One process; its Spark has `cores` cores."""
+    """One process; its Spark has `cores` cores, and is started with these settings."""
 
-    def __init__(self, cores: int, folder: Path) -> None:
-        self._cores, self._folder = cores, folder
+    def __init__(self, cores: int, folder: Path, settings: Mapping[str, str]) -> None:
+        self._cores, self._folder, self._settings = cores, folder, settings
         self._child: subprocess.Popen[str] | None = None
         self._orders = 0
 
@@ -58,9 +65,10 @@ class Worker:
     def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         paths = os.pathsep.join(str(one) for one in (TOOLS.parent / "src", TOOLS.parent / "tests", TOOLS))
+        given = [str(self._cores), str(self._folder / "warehouse"), msgspec.json.encode(self._settings).decode()]
         with (self._folder / f"worker-{self._cores}.txt").open("a") as said:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "differential.worker", str(self._cores), str(self._folder / "warehouse")],
+                [sys.executable, "-m", "differential.worker", *given],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -81,8 +89,8 @@ def _line(output: IO[str]) -> str:
 class Crew:
     """The worker that runs everything, and one with other cores that goes on with what another process left."""
 
-    def __init__(self, folder: Path) -> None:
-        self.first, self.second = Worker(2, folder), Worker(3, folder)
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.first, self.second = Worker(2, folder, settings or {}), Worker(3, folder, settings or {})
 
     def __enter__(self) -> Crew:
         return self

@@ -65,14 +65,19 @@ def play(program: Program, crew: Crew, folder: Path) -> Verdict:
         return worker.ask(Order(what, str(path), str(folder), program.is_onramp, settings))
 
     (flags / "open").touch()
+
+    def all_rows(of: Program, found: Answer) -> Answer:
+        """What the rows may be taken from, where Spark chooses them; else `found`, those that bare Spark gave."""
+        if not judged_of(program).weak:
+            return found
+        path = folder / "superset.py"
+        path.write_text(module_text(superset_of(of), str(folder)))
+        return ask(What.BARE, program.settings, path=path)
+
     expected = ask(What.BARE, program.settings)
     if expected.status is not Status.ROWS:
         return Verdict(Outcome.DISCARDED, reason=_class_of(expected), trace=expected.message)
-    everything = expected
-    if judged_of(program).weak:
-        path = folder / "superset.py"
-        path.write_text(module_text(superset_of(later), str(folder)))
-        everything = ask(What.BARE, program.settings, path=path)
+    everything = all_rows(later, expected)
     if program.mode.has_fault:
         shutil.rmtree(flags)
         flags.mkdir()
@@ -85,7 +90,8 @@ def play(program: Program, crew: Crew, folder: Path) -> Verdict:
         path = folder / "old.py"
         path.write_text(module_text(program, str(folder)))
         (flags / "open").touch()
-        expected = everything = ask(What.BARE, program.settings, path=path)
+        expected = ask(What.BARE, program.settings, path=path)
+        everything = all_rows(program, expected)
     cuts = found.cuts
     if (is_again and found.status in (Status.FAILED, Status.ROWS)) or (program.is_onramp and was_struck):
         (flags / "open").touch()

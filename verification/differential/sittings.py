@@ -18,7 +18,8 @@ DRAWS = ("values", "frames", "data", "drawing", "render")
 
 class Entry(msgspec.Struct, frozen=True):
     """One program that was run to its end. `kept` and `asked` count the steps with result="auto" that move rows or run
-    Python, and those of them that are kept; `given_up` tells of the others why."""
+    Python, and those of them that are kept; `given_up` tells of the others why. `reused` are partitions that the last
+    driver took from the one before."""
 
     seed: int
     mode: Mode
@@ -27,6 +28,7 @@ class Entry(msgspec.Struct, frozen=True):
     reason: str = ""
     what: str = ""
     was_struck: bool = False
+    reused: int = 0
     is_changed: bool = False
     seconds: float = 0.0
     kept: int = 0
@@ -61,9 +63,10 @@ class Sittings:
         with self._path.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
 
-    def next_seeds(self, count: int) -> Iterable[int]:
-        """Seeds that were not run, until so many programs count. What bare Spark does not run does not count."""
-        seed = 0
+    def next_seeds(self, count: int, first: int = 0) -> Iterable[int]:
+        """Seeds from `first` on that were not run, until so many programs count. What bare Spark does not run does not
+        count."""
+        seed = first
         while sum(one.outcome is not Outcome.DISCARDED for one in self.entries.values()) < count:
             while seed in self.entries:
                 seed += 1
@@ -79,6 +82,7 @@ class Sum(msgspec.Struct, frozen=True):
     changed: int
     onramp: int
     new_driver: int
+    reusing: int
     different: int
     raw: int
     refused: int
@@ -98,9 +102,9 @@ class Sum(msgspec.Struct, frozen=True):
     def line(self) -> str:
         return (
             f"RESULT differential programs={self.programs} faults={self.faults} changed={self.changed} "
-            f"onramp={self.onramp} new_driver={self.new_driver} different={self.different} raw={self.raw} "
-            f"refused={self.refused} refused_share={self.refused_share:.4f} kept_share={self.kept_share:.3f} "
-            f"minutes={self.minutes:.1f}"
+            f"onramp={self.onramp} new_driver={self.new_driver} reusing={self.reusing} different={self.different} "
+            f"raw={self.raw} refused={self.refused} refused_share={self.refused_share:.4f} "
+            f"kept_share={self.kept_share:.3f} minutes={self.minutes:.1f}"
         )
 
 
@@ -114,6 +118,7 @@ def sum_of(entries: Iterable[Entry]) -> Sum:
         changed=sum(one.is_changed and (one.was_struck or one.is_onramp) for one in ran),
         onramp=sum(one.is_onramp for one in ran),
         new_driver=sum(one.mode is Mode.NEW_DRIVER and (one.was_struck or one.is_onramp) for one in ran),
+        reusing=sum(one.reused > 0 and one.was_struck for one in ran),
         different=outcomes[Outcome.DIFFERENT],
         raw=outcomes[Outcome.RAW],
         refused=outcomes[Outcome.REFUSED],

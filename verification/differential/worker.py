@@ -123,7 +123,7 @@ def main() -> None:
     os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA)  # A long campaign gives "-XX:+UseSerialGC": C2 pays after an hour.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.sql.warehouse.dir", sys.argv[2])
-    for key, value in SETTINGS.items():
+    for key, value in (SETTINGS | msgspec.json.decode(sys.argv[3], type=dict[str, str])).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
