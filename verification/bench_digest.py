@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from bench_batch.figures import Estimate, estimate
 from local_spark import local_spark
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package, ours
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
@@ -87,7 +87,7 @@ class Bench:
     def __init__(self, folder: Path, rows: int) -> None:
         self.folder = folder
         self.spark = _session(folder)
-        self.pid = int(jvm(self.spark).java.lang.ProcessHandle.current().pid())
+        self.pid = int(Package(self.spark, "java.lang").ProcessHandle.current().pid())
         self.count, self.stage = 0, -1
         self.cases = [
             Case(f"{kind}{columns}", columns, rows * 10 // columns, kind == "shuffle")
@@ -111,7 +111,7 @@ class Bench:
     def cpu(self, case: Case, way: Callable[[Case, str], object]) -> Used:
         self.count += 1
         path = f"file:{self.folder}/out{self.count}"
-        jvm(self.spark).java.lang.System.gc()
+        Package(self.spark, "java.lang").System.gc()
         before = _cpu_seconds(self.pid)
         way(case, path)
         used = Used(_cpu_seconds(self.pid) - before, self._in_tasks())
@@ -120,10 +120,14 @@ class Bench:
 
     def _in_tasks(self) -> float:
         """CPU seconds of the tasks of all Spark stages since the last call."""
-        context, java = self.spark.sparkContext, jvm(self.spark)
+        context = self.spark.sparkContext
         context._jsc.sc().listenerBus().waitUntilEmpty()
-        none = context._gateway.new_array(java.double, 0)
-        stages = context._jsc.sc().statusStore().stageList(None, False, False, none, java.java.util.ArrayList())
+        none = context._gateway.new_array(context._jvm.double, 0)
+        stages = (
+            context._jsc.sc()
+            .statusStore()
+            .stageList(None, False, False, none, Package(self.spark, "java.util").ArrayList())
+        )
         used, last = 0.0, self.stage
         for at in range(stages.size()):  # The newest first.
             one = stages.apply(at)
@@ -155,7 +159,7 @@ class Bench:
 
     def _write_and_read(self, case: Case, path: str) -> None:
         held = self._write(case, path)
-        listing = jvm(self.spark).rekindle.spark.Bridge.list(self.spark._jsparkSession, path)
+        listing = ours(self.spark).Bridge.list(self.spark._jsparkSession, path)
         commits = manifest.from_listing(listing)
         assert all(one.digest for one in digests.read_back(held.session, path, commits, held.schema))
 

@@ -28,7 +28,7 @@ from bench_batch import data
 from build_jar import JAR, TEST_JAR
 from local_spark import local_spark
 from rekindle.engine.spark.jvm import result_calls
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package, ours
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import attach, group_session
@@ -76,10 +76,12 @@ def write(spark: SparkSession, source: Path, folder: Path) -> tuple[int, float]:
     """The rows that the product wrote, and the CPU seconds of all tasks of the run."""
     held = _held(spark, source)
     rows = results.write(held, f"file:{folder}/out", Partitions.first(PARTITIONS), "measured", is_first=True)
-    context, java = spark.sparkContext, jvm(spark)
+    context = spark.sparkContext
     context._jsc.sc().listenerBus().waitUntilEmpty()
-    none = context._gateway.new_array(java.double, 0)
-    stages = context._jsc.sc().statusStore().stageList(None, False, False, none, java.java.util.ArrayList())
+    none = context._gateway.new_array(context._jvm.double, 0)
+    stages = (
+        context._jsc.sc().statusStore().stageList(None, False, False, none, Package(spark, "java.util").ArrayList())
+    )
     used = sum(stages.apply(at).executorCpuTime() / 1e9 for at in range(stages.size()))
     return rows, used
 
@@ -88,9 +90,7 @@ def checks(spark: SparkSession, source: Path) -> tuple[float, float, float]:
     """Nanoseconds for a row: watched, not watched, not watched again."""
     held = _held(spark, source)
     wanted = result_calls.packed(range(PARTITIONS))
-    told = jvm(spark).rekindle.spark.LawsCost.of(
-        held.rdd(is_first=True), results._laws(held, "measured", wanted), ROWS, ROUNDS
-    )
+    told = ours(spark).LawsCost.of(held.rdd(is_first=True), results._laws(held, "measured", wanted), ROWS, ROUNDS)
     lines = [tuple(map(float, line.split())) for line in str(told).splitlines()]
     watched, plain, again = (statistics.median(line[at] for line in lines) for at in range(3))
     return watched, plain, again

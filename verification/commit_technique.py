@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from local_spark import local_spark
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import attach, group_session
@@ -58,10 +58,10 @@ def bare(spark: SparkSession, rows: int, path: str) -> None:
 def version_two(spark: SparkSession, rows: int, path: str) -> None:
     option = "mapreduce.fileoutputcommitter.algorithm.version"
     rows_of(spark, rows).repartition(PARTITIONS, "k").write.option(option, "2").parquet(f"{path}.attempt")
-    java = jvm(spark)
-    target = java.org.apache.hadoop.fs.Path(path)
+    files = Package(spark, "org.apache.hadoop.fs")
+    target = files.Path(path)
     store = target.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    assert store.rename(java.org.apache.hadoop.fs.Path(f"{path}.attempt"), target)
+    assert store.rename(files.Path(f"{path}.attempt"), target)
 
 
 def ours(spark: SparkSession, rows: int, path: str) -> None:
@@ -80,7 +80,7 @@ def cpu_seconds(pid: int) -> float:
 
 def measure(spark: SparkSession, root: str, rounds: int, rows: int, s3: S3Server | None) -> dict[str, Figures]:
     found = {name: Figures() for name in TECHNIQUES}
-    pid = int(jvm(spark).java.lang.ProcessHandle.current().pid())
+    pid = int(Package(spark, "java.lang").ProcessHandle.current().pid())
     for number in range(rounds + 1):
         order = list(TECHNIQUES)[number % 3 :] + list(TECHNIQUES)[: number % 3]
         for name in order:
@@ -92,7 +92,7 @@ def measure(spark: SparkSession, root: str, rounds: int, rows: int, s3: S3Server
                 figures.cpu.append(cpu_seconds(pid) - cpu)
                 figures.wall.append(time.monotonic() - wall)
                 figures.requests += s3.requests(mark) if s3 else Counter()
-            listing = str(jvm(spark).rekindle.spark.Bridge.list(spark._jsparkSession, path))
+            listing = str(Package(spark, "rekindle.spark").Bridge.list(spark._jsparkSession, path))
             figures.bytes = sum(int(line.rsplit("\t", 1)[1]) for line in listing.splitlines())
     return found
 

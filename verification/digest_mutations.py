@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from build_jar import TEST_JAR
 from local_spark import local_spark
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.session import attach, clone
 
 ROWS, FILES = 100, 8
@@ -112,7 +112,9 @@ def permuted(base: DataFrame, variant: int) -> DataFrame:
 
 def digests(spark: SparkSession, frame: DataFrame) -> dict[int, str]:
     schema = frame.select(*COLUMNS)._jdf.schema()
-    lines = str(jvm(spark).rekindle.test.GroupDigests.of(frame._jdf.queryExecution().toRdd(), schema)).splitlines()
+    lines = str(
+        Package(spark, "rekindle.test").GroupDigests.of(frame._jdf.queryExecution().toRdd(), schema)
+    ).splitlines()
     found = dict(line.split("\t") for line in lines)
     assert len(found) == len(lines), "the rows of a partition were read by two Spark tasks"
     return {int(number): digest for number, digest in found.items()}

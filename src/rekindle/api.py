@@ -45,6 +45,7 @@ from rekindle.publish.targets import Target
 from rekindle.service import (
     graphing,
     looking,
+    mixed_pipeline,
     region_reproducing,
     rehearsing,
     reproducing,
@@ -223,7 +224,7 @@ class Pipeline:
         self, spark: Any, location: str, *, options: RunOptions | None = None, **parameters: Parameter
     ) -> StreamPlan:
         """Return what `run` would do now with a pipeline whose sources are streams. Nothing is written or started."""
-        return streaming.plan(self._wish(spark, location, options, parameters), _prepare)
+        return mixed_pipeline.plan(self._wish(spark, location, options, parameters), spark_adapter, _prepare)
 
     def reproduce(
         self, spark: Any, location: str, vertex: str, *, options: RunOptions | None = None, **parameters: Parameter
@@ -269,8 +270,8 @@ class Pipeline:
         wish = self._wish(spark, location, options, parameters)
         try:
             return graphing.graph(wish, spark_adapter)
-        except StreamFound:
-            return graphing.stream_graph(wish, _prepare)
+        except StreamFound as found:
+            return graphing.stream_graph(wish, spark_adapter, _prepare, found.source)
 
     def show(self, location: str, *, options: RunOptions | None = None, **parameters: Parameter) -> RunView:
         """Return a view of the run of these parameters, read from its journal without a session. Notebooks display the
@@ -352,11 +353,11 @@ def _run(wish: RunRequest, say: Callable[[str], None]) -> RunSummary:
     """A batch, unless a source turns out to be a stream while it is prepared."""
     named = wish.options.run
     if named and not wish.options.new and streaming.is_stream(wish.store, wish.pipeline, named):
-        return streaming.run(wish, _prepare, say)
+        return mixed_pipeline.run(wish, spark_adapter, _prepare, say)
     try:
         return running.run(wish, spark_adapter)
-    except StreamFound:
-        return streaming.run(wish, _prepare, say)
+    except StreamFound as found:
+        return mixed_pipeline.run(wish, spark_adapter, _prepare, say, found.source)
 
 
 def _prepare(session: Any, wanted: StreamRequest) -> PreparedStream:
@@ -407,8 +408,13 @@ def read_result(
     location: str = "",
     storage: Mapping[str, str] | None = None,
     pin_hours: float = 24.0,
+    brokers: str = "",
+    options: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return batches of the caching result of a step of a stream as a DataFrame. Later batches do not change it.
+    """Return batches of the result of a step of a stream as a DataFrame. Later batches do not change it.
+
+    The result is a caching one, or is in a topic. Of a topic just those records are read that are in the result, each
+    once, with the columns of the step.
 
     They are those of the newest stream of the pipeline that are there: batches that every reader of the stream has
     passed are released (`rekindle results ls`).
@@ -416,7 +422,10 @@ def read_result(
     after       the batches after this one; refused if the first of them was released. By default all that are there
     up_to       the last batch; by default the newest one
     location    that of the stream; by default, as `storage`, that of the settings
-    pin_hours  the stream releases none of these batches in so many hours: a run that reads them can be resumed
+    pin_hours  the stream releases none of these batches in so many hours: a run that reads them can be resumed. A
+               topic keeps records as long as its own setting says
+    brokers     where the result is in a topic: `"host:9092"`, or several with commas
+    options     of the Kafka client then, such as `{"kafka.security.protocol": "SSL"}`
     """
     config = load_config(spark=spark_adapter().properties(spark))
     if not (location or config.location):
@@ -433,7 +442,7 @@ def read_result(
         up_to=up_to,
         pin_hours=pin_hours,
     )
-    return spark_adapter().read_result(spark, find_result(wanted))
+    return spark_adapter().read_result(spark, find_result(wanted), brokers, options or {})
 
 
 def previous(spark: Any, path: str, schema: Any, storage: Mapping[str, str] | None = None) -> Any:

@@ -124,6 +124,8 @@ class StreamFound(GraphRefused):
 
     code = "RK114"
     advice = (TextRemedy("read it as a batch: spark.read in place of spark.readStream"),)
+    # The name of the source, where it is known.
+    source = ""
 
 
 class ParameterRefused(Refused):

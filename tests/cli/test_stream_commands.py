@@ -286,7 +286,7 @@ def test_without_the_entry_as_proof_a_living_try_would_be_lost(
     files = TargetOfStream(target[0], "priced", FAILED)
     frozen, newer = files.write(0, 1), files.write(0, 2)
     assert look("gc", *NOW).code == 0 and (target[1] / frozen).is_dir(), "no entry yet: both stay"
-    monkeypatch.setattr("rekindle.gc.collect_stream.find_entry", lambda *_: BatchEntry(newer, {}))
+    monkeypatch.setattr("rekindle.gc.collect_stream.find_entry", lambda *_: BatchEntry(directory=newer, files={}))
     assert look("gc", *NOW).code == 0 and not (target[1] / frozen).exists()
     assert files.commit(0, frozen), "it wakes up, and its batch counts"
     assert not any((target[1] / one.directory / one.name).exists() for one in batch_files(target[0])), "rows are lost"

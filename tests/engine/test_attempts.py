@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark.jvm import file_calls
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import ours
 from rekindle.engine.spark.plan import kept_frames, plans
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.layout import Layout
@@ -136,7 +136,7 @@ def test_a_directory_above_that_somebody_else_uses_is_no_trouble(spark: SparkSes
     for name in ("e1-a1", "e1-a2"):
         (tmp_path / "g0" / name).mkdir(parents=True)
         (tmp_path / "g0" / name / "part").write_text(name)
-    delete = jvm(session).rekindle.spark.Bridge.delete
+    delete = ours(session).Bridge.delete
     delete(session._jsparkSession, f"file:{tmp_path}/g0/e1-a1", 3)
     assert [path.name for path in (tmp_path / "g0").iterdir()] == ["e1-a2"]
     delete(session._jsparkSession, f"file:{tmp_path}/g0/e1-a2", 1)

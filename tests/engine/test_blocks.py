@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.run.blocks import Blocks, gone_in
 from rekindle.engine.spark.run.engine import SparkEngine
@@ -96,11 +96,11 @@ class Both:
 
 def remove_block(spark: SparkSession, commit: manifest.Commit) -> None:
     """By its name, as memory pressure on its executor would."""
-    jvm(spark).rekindle.test.StoredBlocks.remove(int(commit.name.rsplit(".rdd", 1)[1]), commit.task)
+    Package(spark, "rekindle.test").StoredBlocks.remove(int(commit.name.rsplit(".rdd", 1)[1]), commit.task)
 
 
 def blocks_stored(spark: SparkSession) -> int:
-    return int(jvm(spark).rekindle.test.StoredBlocks.count())
+    return int(Package(spark, "rekindle.test").StoredBlocks.count())
 
 
 def rows_of(frame: DataFrame) -> list[Any]:
@@ -315,7 +315,7 @@ class Crowded:
     """All of the memory for blocks is taken until `until` is first started."""
 
     def __init__(self, spark: SparkSession, until: str) -> None:
-        self._java = jvm(spark).rekindle.test.StoredBlocks
+        self._java = Package(spark, "rekindle.test").StoredBlocks
         self._until = until
         self._taken = int(self._java.crowd())
         assert self._taken
@@ -356,7 +356,7 @@ def test_the_control_plain_persist_changes_rows_unseen(spark: SparkSession, tmp_
     kept = rows.persist()
     first = {row.id: row.price for row in kept.collect()}
     (number,) = set(context.getPersistentRDDs().keys().mkString(",").split(",")) - before
-    jvm(spark).rekindle.test.StoredBlocks.remove(int(number), 1)
+    Package(spark, "rekindle.test").StoredBlocks.remove(int(number), 1)
     second = {row.id: row.price for row in kept.collect()}
     kept.unpersist()
     assert 0 < sum(first[key] != second[key] for key in first) < 400

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import ours
 from rekindle.engine.spark.plan import analyse, kept_frames
 from rekindle.engine.spark.plan.determinism import DeterminismVerdict, judge
 from rekindle.engine.spark.plan.layout import Layout, hold
@@ -486,7 +486,7 @@ def test_what_a_step_caches_is_cached_over_the_files(stored: Stored, cached: Dat
 
 
 def test_a_stand_in_counts_what_it_is_asked(stored: Stored) -> None:
-    questions = jvm(stored.session).rekindle.spark.StandIn.questions
+    questions = ours(stored.session).StandIn.questions
     frame = stored.stand_in()
     before = questions()
     _ = frame.schema, frame.columns, frame.where("id > 1").groupBy("k").count().dtypes

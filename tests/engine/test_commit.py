@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import ours
 from rekindle.engine.spark.plan import layout
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import GROUP_SETTINGS, clone
@@ -38,7 +38,7 @@ def attempt(spark: SparkSession, folder: Path, protocol: str) -> list[manifest.C
     with pytest.raises(Exception, match="late"):
         results.write(held, f"file:{folder}", Partitions.first(N), "test", is_first=True)
     when(lambda: not spark.sparkContext.statusTracker().getActiveStageIds(), 30)  # Killed tasks need a moment to end.
-    return manifest.from_listing(jvm(spark).rekindle.spark.Bridge.list(session._jsparkSession, f"file:{folder}"))
+    return manifest.from_listing(ours(spark).Bridge.list(session._jsparkSession, f"file:{folder}"))
 
 
 def test_a_complete_file_of_a_failed_task_does_not_count(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 from rekindle.engine.spark.jvm import result_calls
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.plan import kept_frames
 from rekindle.engine.spark.plan.analyse import analyse
 from rekindle.engine.spark.plan.group import GroupSpec
@@ -147,10 +147,10 @@ def test_without_a_digest_nothing_is_different(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_type_without_a_canonical_form_has_none(spark: SparkSession) -> None:
-    java = jvm(spark)
-    point = java.org.apache.spark.sql.types.DataType.fromJson('{"type":"struct","fields":[]}')
+    types = Package(spark, "org.apache.spark.sql.types")
+    point = types.DataType.fromJson('{"type":"struct","fields":[]}')
     assert result_calls.digest_of_nothing(spark, point)
-    unknown = java.org.apache.spark.sql.types.ObjectType(java.java.lang.Class.forName("java.lang.Object"))
+    unknown = types.ObjectType(Package(spark, "java.lang").Class.forName("java.lang.Object"))
     assert result_calls.digest_of_nothing(spark, point.add("v", unknown)) == ""
 
 

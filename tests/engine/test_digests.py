@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.jvm import result_calls
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package, ours
 from rekindle.engine.spark.session import clone
 
 ROWS = "explode(sequence(1, 40)) i"
@@ -22,7 +22,7 @@ ROWS = "explode(sequence(1, 40)) i"
 def digest(frame: DataFrame) -> str:
     """Of all rows, whatever partitions they lie in."""
     rdd = frame.coalesce(1)._jdf.queryExecution().toRdd()
-    (found,) = str(jvm(frame.sparkSession).rekindle.spark.RowDigest.ofPartitions(rdd, frame._jdf.schema())).splitlines()
+    (found,) = str(ours(frame.sparkSession).RowDigest.ofPartitions(rdd, frame._jdf.schema())).splitlines()
     return found
 
 
@@ -139,12 +139,12 @@ def _parts(text: str) -> list[str]:
 
 def test_rows_of_another_class_have_the_same_digest(spark: SparkSession) -> None:
     """Spark hands on rows as bytes or as objects; the way a row lies in memory is no part of it."""
-    frame, java = wide(spark).coalesce(1), jvm(spark)
+    frame, catalyst = wide(spark).coalesce(1), Package(spark, "org.apache.spark.sql.catalyst")
     schema = frame._jdf.schema()
-    one, other = java.rekindle.spark.RowDigest(schema), java.rekindle.spark.RowDigest(schema)
+    one, other = ours(spark).RowDigest(schema), ours(spark).RowDigest(schema)
     for row in frame._jdf.queryExecution().executedPlan().executeCollect():
         one.add(row)
-        other.add(java.org.apache.spark.sql.catalyst.InternalRow.fromSeq(row.toSeq(schema)))
+        other.add(catalyst.InternalRow.fromSeq(row.toSeq(schema)))
     assert one.packed() == other.packed() == digest(frame)
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType
 
 import rekindle as rk
 from rekindle.engine.spark.jvm import plan_calls
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import ours
 from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session
@@ -37,7 +37,7 @@ Build = Callable[[SparkSession], DataFrame]
 
 def keep(held: layout.PlannedQuery, folder: Path) -> list[manifest.Commit]:
     results.write(held, f"file:{folder}", Partitions.first(held.partitions), "test", is_first=True)
-    protocol = jvm(held.session).rekindle.spark.AttemptCommitProtocol
+    protocol = ours(held.session).AttemptCommitProtocol
     return manifest.from_driver(protocol.drain(f"file:{folder}"))
 
 
@@ -201,7 +201,7 @@ def test_a_layout_that_spark_does_not_follow_ends_the_write(spark: SparkSession,
     held = layout.hold(frame, session, layout.Layout((), 8, is_bound=True))
     with pytest.raises(Py4JJavaError, match=r"LawViolated: Spark writes \d+ partitions where the layout has 8"):
         keep(held, tmp_path)
-    listed = jvm(spark).rekindle.spark.Bridge.list(session._jsparkSession, f"file:{tmp_path}")
+    listed = ours(spark).Bridge.list(session._jsparkSession, f"file:{tmp_path}")
     assert manifest.VIOLATED in listed and manifest.from_listing(listed) == []
 
 

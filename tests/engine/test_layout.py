@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import ours
 from rekindle.engine.spark.plan import kept_frames, layout, plans
 from rekindle.engine.spark.run import results
 from rekindle.engine.spark.session import clone, group_session
@@ -25,7 +25,7 @@ def keep(held: layout.PlannedQuery, folder: Path, wanted: Partitions | None = No
     """Write it, and give what the driver saw committed."""
     directory = f"file:{folder}"
     results.write(held, directory, wanted or Partitions.first(held.partitions), "test", is_first=wanted is None)
-    protocol = jvm(held.session).rekindle.spark.AttemptCommitProtocol
+    protocol = ours(held.session).AttemptCommitProtocol
     return manifest.from_driver(protocol.drain(directory))
 
 
@@ -150,7 +150,7 @@ def test_empty_partitions_are_committed_too(spark: SparkSession, tmp_path: Path)
     commits = keep(held, tmp_path / "a")
     assert len(commits) == N
     assert sum(commit.bytes >= 0 for commit in commits) <= 2  # Spark writes a file for its first task, empty or not.
-    listed = manifest.from_listing(jvm(spark).rekindle.spark.Bridge.list(session._jsparkSession, f"file:{tmp_path}/a"))
+    listed = manifest.from_listing(ours(spark).Bridge.list(session._jsparkSession, f"file:{tmp_path}/a"))
     assert sorted(listed, key=lambda c: c.partition) == sorted(commits, key=lambda c: c.partition)
 
 

@@ -179,6 +179,27 @@ def test_a_compaction_that_names_what_is_gone_deletes_nothing(spark: SparkSessio
     assert "is damaged" in target.gc().trouble and target.entries() == [0, 1, 2] and target.parts() == 4
 
 
+def test_batches_of_a_checkpoint_that_was_replaced_are_compacted_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_compactor, "TICK_SECONDS", 0.05)
+    place = NumbersFolder(tmp_path)
+    for number in range(4):
+        place.feed(number)
+    with RunningStream(spark, rich(place), place, available_now=True, compact_batches=0) as stream:
+        stream.ended()
+    target, every = Target(spark, place), numbers(*range(4))
+    anew = {"new_checkpoint": ["plain"], "start_from": "earliest", "compact_batches": 4}
+    with RunningStream(spark, rich(place), place, **anew) as stream:
+        told = f"4 files before, 1 now, of a checkpoint that it had before ({target.run})"
+        stream.wait(lambda: any(told in line for line in stream.lines) and place.rows("plain") == every + every)
+        stream.stopped()
+    assert newest_compaction(target.store, "plain", target.run).through == 3
+    rows = target.rows()
+    target.gc()
+    assert len(rows) == 40 and rows == target.rows() == target.by_others() and target.entries() == [3]
+
+
 def test_readers_see_each_row_once_while_a_stream_is_compacted_in_the_background(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package, ours
 from rekindle.engine.spark.session import attach
 from rekindle.storage.stores import open_store
 from stream_fence.driver import start
@@ -87,9 +87,9 @@ def test_another_checkpoint_does_not_write_into_the_same_generation(spark: Spark
 @pytest.mark.parametrize("replaces", [False, True])
 def test_of_many_that_put_the_same_entry_one_wins(spark: SparkSession, place: StreamPlace, replaces: bool) -> None:
     """The control, which may replace what is there, lets all of them win."""
-    java, settings = jvm(spark), spark.sparkContext._jsc.hadoopConfiguration()
-    path = java.org.apache.hadoop.fs.Path(f"{place.url}/offsets/7")
-    files = java.rekindle.spark.FencedCheckpoints(path.getParent(), settings)
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    path = Package(spark, "org.apache.hadoop.fs").Path(f"{place.url}/offsets/7")
+    files = ours(spark).FencedCheckpoints(path.getParent(), settings)
     files.mkdirs(path.getParent())
 
     def put(number: int) -> int | None:
@@ -111,9 +111,9 @@ def test_of_many_that_put_the_same_entry_one_wins(spark: SparkSession, place: St
 
 
 def test_an_entry_that_is_given_up_is_never_put(spark: SparkSession, place: StreamPlace) -> None:
-    java, settings = jvm(spark), spark.sparkContext._jsc.hadoopConfiguration()
-    path = java.org.apache.hadoop.fs.Path(f"{place.url}/offsets/7")
-    stream = java.rekindle.spark.FencedCheckpoints(path.getParent(), settings).createAtomic(path, False)
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    path = Package(spark, "org.apache.hadoop.fs").Path(f"{place.url}/offsets/7")
+    stream = ours(spark).FencedCheckpoints(path.getParent(), settings).createAtomic(path, False)
     stream.write(1)
     stream.cancel()
     stream.close()

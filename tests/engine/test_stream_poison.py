@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -64,44 +65,69 @@ def test_a_region_goes_on_without_the_record_that_fails(spark: SparkSession, pla
     assert any("goes on without record" in line for line in stream.lines)
 
 
+def readers(place: NumbersFolder) -> rk.Pipeline:
+    """A caching and a memory result, and a reader of each, which fails for one record; and for every other one while
+    the bad file is there and that one is left out."""
+    pipeline = rk.Pipeline("live")
+    pipeline.add_source(place.read, name="orders")
+    state, bad = str(place.state), str(place.bad)
+
+    def looked_at(one: int) -> int:
+        if one == POISON:
+            raise ValueError(f"{one} is bad")
+        if Path(bad).exists() and any(Path(state).glob("live/_streams/*/quarantine/reader/*.jsonl")):
+            raise ValueError("the bad file is there")
+        return one
+
+    def looked(rows: DataFrame) -> DataFrame:
+        return rows.select(F.udf(looked_at, "long")("id").alias("id"), F.lit("a.b").alias("x.y"))
+
+    pipeline.add_step(lambda orders: orders.withColumn("more", F.col("id") * 3), name="known", result="caching")
+    pipeline.add_step(lambda orders: orders.withColumn("one more", F.lit(1)), name="held", result="memory")
+    pipeline.add_sink(lambda known: looked(known), rk.files(f"{place.folder}/reader"), name="reader", quarantine=1)
+    pipeline.add_sink(lambda held: looked(held), rk.files(f"{place.folder}/other"), name="other", quarantine=1)
+    return pipeline
+
+
 def test_a_region_goes_on_without_a_record_of_the_result_that_it_reads(
     spark: SparkSession, place: NumbersFolder
 ) -> None:
-    """Rows of a result are told by their segment and number; the region that made it is not asked again."""
-
-    def pipeline() -> rk.Pipeline:
-        made = pipeline_of(place, 2, POISON)
-
-        @made.step(result="caching")
-        def known(orders: DataFrame) -> DataFrame:
-            return orders.withColumn("drawn", F.rand())
-
-        def looked_at(one: int) -> int:
-            if one == POISON:
-                raise ValueError(f"{one} is bad")
-            return one
-
-        @made.sink(rk.files(f"{place.folder}/reader"), quarantine=2)
-        def reader(known: DataFrame) -> DataFrame:
-            return known.select(F.udf(looked_at, "long")("id").alias("id"), F.lit("a.b").alias("x.y"))
-
-        return made
-
+    """Rows of a result are told by their batch and content; the region that made it is not asked again."""
     for number in range(3):
         place.feed(number)
-    with RunningStream(spark, pipeline(), place, available_now=True) as stream:
+    with RunningStream(spark, readers(place), place, available_now=True) as stream:
         summary = stream.ended()
     rest = numbers(0, 1, 2) - Counter([POISON])
-    assert place.rows("reader") == rest, stream.lines
-    (left,) = summary.regions["reader"].quarantined
-    assert left.record.place.endswith(".parquet") and "/results/known/" in left.record.place
-    (kept,) = place.state.glob("live/_streams/*/quarantine/reader/*.jsonl")
-    assert json.loads(json.loads(kept.read_text())["record"])["id"] == POISON
-    assert summary.regions["known"].restarts == 0
+    assert place.rows("reader") == rest == place.rows("other"), stream.lines
+    for name, result in (("reader", "known"), ("other", "held")):
+        (left,) = summary.regions[name].quarantined
+        assert re.fullmatch(rf"record \w+ of batch \d of the result of {result}", str(left.record))
+        (kept,) = place.state.glob(f"live/_streams/*/quarantine/{name}/*.jsonl")
+        assert json.loads(json.loads(kept.read_text())["record"])["id"] == POISON
+        assert summary.regions[result].restarts == 0
     place.feed(3)
-    with RunningStream(spark, pipeline(), place, available_now=True) as stream:
+    with RunningStream(spark, readers(place), place, available_now=True) as stream:
         stream.ended()
-    assert place.rows("reader") == rest + numbers(3), "the next driver leaves it out too"
+    assert place.rows("reader") == rest + numbers(3) == place.rows("other"), "the next driver leaves it out too"
+
+
+def test_a_record_stays_left_out_when_its_batch_is_made_again(spark: SparkSession, place: NumbersFolder) -> None:
+    """In another file, and at another row."""
+    for number in range(3):
+        place.feed(number)
+    place.bad.touch()
+    with (
+        RunningStream(spark, readers(place), place, available_now=True) as stream,
+        pytest.raises(RunFailed, match=r"reader gave up: .*the bad file is there"),
+    ):
+        stream.ended()
+    place.bad.unlink()
+    for file in place.state.glob("live/_streams/*/results/known/data/known/*/*/*.parquet"):
+        file.unlink()
+    with RunningStream(spark, readers(place), place, available_now=True) as stream:
+        summary = stream.ended()
+    assert place.rows("reader") == numbers(0, 1, 2) - Counter([POISON]), stream.lines
+    assert summary.regions["known"].replayed == 3 and len(summary.regions["reader"].quarantined) == 1
 
 
 def test_over_its_bound_a_region_gives_up_and_reproduce_names_the_record(

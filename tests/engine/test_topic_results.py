@@ -74,24 +74,32 @@ def place(tmp_path: Path) -> NumbersFolder:
     return NumbersFolder(tmp_path)
 
 
-def forked(place: NumbersFolder, topic: str, broker: KafkaBroker) -> rk.Pipeline:
-    """A step whose rows are drawn anew each time, and two readers; `fragile` fails while the bad file is there."""
+def forked(
+    place: NumbersFolder, topic: str, broker: KafkaBroker, *, draws: bool = True, poison: int = -1
+) -> rk.Pipeline:
+    """A step whose rows may be drawn anew each time, and two readers; `fragile` fails while the bad file is there, and
+    for one number."""
     pipeline, bad = rk.Pipeline("live"), str(place.bad)
 
     @pipeline.source
     def orders(spark: SparkSession) -> DataFrame:
         return place.read(spark)
 
-    @pipeline.step(result=rk.kafka(topic, broker.address))
+    @pipeline.step(result=rk.kafka(topic, broker.address), deterministic=not draws)
     def drawn(orders: DataFrame) -> DataFrame:
-        return orders.selectExpr("cast(id as string) as key", "concat(id, ' ', uuid()) as value")
+        more = "uuid()" if draws else "id * 2"
+        of_users = "array(named_struct('key', 'who', 'value', binary('a user')))"
+        headers = f"if(id % 2 = 0, {of_users}, null) as headers"
+        return orders.selectExpr("cast(id as string) as key", f"concat(id, ' ', {more}) as value", headers)
 
     def looked_at(value: str) -> int:
         if Path(bad).exists():
             raise ValueError("the bad file is there")
+        if int(value.split()[0]) == poison:
+            raise ValueError(f"{poison} is poison")
         return int(value.split()[0])
 
-    @pipeline.sink(rk.files(f"{place.folder}/fragile"))
+    @pipeline.sink(rk.files(f"{place.folder}/fragile"), quarantine=1 if poison >= 0 else 0)
     def fragile(drawn: DataFrame) -> DataFrame:
         return drawn.select(F.udf(looked_at, "long")("value").alias("id"), "value")
 
@@ -138,8 +146,12 @@ def test_readers_of_a_topic_have_one_version_and_what_others_sent_is_not_in_it(
         stream.ended()
     assert place.rows("fragile") == place.rows("plain") == numbers(0, 1, 2)
     assert not list(place.state.rglob("results/drawn/data/**/*.parquet")), "rows are in the topic only"
-    with pytest.raises(Refused, match="the rows of drawn are records of the topic drawn"):
+    with pytest.raises(Refused, match="records of the topic drawn, and nobody said which brok"):
         rk.read_result(session, "live", "drawn", location=str(place.state))
+    assert Counter(row["value"] for row in read(session, place, broker).collect()) == values(place, "plain")
+    assert Counter(row["key"] for row in read(session, place, broker, up_to=1).collect()) == Counter(
+        str(one) for one in numbers(0, 1)
+    ), "what somebody else sent is not in it"
 
 
 def test_what_an_attempt_that_failed_has_sent_is_left_out(
@@ -166,23 +178,58 @@ def test_what_an_attempt_that_failed_has_sent_is_left_out(
     assert place.rows("plain") == place.rows("other") == Counter(range(count))
 
 
+def read(session: SparkSession, place: NumbersFolder, broker: KafkaBroker, up_to: int | None = None) -> DataFrame:
+    found = rk.read_result(
+        session, "live", "drawn", location=str(place.state), brokers=broker.address, pin_hours=0, up_to=up_to
+    )
+    assert isinstance(found, DataFrame)
+    return found
+
+
+@pytest.mark.parametrize("draws", [False, True], ids=["equal rows", "other rows"])
 def test_records_that_the_topic_no_longer_has_are_made_again(
-    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder, draws: bool
 ) -> None:
-    """As any batch of a result that is lost: here nobody had read them."""
-    broker.make_topic("short", 1)
+    """As any batch of a result that is lost. `plain` has read them: other rows do not count."""
+    topic = f"short-{draws}"
+    broker.make_topic(topic, 1)
     place.feed(0)
     place.feed(1)
     place.bad.touch()
-    pipeline = forked(place, "short", broker)
+    pipeline = forked(place, topic, broker, draws=draws)
     with RunningStream(session, pipeline, place, available_now=True) as stream, pytest.raises(RunFailed):
         stream.ended()
     place.bad.unlink()
-    broker.lose_records("short", 3)
-    with RunningStream(session, pipeline, place, available_now=True) as stream, pytest.raises(RunFailed) as told:
-        stream.ended()
-    assert "batch 0 of drawn was made again with other rows, and plain has read it" in str(told.value)
-    assert place.rows("plain") == numbers(0, 1) and place.rows("fragile") == Counter()
+    broker.lose_records(topic, 3)
+    with pytest.raises(Refused, match=r"the topic short-\w+, which no longer has those of batch 0"):
+        read(session, place, broker)
+    with RunningStream(session, pipeline, place, available_now=True) as stream:
+        if draws:
+            with pytest.raises(RunFailed) as told:
+                stream.ended()
+            assert "batch 0 of drawn was made again with other rows, and plain has read it" in str(told.value)
+            assert place.rows("fragile") == Counter()
+        else:
+            assert stream.ended().regions["drawn"].replayed == 1
+            assert values(place, "fragile") == values(place, "plain")
+            assert {row["headers"][0]["key"] for row in read(session, place, broker).collect() if row["headers"]} == {
+                "who"
+            }
+    assert place.rows("plain") == numbers(0, 1)
+
+
+def test_a_reader_of_a_topic_goes_on_without_the_record_that_fails(
+    session: SparkSession, broker: KafkaBroker, place: NumbersFolder
+) -> None:
+    broker.make_topic("poisoned", 2)
+    place.feed(0)
+    place.feed(1)
+    with RunningStream(session, forked(place, "poisoned", broker, poison=7), place, available_now=True) as stream:
+        summary = stream.ended()
+    (left,) = summary.regions["fragile"].quarantined
+    assert str(left.record).endswith(" of the result of drawn")
+    assert place.rows("fragile") == numbers(0, 1) - Counter([7]) and place.rows("plain") == numbers(0, 1)
+    assert summary.regions["drawn"].restarts == 0
 
 
 def test_what_is_no_record_or_no_stream_is_refused(

@@ -245,12 +245,19 @@ def test_the_plan_says_what_becomes_of_lost_batches() -> None:
         region_spec("a", result="memory", target="its memory result", doubts=("rand()",)),
         region_spec("b", result="caching", target="its caching result", unreplayable="it keeps state (Deduplicate)"),
     )
-    made = StreamPlan(pipeline="shop", run="r", spec=StreamSpec(regions=regions), result_bytes={"a": 2_000_000})
+    made = StreamPlan(
+        pipeline="shop",
+        run="r",
+        spec=StreamSpec(regions=(*regions, region_spec("c", reads=("a",)))),
+        result_bytes={"a": 2_000_000},
+    )
     plan = list(made.lines())
     assert (
         plan.pop(3)
-        == "    each batch is kept once in memory of executors, and read by 0 regions; a batch had 2 MB lately"
+        == "    each batch is kept once in memory of executors, and read by 1 region; a batch had 2 MB lately"
     )
+    assert plan.pop(3) == "    each batch costs: as files 2 MB written and 2 MB read; in memory 2 MB of executors"
+    assert plan.pop(3) == "    a reader that fails reads 2 MB again for each batch"
     assert "    each batch is kept once as files, and read by 0 regions" in plan
     assert plan[4] == "    a batch that is lost is made again from what the checkpoint recorded"
     assert plan[5].startswith("    it is not proved to have the same rows then (rand()): all who read it restart")

@@ -108,3 +108,21 @@ def test_files_of_a_young_entry_stay(tmp_path: Path) -> None:
     (only,) = passed_batches(folder.store, FOLDER, STATE)
     found = only.look(folder.store, FOLDER, lambda at: at < young).objects
     assert {one.name.rpartition("made/r/")[2].partition("/")[0] for one in found} == batches(4)
+
+
+def test_bytes_of_records_are_those_that_the_entries_say(tmp_path: Path) -> None:
+    """A topic has the rows. An entry is read once, and forgotten when it went."""
+    folder = ResultFolder(tmp_path)
+    for batch in range(10):
+        lines = ("epoch\t1", "offsets\td", "directory\tdata/made/r/x", "topic\tt", f"bytes\t{batch * 100}")
+        folder.put(f"results/made/entries/made/r/{batch}", "".join(f"{line}\n" for line in lines))
+    for region in ("fast", "slow"):
+        folder.reads(region, 4, 6)
+    spec = StreamSpec(regions=(replace(SPEC.regions[0], topic="t"), *SPEC.regions[1:]))
+    known = {3: 5, 9: 7}
+    (files,) = passed_batches(folder.store, FOLDER, STATE)
+    (records,) = passed_batches(folder.store, FOLDER, replace(STATE, spec=spec))
+    every = files.look(folder.store, FOLDER, lambda at: True).bytes_left
+    assert records.look(folder.store, FOLDER, lambda at: True, known).bytes_left == every + 700 + 800 + 7
+    assert known == {7: 700, 8: 800, 9: 7}
+    assert records.look(folder.store, FOLDER, lambda at: False).bytes_left > 4500

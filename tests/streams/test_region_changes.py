@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rekindle.streams.region_changes import TARGET_PART, ChangeVerdict, change_of, changes_of
+from rekindle.streams.region_changes import (
+    TARGET_PART,
+    ChangeVerdict,
+    RegionChange,
+    change_of,
+    changes_of,
+    restart_change,
+)
 from rekindle.streams.region_health import RegionHealth, RegionProgress, is_stalled, progressed
 from rekindle.streams.stream_spec import Delivery, RegionSpec, StreamSpec
 
@@ -51,6 +58,17 @@ def test_a_change_at_or_below_state_changes_its_meaning(
 ) -> None:
     found = change_of(was, now)
     assert (found.region, found.verdict, found.told) == ("totals", verdict, told)
+
+
+def test_a_region_that_restarts_is_refused_what_a_new_driver_would_be_refused() -> None:
+    assert not restart_change(WAS, WAS).is_refused
+    assert not restart_change(WAS, with_code(WAS, totals="2")).is_refused
+    mixed = restart_change(WAS, with_code(WAS, grouped="2"))
+    assert mixed.is_refused and mixed.verdict is ChangeVerdict.MIXES_STATE
+    named = replace(WAS, names={"orders": "/orders"})
+    assert restart_change(named, replace(WAS, names={"all": "/orders"})).is_refused, "a renamed stream"
+    accepted = {verdict for verdict in ChangeVerdict if not RegionChange("totals", verdict).is_refused}
+    assert accepted == {ChangeVerdict.SAME, ChangeVerdict.COMPATIBLE, ChangeVerdict.SPLIT}
 
 
 def test_steps_that_come_and_go_are_changes() -> None:

@@ -6,6 +6,8 @@ is not counted.
 
 - The path: rows through one step to a target, in one query (fused), in two with a result between them (caching, or
   memory), in two with a topic between them (kafka).
+- Recovery: the same, where the last query calls Python, and fails once in a batch. What a failure costs is such a batch
+  less one without. Then the bytes that each kind keeps of a batch, by its entries, or by the files of the broker.
 - The producer: the step into its result, against the same rows into Spark's own sink for files.
 - The source: a batch of a result that has 100, 20,000 and 100,000 batches, against Spark's source for files over as
   many files (but the last).
@@ -30,15 +32,28 @@ import pyarrow.parquet as pq
 
 from bench_batch.figures import Estimate, estimate
 from bench_results.log_driver import FILES, GENERATION, RESULT, STEP
-from bench_results.path_driver import CACHING, FIRST, FUSED, KAFKA, LAST, MADE, MEMORY, SPARKS
+from bench_results.path_driver import (
+    CACHING,
+    FIRST,
+    FRAGILE,
+    FUSED,
+    KAFKA,
+    LAST,
+    MADE,
+    MEMORY,
+    SPARKS,
+    TOPIC,
+)
 from build_jar import JAR
 from parts import kafka_jars
+from rekindle.publish.stream_entries import entry_of
 from support.cpu import cpu_s_below
 from support.drivers import Driver, start_driver
 from support.kafka import KafkaBroker
 from support.signals import when
 
 AGAIN, PATH = "fused again", "path"
+KINDS = (FUSED, CACHING, MEMORY, TOPIC, KAFKA)
 # A stream runs for months: what the JVM compiles in its first batches is not what it costs. Large ones are warm sooner.
 ROWS, REST_S, WARM_UP, WARM_UP_LARGE = 20_000, 0.3, 15, 3
 LARGE = 1_000_000
@@ -88,13 +103,28 @@ class BenchDriver:
 class PathSide:
     """Rows through a step to a target."""
 
-    def __init__(self, folder: Path, how: str, broker: KafkaBroker, rows: int) -> None:
+    def __init__(self, folder: Path, how: str, broker: KafkaBroker, rows: int, plan: str = "") -> None:
         self._folder, self._how, self._rows, self._files = folder, how, rows, 0
-        (folder / "in").mkdir(parents=True)
-        topic = f"bench-{rows}"
-        if how == KAFKA:
-            broker.make_topic(topic, 2)
-        self._driver = BenchDriver("path_driver.py", folder, how, broker.address, topic)
+        for name in ("in", "fail"):
+            (folder / name).mkdir(parents=True)
+        self._topic = f"bench-{rows}-{how}{plan}"
+        self._broker = broker
+        if how in (KAFKA, TOPIC):
+            broker.make_topic(self._topic, 2)
+        self._driver = BenchDriver("path_driver.py", folder, how, broker.address, self._topic, plan)
+
+    def failing(self) -> tuple[float, float]:
+        """A batch whose last query fails once."""
+        (self._folder / "fail" / str(self._files)).touch()
+        return self.batch()
+
+    def batch_bytes(self) -> float:
+        """What is kept of a batch between the queries."""
+        if self._how in (KAFKA, TOPIC):
+            return sum(one.stat().st_size for one in self._broker.folder.rglob(f"{self._topic}-*/*.log")) / self._files
+        entries = self._folder.glob(f"state/bench/_streams/*/results/{FIRST}/entries/{FIRST}/*/*")
+        sizes = [entry_of(one.read_bytes(), one.name).bytes for one in entries]
+        return statistics.median(sizes) if sizes else 0
 
     def batch(self) -> tuple[float, float]:
         number, self._files = self._files, self._files + 1
@@ -209,6 +239,25 @@ def measure(sides: Sides, rounds: int, warm_up: int) -> Costs:
     return found
 
 
+def measure_recovery(sides: Mapping[str, Callable[[], PathSide]], rounds: int) -> tuple[Costs, dict[str, float]]:
+    """What a failure costs more than the batch before it; and the bytes of a batch."""
+    living = {name: start() for name, start in sides.items()}
+    found: Costs = {name: [] for name in sides}
+    try:
+        for number in range(-WARM_UP_LARGE, rounds):
+            names = list(sides)
+            turn = number % len(names)
+            for name in (*names[turn:], *names[:turn]):
+                (cpu_s, took_s), (more_cpu_s, more_s) = living[name].batch(), living[name].failing()
+                if number >= 0:
+                    found[name].append((more_cpu_s - cpu_s, more_s - took_s))
+                time.sleep(REST_S)
+        return found, {name: one.batch_bytes() for name, one in living.items()}
+    finally:
+        for one in living.values():
+            one.end()
+
+
 def ratio(found: Costs, one: str, other: str) -> Estimate:
     return estimate([a / b for (a, _), (b, _) in zip(found[one], found[other], strict=True)])
 
@@ -223,6 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench-stream-results")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--large", type=int, default=3, help="rounds with 1,000,000 rows a batch")
+    parser.add_argument("--recoveries", type=int, default=8, help="rounds in which each last query fails once")
     parser.add_argument("--only", choices=[PATH], help="leave out the producer and the source by themselves")
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-bench-"))
@@ -233,7 +283,7 @@ def main() -> int:
     def logs(*asked: tuple[str, int]) -> Sides:
         return {f"{how} {count}": partial(LogSide, folder / f"{how}-{count}", how, count) for how, count in asked}
 
-    every = [(FUSED, FUSED), (CACHING, CACHING), (MEMORY, MEMORY), (KAFKA, KAFKA), (AGAIN, FUSED)]
+    every = [*((one, one) for one in KINDS), (AGAIN, FUSED)]
 
     def measured(what: str, sides: Sides, rounds: int, warm_up: int = WARM_UP) -> Costs:
         found = measure(sides, rounds, warm_up)
@@ -244,6 +294,16 @@ def main() -> int:
     is_all = asked.only != PATH
     with KafkaBroker() as broker:
         path = measured("20,000 rows", paths(ROWS, *every), asked.rounds)
+        recovery: Costs = {}
+        kept: dict[str, float] = {}
+        if asked.recoveries:
+            fragile = {how: partial(PathSide, folder / f"fragile-{how}", how, broker, ROWS, FRAGILE) for how in KINDS}
+            recovery, kept = measure_recovery(fragile, asked.recoveries)
+            for line in (
+                *told("recovery", recovery),
+                *(f"a batch, {name}: {size:,.0f} bytes" for name, size in kept.items()),
+            ):
+                print(line, flush=True)
         large: Costs = {}
         if asked.large:
             large = measured("1,000,000 rows", paths(LARGE, *every), asked.large, WARM_UP_LARGE)
@@ -266,7 +326,11 @@ def main() -> int:
         "control": ratio(path, AGAIN, FUSED),
         "memory_fused": ratio(path, MEMORY, FUSED),
         "memory_kafka": ratio(path, MEMORY, KAFKA),
+        "topic_fused": ratio(path, TOPIC, FUSED),
+        "topic_kafka": ratio(path, TOPIC, KAFKA),
     }
+    beside |= {f"recovery_s_{name}": estimate([took_s for _, took_s in costs]) for name, costs in recovery.items()}
+    beside |= {f"recovery_cpu_{name}": estimate([cpu_s for cpu_s, _ in costs]) for name, costs in recovery.items()}
     if large:
         beside |= {"large_fused": ratio(large, CACHING, FUSED), "large_kafka": ratio(large, CACHING, KAFKA)}
         beside["large_memory_fused"] = ratio(large, MEMORY, FUSED)

@@ -17,7 +17,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
-from rekindle.engine.spark.jvm.access import root as jvm
+from rekindle.engine.spark.jvm.access import Package
 from rekindle.engine.spark.session import attach
 
 BLOCKS = 8
@@ -51,11 +51,11 @@ def pipeline(folder: Path) -> rk.Pipeline:
 
 def listed(spark: SparkSession) -> int:
     """The blocks of RDDs on all executors, as Spark lists them."""
-    return int(jvm(spark).rekindle.test.StoredBlocks.listed())
+    return int(Package(spark, "rekindle.test").StoredBlocks.listed())
 
 
 def executors(spark: SparkSession) -> int:
-    known = str(jvm(spark).rekindle.test.StoredBlocks.executors()).split(",")
+    known = str(Package(spark, "rekindle.test").StoredBlocks.executors()).split(",")
     return len(set(known) - {"driver"})
 
 

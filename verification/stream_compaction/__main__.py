@@ -3,7 +3,8 @@
 First a driver compacts every five batches while files come in; it is killed at random moments and started again, and
 three kinds of readers read on (compaction_readers.py). Then the cost of a long stream: so many batches are put into a
 target, and what it takes to read their entries is measured before a compaction, after it, and after gc. Last, readers
-of a target whose `current` is exchanged hundreds of times.
+of a target whose `current` is exchanged hundreds of times. With `--place s3` only the first part is run, on a real
+server: there is no `current` there, and one reader reads by entries.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,12 +36,27 @@ from rekindle.gc.audit_log import AuditLog
 from rekindle.gc.collect_run import GcRules
 from rekindle.gc.collect_stream import StreamTargetCollector
 from rekindle.gc.policy import Retention
-from rekindle.publish.stream_entries import batch_files
+from rekindle.publish.stream_compactions import COMPACTIONS
+from rekindle.publish.stream_entries import ENTRIES, batch_files
 from rekindle.publish.stream_view import link_all, new_view
 from rekindle.storage.local_disk import LocalDisk
-from stream_compaction.compaction_readers import READERS, ROWS, ReaderFigures, read_on, resolved
+from rekindle.storage.store import Store
+from rekindle.storage.stores import open_store
+from stream_compaction.compaction_driver import DriverPlace
+from stream_compaction.compaction_readers import (
+    READERS,
+    ROWS,
+    ReaderFigures,
+    by_store,
+    read_on,
+    read_store,
+    resolved,
+)
+from support.s3 import S3Server
 
 WAIT_SECONDS = 300.0
+# The one that reads on every place.
+READER = "reader"
 # Files are put no faster than they are read.
 AHEAD = 3
 # Of the target whose view is exchanged many times.
@@ -57,12 +74,19 @@ def feed(folder: Path, number: int) -> None:
 class KilledDriver:
     """The driver, started again and again. It has a process group of its own: Python and Spark die together."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: S3Server | None) -> None:
         self._folder, self._log = folder, folder / "log"
+        self._order = DriverPlace()
+        self.store: Store = LocalDisk(folder / "out")
+        if server is not None:
+            url = server.url(folder.parent.name)
+            self._order = DriverPlace(url=url, settings=server.spark_settings, storage=server.store_settings)
+            self.store = open_store(f"{url}/out", server.store_settings)
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "stream_compaction.compaction_driver", str(self._folder)]
+        order = msgspec.json.encode(self._order).decode()
+        command = [sys.executable, "-m", "stream_compaction.compaction_driver", str(self._folder), order]
         with self._log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -79,21 +103,26 @@ class KilledDriver:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def batches(self) -> int:
-        return len(list((self._folder / "out" / "entries").glob("*/*/*")))
+        return self._count(ENTRIES)
 
     def compactions(self) -> int:
-        return len(list((self._folder / "out" / "compactions").glob("*/*/*")))
+        return self._count(COMPACTIONS)
+
+    def _count(self, below: str) -> int:
+        return sum(len(page) for page in self.store.walk(below))
 
 
-def under_kills(folder: Path, kills: int, seed: int) -> bool:
+def under_kills(folder: Path, kills: int, seed: int, server: S3Server | None) -> bool:
     """Whether every reader saw the rows of some first files, each once, at every moment."""
     (folder / "in").mkdir(parents=True)
-    draw, driver, is_over = random.Random(seed), KilledDriver(folder), threading.Event()
-    figures = {name: ReaderFigures() for name in READERS}
+    draw, driver, is_over = random.Random(seed), KilledDriver(folder, server), threading.Event()
+    figures = {name: ReaderFigures() for name in (READERS if server is None else [READER])}
     threads = [
         threading.Thread(target=read_on, args=(read, folder / "out", is_over, figures[name]), daemon=True)
-        for name, read in READERS.items()
+        for name, read in ({} if server is not None else READERS).items()
     ]
+    if server is not None:
+        threads = [threading.Thread(target=read_store, args=(driver.store, is_over, figures[READER]), daemon=True)]
     for one in threads:
         one.start()
     fed = 0
@@ -110,7 +139,7 @@ def under_kills(folder: Path, kills: int, seed: int) -> bool:
             driver.kill()
     (folder / "halt").touch()
     driver.end()
-    shown = resolved(folder / "out")
+    shown = resolved(folder / "out") if server is None else by_store(driver.store)
     is_over.set()
     for one in threads:
         one.join(60)
@@ -121,7 +150,8 @@ def under_kills(folder: Path, kills: int, seed: int) -> bool:
         for name, one in figures.items()
     )
     print(
-        f"RESULT stream-compaction part=kills kills={kills} batches={len(shown) // ROWS} fed={fed} "
+        f"RESULT stream-compaction part=kills place={'disk' if server is None else 's3'} kills={kills} "
+        f"batches={len(shown) // ROWS} fed={fed} "
         f"compactions={driver.compactions()} wrong={wrong} {told} whole={is_whole}",
         flush=True,
     )
@@ -230,14 +260,19 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=2_000)
     parser.add_argument("--swaps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--place", choices=["disk", "s3"], default="disk")
     asked = parser.parse_args()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="stream-compaction-"))
     try:
-        good = [
-            under_kills(folder / "kills", asked.kills, asked.seed),
-            long_stream(folder, asked.batches),
-            many_swaps(folder, asked.swaps),
-        ]
+        if asked.place == "s3":
+            with S3Server() as server:
+                good = [under_kills(folder / "kills", asked.kills, asked.seed, server)]
+        else:
+            good = [
+                under_kills(folder / "kills", asked.kills, asked.seed, None),
+                long_stream(folder, asked.batches),
+                many_swaps(folder, asked.swaps),
+            ]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"stream-compaction: {sum(good)} of {len(good)} parts, {(time.monotonic() - began) / 60:.1f} minutes")

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 import rekindle as rk
@@ -14,7 +15,18 @@ from local_spark import local_spark
 EVERY = 5
 
 
-def main(folder: Path) -> None:
+class DriverPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder on a server, the settings of Spark by which it reaches that, and those of our store."""
+
+    url: str = ""
+    settings: dict[str, str] = {}
+    storage: dict[str, str] = {}
+
+
+def main(folder: Path, order: str = "{}") -> None:
+    """The order says where location and target lie, if not in the folder, and what reaches them."""
+    given = msgspec.json.decode(order, type=DriverPlace)
+    base = given.url or str(folder)
     pipeline = rk.Pipeline("live")
 
     def orders(spark: SparkSession) -> DataFrame:
@@ -24,11 +36,11 @@ def main(folder: Path) -> None:
         return "the campaign ends" if (folder / "halt").exists() else ""
 
     pipeline.add_source(orders)
-    pipeline.add_sink(lambda orders: None, rk.files(str(folder / "out")), name="plain")
+    pipeline.add_sink(lambda orders: None, rk.files(f"{base}/out"), name="plain")
     options = rk.RunOptions(say=lambda line: print(line, flush=True), is_asked_to_stop=halts, compact_batches=EVERY)
-    with local_spark({"spark.scheduler.mode": "FAIR"}) as spark:
-        pipeline.run(spark, str(folder / "state"), options=replace(options, force=True))
+    with local_spark({"spark.scheduler.mode": "FAIR", **given.settings}) as spark:
+        pipeline.run(spark, f"{base}/state", options=replace(options, force=True, storage=given.storage))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

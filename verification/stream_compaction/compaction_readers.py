@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rekindle.publish.stream_entries import batch_files
+from rekindle.publish.target import PointerStore
 from rekindle.storage.local_disk import LocalDisk
 
 ROWS = 20
@@ -47,6 +49,12 @@ def by_entries(target: Path) -> list[int]:
     return _ids(target / one.directory / one.name for one in batch_files(LocalDisk(target)))
 
 
+def by_store(store: PointerStore) -> list[int]:
+    """As `by_entries`, of a target that is on no disk."""
+    names = (f"{one.directory}/{one.name}" for one in batch_files(store))
+    return [one for name in names for one in _of(store.get(name), name)]
+
+
 def resolved(target: Path) -> list[int]:
     return _ids(sorted(Path(os.path.realpath(target / "current")).glob("*.parquet")))
 
@@ -70,6 +78,22 @@ def read_on(read: Callable[[Path], list[int]], target: Path, is_over: threading.
             figures.saw(read(target))
         except (OSError, duckdb.IOException):
             figures.errors += 1
+
+
+def read_store(store: PointerStore, is_over: threading.Event, figures: ReaderFigures) -> None:
+    """The same of a target that is on no disk."""
+    while not is_over.wait(0.1):
+        try:
+            if found := by_store(store):
+                figures.saw(found)
+        except OSError:
+            figures.errors += 1
+
+
+def _of(body: bytes | None, name: str) -> list[int]:
+    if body is None:
+        raise FileNotFoundError(name)
+    return list(pq.read_table(pa.BufferReader(body), columns=["id"]).column("id").to_pylist())
 
 
 def _ids(files: Iterable[Path]) -> list[int]:

@@ -9,11 +9,13 @@ import java.util.TreeMap;
 /**
  * The entry of a batch of a stream, as text: lines of a word and a value by a tab, then a line for each file, its name and its length. The words are {@code epoch},
  * {@code offsets} (their digest) and {@code directory}, and of the result of a region {@code rows} (their digest) and, where they are blocks on executors
- * instead of files, {@code blocks} (the application that has them), or, where they are records, {@code topic}, {@code from} and {@code to} (offsets), and {@code tasks}.
+ * instead of files, {@code blocks} (the application that has them), or, where they are records, {@code topic}, {@code from} and {@code to} (offsets), {@code tasks}, and {@code bytes}
+ * (of keys and values).
  */
 record BatchRecord(Map<String, String> words, List<String> files) {
   static final String EPOCH = "epoch", OFFSETS = "offsets", DIRECTORY = "directory", ROWS = "rows", BLOCKS = "blocks", TOPIC = "topic", FROM = "from", TO = "to", TASKS = "tasks";
-  private static final List<String> OPTIONAL = List.of(ROWS, BLOCKS, TOPIC, FROM, TO, TASKS);
+  static final String BYTES = "bytes";
+  private static final List<String> OPTIONAL = List.of(ROWS, BLOCKS, TOPIC, FROM, TO, TASKS, BYTES);
   private static final int HEAD = 3;
 
   static BatchRecord of(String text) {
@@ -32,7 +34,7 @@ record BatchRecord(Map<String, String> words, List<String> files) {
 
   String text() {
     List<String> lines = new ArrayList<>();
-    for (String word : List.of(EPOCH, OFFSETS, DIRECTORY, ROWS, BLOCKS, TOPIC, FROM, TO, TASKS)) {
+    for (String word : List.of(EPOCH, OFFSETS, DIRECTORY, ROWS, BLOCKS, TOPIC, FROM, TO, TASKS, BYTES)) {
       if (words.containsKey(word)) {
         lines.add(word + "\t" + words.get(word));
       }

@@ -29,9 +29,13 @@ import scala.Option;
  * 2. A batch that was made again has objects {@code replays/REGION/GENERATION/BATCH.NUMBER} beside its entry: that with the highest number counts. They are
  *    listed once for each reader: one that was put later is for somebody who could not read the batch, and so is every reader that comes to it.
  * 3. What cannot be read any more is told by its batch before a job reads it.
+ * 4. A condition may speak of the batch of a row by {@link #BATCH}. The directory of a file or block tells it, and a header of a record.
  */
 final class ResultLog {
   static final String REPLAYS = "replays";
+  /** In a condition: the number of the batch, as text. */
+  static final String BATCH = "{{batch}}";
+  private static final String OF_FILE = "substring_index(substring_index(substring_index(_metadata.file_path, '/', -2), '/', 1), '-', 1)";
   /** A damaged file is an error, never fewer rows. */
   private static final Map<String, String> STRICT =
       Map.of("ignoreMissingFiles", "false", "ignoreCorruptFiles", "false", "parquet.page.verify-checksum.enabled", "true");
@@ -87,8 +91,8 @@ final class ResultLog {
     return found;
   }
 
-  /** The rows of these batches. Fails if some of them cannot be read any more, and says which. */
-  Dataset<Row> rows(Map<Long, BatchRecord> batches, StructType schema, boolean isStreaming) {
+  /** The rows of these batches for which a condition holds; an empty one always does. Fails if some of them cannot be read any more, and says which. */
+  Dataset<Row> rows(Map<Long, BatchRecord> batches, StructType schema, boolean isStreaming, String condition) {
     List<String> directories = new ArrayList<>();
     StringBuilder files = new StringBuilder();
     StringBuilder blocks = new StringBuilder();
@@ -119,9 +123,14 @@ final class ResultLog {
       var index = KeptBlocks.index(base, blocks.toString().stripTrailing());
       relations.add(new HadoopFsRelation(index, new StructType(), schema, Option.empty(), new BlockRows(), SparkLine.immutable(Map.of()), session));
     }
-    List<Dataset<Row>> found = new ArrayList<>(relations.stream().map(one -> frame(one, isStreaming)).toList());
-    topics.forEach((topic, its) -> found.add(new TopicBatches(session, topic, client).rows(its, schema, isStreaming)));
+    List<Dataset<Row>> found = new ArrayList<>(relations.stream().map(one -> only(frame(one, isStreaming), condition, OF_FILE, schema)).toList());
+    topics.forEach((topic, its) -> found.add(new TopicBatches(session, topic, client).rows(its, schema, isStreaming, condition)));
     return found.stream().reduce((one, other) -> one.union(other)).get();
+  }
+
+  /** The columns of a schema of the rows for which a condition holds, which are told their batch by `batch`. */
+  static Dataset<Row> only(Dataset<Row> rows, String condition, String batch, StructType schema) {
+    return condition.isEmpty() ? rows : StreamReplay.only(rows, condition.replace(BATCH, batch), List.of(schema.fieldNames()));
   }
 
   /** A stream whose rows cannot be read. */

@@ -80,15 +80,16 @@ public final class StreamSegments implements StreamSourceProvider {
     return String.join("\n", found.stream().map(String::valueOf).toList());
   }
 
-  /** The rows of the batches of a result after one up to another, as a batch. */
+  /** The rows of the batches of a result after one up to another for which a condition holds, as a batch. */
   public static Dataset<Row> rows(
-      SparkSession session, String path, String region, String generation, Map<String, String> client, String schema, long after, long last) throws IOException {
+      SparkSession session, String path, String region, String generation, Map<String, String> client, String schema, long after, long last, String condition)
+      throws IOException {
     ResultLog log = new ResultLog(session, path, region, generation, client);
     Map<Long, BatchRecord> batches = new TreeMap<>();
     for (long batch = after + 1; batch <= last; batch++) {
       batches.put(batch, log.read(batch));
     }
-    return log.rows(batches, SparkObjects.schema(schema).asNullable(), false);
+    return log.rows(batches, SparkObjects.schema(schema).asNullable(), false, condition);
   }
 
   @Override
@@ -190,8 +191,7 @@ public final class StreamSegments implements StreamSourceProvider {
         for (long entry = from + 1; entry <= Position.of(end.json()); entry++) {
           batches.put(entry, read(entry));
         }
-        var rows = log.rows(batches, schema, true);
-        return condition.isEmpty() ? rows : StreamReplay.only(rows, condition, List.of(schema.fieldNames()));
+        return log.rows(batches, schema, true, condition);
       } catch (ResultBatchGone | ResultBatchesLost why) {
         return log.unreadable(why, schema);
       }

@@ -79,6 +79,16 @@ public final class StreamView {
     }
   }
 
+  /** Lets {@code current} be there before the first batch. False where it is no link. */
+  public static boolean begin(String target, String region, String generation) throws IOException {
+    StreamView view = new StreamView(new org.apache.hadoop.fs.Path(target), region, generation);
+    synchronized (LOCK) {
+      Files.createDirectories(view.root);
+      view.shown();
+    }
+    return Files.isSymbolicLink(view.root.resolve("current"));
+  }
+
   private List<Path> after(long last) throws IOException {
     if (!Files.isDirectory(entries())) {
       return List.of();

@@ -104,6 +104,20 @@ class ResultFiles(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRecords:
+    """Batches of one result, those after one up to another, of which some are records of a topic: the directory of the
+    result, its region with the generation of its checkpoint, and the columns of its rows with their types."""
+
+    base: str
+    region: str
+    generation: str
+    topic: str
+    columns: Mapping[str, str]
+    after: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedPipeline:
     """A pipeline as it will run.
 
@@ -233,6 +247,10 @@ class RunAdapter(Protocol):
         """Compile, analyse, fingerprint. Starts nothing."""
         ...
 
+    def streaming_sinks(self, session: Any, wanted: PrepareRequest) -> frozenset[str]:
+        """The sinks, by their names in the code, that read a source which is a stream. Starts nothing."""
+        ...
+
     def prepare_stream(self, session: Any, wanted: StreamRequest) -> PreparedStream:
         """Compile the regions of a streaming pipeline. Starts nothing."""
         ...
@@ -245,8 +263,10 @@ class RunAdapter(Protocol):
         """The records of a topic, without those that a stream sent twice."""
         ...
 
-    def read_result(self, session: Any, found: Sequence[ResultFiles]) -> Any:
-        """Batches of the result of a step of a stream."""
+    def read_result(
+        self, session: Any, found: Sequence[ResultFiles | ResultRecords], brokers: str, options: Mapping[str, str]
+    ) -> Any:
+        """Batches of the result of a step of a stream. Brokers, and options of their client, are those of a topic."""
         ...
 
     def read_previous(self, session: Any, path: str, stores: Stores, schema: Any) -> Any:

@@ -6,6 +6,7 @@ Rules
 - The last batch that the producer committed stays, with all after it: its checkpoint is compared with its result.
 - Positions only grow, and a batch is read again only behind the last committed one: what was passed is never read
   again, whoever runs meanwhile. A new reader, or a new checkpoint of one, begins with the oldest batch that is there.
+- Of a result in a topic the entries say how many bytes its batches have; how long records stay is the topic's setting.
 - What is read as a batch is pinned until the time that its reader said (publish/batch_pins.py). The pin goes after it.
 - Entries go before their files: a reader finds a batch with all its files, or not at all.
 - Nothing younger than the grace time goes, and nothing before the audit log says what and why.
@@ -14,7 +15,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rekindle.gc.replaced_batches import IsRipe
@@ -22,6 +23,7 @@ from rekindle.publish.batch_pins import BatchPin, pin_of, pins_folder
 from rekindle.publish.stream_entries import (
     RESULTS,
     entries_folder,
+    entry_of,
     generation_folder,
     generation_of,
     replays_folder,
@@ -49,19 +51,21 @@ class ResultLook:
     through: int = NO_BATCH
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PassedBatches:
     """Of the result of one region in one generation: all batches up to `through` may go; -1 for none. `slowest` is the
-    reader that is furthest behind, and `behind` is by how many batches."""
+    reader that is furthest behind, and `behind` is by how many batches. `is_topic` where its rows are records."""
 
     region: str
     generation: str
     through: int
     slowest: str = ""
     behind: int = 0
+    is_topic: bool = False
 
-    def look(self, store: Store, folder: str, is_ripe: IsRipe) -> ResultLook:
-        """Entries were put in their order, and after their files: files go whose entry goes, or went before."""
+    def look(self, store: Store, folder: str, is_ripe: IsRipe, known: dict[int, int] | None = None) -> ResultLook:
+        """Entries were put in their order, and after their files: files go whose entry goes, or went before. `known`
+        are the bytes of batches that a look before had read of their entries; those of this one are added."""
         base = f"{RESULTS}/{self.region}/"
         kinds = ((entries_folder, OF_ENTRY), (replays_folder, OF_REPLAY), (generation_folder, OF_FILES))
         entries, again, data = (
@@ -74,8 +78,21 @@ class PassedBatches:
         goes = [one for number, one in every if number <= through and is_ripe(one.modified)]
         size = sum(one.bytes for _, one in every)
         left = size - sum(one.bytes for one in goes)
+        if self.is_topic:
+            stay = [number for number, _ in entries if number > through]
+            left += self._record_bytes(store, folder, stay, {} if known is None else known)
         over = [one for pin, one in pins_of(store, folder, self.region, self.generation) if pin.until < store.now()]
         return ResultLook([*goes, *over], left, through)
+
+    def _record_bytes(self, store: Store, folder: str, batches: Sequence[int], known: dict[int, int]) -> int:
+        """An entry that goes meanwhile has none."""
+        below = f"{folder}{RESULTS}/{self.region}/{entries_folder(self.region, self.generation)}"
+        new = [one for one in batches if one not in known]
+        for batch, body in zip(new, store.get_many(below, [str(one) for one in new]), strict=True):
+            known[batch] = 0 if body is None else entry_of(body, f"{below}{batch}").record_bytes
+        for gone in known.keys() - set(batches):
+            del known[gone]
+        return sum(known.values())
 
 
 def passed_batches(store: Store, folder: str, state: StreamState) -> list[PassedBatches]:
@@ -91,7 +108,16 @@ def passed_batches(store: Store, folder: str, state: StreamState) -> list[Passed
         pinned = [pin for pin, _ in pins_of(store, folder, producer.name, generation) if pin.until >= store.now()]
         read = [(_position(store, folder, state, reader, producer.name), reader) for reader in readers]
         passed, slowest = min([*read, *((pin.after, PINNED) for pin in pinned)])
-        found.append(PassedBatches(producer.name, generation, min(passed, last - 1), slowest, last - passed))
+        found.append(
+            PassedBatches(
+                region=producer.name,
+                generation=generation,
+                through=min(passed, last - 1),
+                slowest=slowest,
+                behind=last - passed,
+                is_topic=bool(producer.topic),
+            )
+        )
     return found
 
 

@@ -64,6 +64,7 @@ class StreamRelease:
         self._store, self._pipeline, self._run, self._rules = store, pipeline, run, rules
         self._hold, self._forget = hold, forget
         self._held: set[str] = set()
+        self._record_bytes: dict[tuple[str, str], dict[int, int]] = {}
         self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._trouble = ""
         self._is_closed = threading.Event()
@@ -107,7 +108,8 @@ class StreamRelease:
         folder = f"{stream_folder(self._pipeline, self._run)}/"
         diary = AuditLog(store, self._pipeline, round(now * 1000))
         for one in results_of(store, self._pipeline, self._run):
-            found = one.look(store, folder, lambda at: now - at >= self._rules.keep_seconds)
+            known = self._record_bytes.setdefault((one.region, one.generation), {})
+            found = one.look(store, folder, lambda at: now - at >= self._rules.keep_seconds, known)
             if found.objects:
                 remove_batches(Remover(store, Limits()), diary, self._run, PASSED, found.objects, folder=folder)
                 forget_old(store, self._pipeline, round(now * 1000))

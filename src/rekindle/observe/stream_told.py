@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rekindle.failover.restart import Strategy
+from rekindle.observe.edge_costs import EdgeCost, took_text
+from rekindle.observe.plan import Plan
 from rekindle.observe.stream_inputs import input_lines
 from rekindle.observe.summary import RunSummary
 from rekindle.observe.words import batches_text, bytes_text, count_text, time_text
@@ -46,7 +48,9 @@ class StreamPlan:
     """What a start of a stream would do. `batches` are the last ones that each checkpoint has committed; `starts` are
     the regions that get a new one, and where it begins to read; `splits` are shards that
     begin where others stand; `begins` says that for each stream of a region that has
-    no batch; `result_bytes` is how many a batch of each result had lately; `inputs` are the batch inputs."""
+    no batch; `result_bytes` is how many a batch of each result had lately, `batch_ms` how long a batch of a region
+    took, and `memory_bytes` the room of memory results; `inputs` are the batch inputs. `before` is the plan of the run
+    that publishes the sinks of batches of the pipeline."""
 
     pipeline: str
     run: str
@@ -58,11 +62,16 @@ class StreamPlan:
     starts: Mapping[str, StartRequest] = field(default_factory=dict)
     splits: Mapping[str, ShardSplit] = field(default_factory=dict)
     begins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    before: Plan | None = None
     result_bytes: Mapping[str, int] = field(default_factory=dict)
+    batch_ms: Mapping[str, int] = field(default_factory=dict)
+    memory_bytes: int = 0
     inputs: tuple[InputLook, ...] = ()
 
     def lines(self, say: Say | None = in_python) -> Iterator[str]:
         """`say` is the face that they are for; without one nothing is said that somebody could type."""
+        if self.before is not None:
+            yield from str(self.before).splitlines()
         what = f"stream {self.run} of {self.pipeline}" if self.known is not None else f"new stream of {self.pipeline}"
         yield f"{what}: {count_text(len(self.spec.regions), 'region')}, each fails and restarts alone"
         for region in self.spec.regions:
@@ -95,22 +104,40 @@ class StreamPlan:
         if region.reads:
             yield f"    reads the result of {', '.join(region.reads)}"
         yield from self._result(region)
-        shared = f"; {', '.join(region.shared)} is computed in several regions" if region.shared else ""
-        yield f"    {state}{shared}"
+        yield f"    {state}{self._shared(region)}"
         if region.quarantine:
             yield f"    may go on without {count_text(region.quarantine, 'record')}; {self._left_out(region.name)}"
         if gave_up:
             yield f"    had given up ({gave_up}); is tried again"
 
+    def _shared(self, region: RegionSpec) -> str:
+        """Steps that others compute, too, with what that costs at most."""
+        if not region.shared:
+            return ""
+        took = self.batch_ms.get(region.name)
+        cost = f", where a batch took {took_text(took)} lately" if took is not None else ""
+        return f"; {', '.join(region.shared)} is computed in several regions{cost}"
+
     def _result(self, region: RegionSpec) -> Iterator[str]:
         """What its result costs."""
         if region.result:
             where = "in memory of executors" if region.result == IN_MEMORY else "as files"
+            where = f"in the topic {region.topic}" if region.topic else where
             readers = count_text(len(self.spec.readers(region.name)), "region")
             size = self.result_bytes.get(region.name)
             lately = f"; a batch had {bytes_text(size)} lately" if size is not None else ""
             yield f"    each batch is kept once {where}, and read by {readers}{lately}"
+            yield from (f"    {line}" for line in self._edge(region).lines())
         yield from _lost(region)
+
+    def _edge(self, region: RegionSpec) -> EdgeCost:
+        return EdgeCost(
+            region=region,
+            readers=len(self.spec.readers(region.name)),
+            bytes=self.result_bytes.get(region.name),
+            batch_ms=self.batch_ms.get(region.name),
+            memory_bytes=self.memory_bytes,
+        )
 
     def _left_out(self, name: str) -> str:
         held = self.known.regions[name].quarantined if self.known and name in self.known.regions else ()
@@ -129,6 +156,9 @@ class StreamPlan:
             "inputs": [msgspec.to_builtins(one) for one in self.inputs],
             "new_checkpoints": {name: str(one) for name, one in self.starts.items()},
             "begins": self.begins,
+            "before": None if self.before is None else msgspec.Raw(self.before.to_json()),
+            "result_bytes": self.result_bytes,
+            "batch_ms": self.batch_ms,
             "notes": self.notes,
         }
         return msgspec.json.encode(told)

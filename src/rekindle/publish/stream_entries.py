@@ -5,8 +5,9 @@ directory of its files, then name and length of each file. What no entry names d
 has (stream_compactions.py) count by that alone, whether their entries are still there or not.
 
 The entries of a result between regions also have the digest of the rows, the application that has them where they are
-blocks on executors, or the topic where they are records. A batch of a result that was made again has
-`replays/REGION/GENERATION/BATCH.NUMBER`, put if absent: of these and the entry the highest number counts.
+blocks on executors, or the topic where they are records, with the bytes of their keys and values. A batch of a result
+that was made again has `replays/REGION/GENERATION/BATCH.NUMBER`, put if absent: of these and the entry the highest
+number counts.
 
 `owners/NUMBER`, put if absent, says which region and generation the target has from then on; the highest number counts.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rekindle.errors import Refused, StoreFailed
@@ -39,22 +41,28 @@ REPLACED = "@"
 BEGUN = "0-begun"
 HEAD_LINES = 3
 # Words of lines that only results have.
-ROWS, BLOCKS, TOPIC = "rows", "blocks", "topic"
+ROWS, BLOCKS, TOPIC, BYTES = "rows", "blocks", "topic", "bytes"
 # Of records of a topic: between which offsets they are, and which attempts at their partitions count.
-OF_RECORDS = ("from", "to", "tasks")
+OF_RECORDS = ("from", "to", "tasks", BYTES)
 ROUNDS_MAX = 20
 
 
-class BatchEntry(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchEntry:
     """A batch that counts: the directory of its files below the target, the length of each by its name, the digest of
     its offsets, and that of its rows, empty where none was made. `elsewhere` has its rows, where they are
-    in no file: an application or a topic."""
+    in no file: an application or a topic. `record_bytes` are those of the keys and values that a topic has of it."""
 
     directory: str
     files: dict[str, int]
     offsets: str = ""
     rows: str = ""
     elsewhere: str = ""
+    record_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.files.values()) + self.record_bytes
 
     @property
     def listed(self) -> list[BatchFile]:
@@ -132,7 +140,7 @@ def find_entry(store: PointerStore, region: str, generation: str, batch: int) ->
     """What a batch consists of; None while it does not count. Raises `Refused` where its entry is damaged."""
     key = f"{entries_folder(region, generation)}{batch}"
     body = store.get(key)
-    return None if body is None else _entry(body, key)
+    return None if body is None else entry_of(body, key)
 
 
 class CountedEntry(NamedTuple):
@@ -147,7 +155,7 @@ def counted_entry(store: PointerStore, region: str, generation: str, batch: int)
     number = replays(store, region, generation).get(batch, 0)
     key = replay_key(region, generation, batch, number) if number else f"{entries_folder(region, generation)}{batch}"
     body = store.get(key)
-    return None if body is None else CountedEntry(_entry(body, key), number)
+    return None if body is None else CountedEntry(entry_of(body, key), number)
 
 
 def counted_entries(
@@ -158,7 +166,7 @@ def counted_entries(
     for batch, entry in zip(batches, entries_of(store, region, generation, batches), strict=True):
         key = replay_key(region, generation, batch, again.get(batch, 0))
         body = store.get(key) if batch in again and entry is not None else None
-        yield entry if body is None else _entry(body, key)
+        yield entry if body is None else entry_of(body, key)
 
 
 def replays(store: PointerStore, region: str, generation: str) -> dict[int, int]:
@@ -191,7 +199,7 @@ def put_begun(store: PointerStore, region: str, generation: str, offsets: Sequen
     """The entries of the first batches of a checkpoint that goes on where another one stood: they have no rows."""
     for batch, body in enumerate(offsets):
         directory = f"{generation_folder(region, generation)}{batch}-{BEGUN}"
-        entry = BatchEntry(directory, {}, hashlib.sha256(body).hexdigest())
+        entry = BatchEntry(directory=directory, files={}, offsets=hashlib.sha256(body).hexdigest())
         if not is_certainly_put(store, f"{entries_folder(region, generation)}{batch}", entry_body(entry, 0)):
             raise StoreFailed(f"the first batch of {region} was not certainly put")
 
@@ -238,7 +246,7 @@ def entries_of(
     folder = entries_folder(region, generation)
     bodies = store.get_many(folder, [str(one) for one in batches])
     for batch, body in zip(batches, bodies, strict=True):
-        yield None if body is None else _entry(body, f"{folder}{batch}")
+        yield None if body is None else entry_of(body, f"{folder}{batch}")
 
 
 def entries_folder(region: str, generation: str) -> str:
@@ -262,7 +270,8 @@ def _newest_number(store: PointerStore, region: str, generation: str) -> int:
     return max(compaction_numbers(store, region, generation), default=0)
 
 
-def _entry(body: bytes, key: str) -> BatchEntry:
+def entry_of(body: bytes, key: str) -> BatchEntry:
+    """The entry in an object. Raises `Refused` where it is damaged."""
     lines = body.decode(errors="replace").splitlines()
     rest = [line.partition("\t") for line in lines[HEAD_LINES:] if line]
     more = {word: value for word, _, value in rest if word in (ROWS, BLOCKS, TOPIC, *OF_RECORDS)}
@@ -273,4 +282,11 @@ def _entry(body: bytes, key: str) -> BatchEntry:
     lengths = {name: int(length) for name, _, length in files}
     directory, offsets = lines[2].partition("\t")[2], lines[1].partition("\t")[2]
     place = more.get(BLOCKS) or more.get(TOPIC, "")
-    return BatchEntry(directory, lengths, offsets, more.get(ROWS, ""), place)
+    return BatchEntry(
+        directory=directory,
+        files=lengths,
+        offsets=offsets,
+        rows=more.get(ROWS, ""),
+        elsewhere=place,
+        record_bytes=int(more.get(BYTES, 0)),
+    )

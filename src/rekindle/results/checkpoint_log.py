@@ -7,7 +7,7 @@ release may write it in another way.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -26,6 +26,8 @@ FILES_MAX = 5
 # So many entries of the log of a file source are looked at for one batch.
 ENTRIES_MAX = 20
 COMPACT = ".compact"
+# So many batches tell how long the next ones take.
+LATELY = 10
 
 
 class LogStore(Protocol):
@@ -34,6 +36,22 @@ class LogStore(Protocol):
     def get(self, key: str) -> bytes | None: ...
 
     def list_after(self, folder: str, after: str = "") -> list[str]: ...
+
+
+class LogEntry(Protocol):
+    """An entry with its name and the time at which it was written."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def modified(self) -> float: ...
+
+
+class LogEntryStore(Protocol):
+    """What it needs of the storage to know when entries were written."""
+
+    def walk(self, folder: str) -> Iterator[Sequence[LogEntry]]: ...
 
 
 class _FileOffset(msgspec.Struct, frozen=True):
@@ -161,3 +179,20 @@ def _known_files(store: LogStore, log: str, after: int, last: int) -> list[str]:
     with suppress(Refused, msgspec.MsgspecError):
         found.extend(one.path for one in listed_files(store, log, max(after, last - ENTRIES_MAX), last))
     return found
+
+
+def batch_ms(store: LogEntryStore, checkpoint: str) -> int | None:
+    """How long a batch took lately, from its plan to its commit, by the times at which the store has them: the median
+    of the newest ones. None where there are none."""
+    times = [
+        {
+            int(one.name): one.modified
+            for page in store.walk(f"{checkpoint}/{kind}")
+            for one in page
+            if one.name.isdecimal()
+        }
+        for kind in (OFFSETS, COMMITS)
+    ]
+    both = sorted(times[0].keys() & times[1].keys())[-LATELY:]
+    took = sorted(times[1][one] - times[0][one] for one in both)
+    return round(took[len(took) // 2] * 1000) if took else None

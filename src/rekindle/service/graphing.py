@@ -9,6 +9,7 @@ from rekindle.observe.pipeline_graph import PipelineGraph
 from rekindle.observe.stream_graph import StreamGraph
 from rekindle.observe.stream_view import RegionView, region_view
 from rekindle.service import streaming
+from rekindle.service.mixed_pipeline import parts_of
 from rekindle.service.running import MakeAdapter, RunRequest, fresh_name, make_ready
 from rekindle.service.stream_looking import last_batch, see, view
 from rekindle.service.streaming import PrepareStream
@@ -16,8 +17,10 @@ from rekindle.streams.stream_spec import StreamSpec
 from rekindle.streams.stream_state import RegionState, StreamState
 
 
-def stream_graph(wish: RunRequest, prepare: PrepareStream) -> StreamGraph:
-    """As a start of the stream would have it, with the positions that its regions have."""
+def stream_graph(wish: RunRequest, make: MakeAdapter, prepare: PrepareStream, source: str) -> StreamGraph:
+    """As a start of the stream would have it, with the positions that its regions have. `source` is known to be a
+    stream; sinks of batches are no part of the stream."""
+    wish = parts_of(wish, make, source).stream
     ready = streaming.make_ready(wish, prepare)
     ready.prepared.engine.close()
     known, spec = ready.known, ready.prepared.spec

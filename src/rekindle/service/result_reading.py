@@ -5,6 +5,7 @@ Rules
   log: a batch has one version for ever, so that two who read up to the same batch have the same rows.
 - The batches are pinned first and looked at then: none of them is released before the time that was said. So is the
   stream: one that somebody gives up meanwhile is refused.
+- Where the rows are records of a topic, the log says which of them count; how long they stay is the topic's setting.
 - No batch between two others is left out: where the first one that was asked for is gone, that is refused by name.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rekindle.engine.adapter import ResultFiles
+from rekindle.engine.adapter import ResultFiles, ResultRecords
 from rekindle.engine.location import run_root
 from rekindle.errors import NotFound, Refused
 from rekindle.journal.keys import STREAMS, listed, streams_of
@@ -44,8 +45,8 @@ class ResultRequest:
     pin_hours: float = 24.0
 
 
-def find_result(wanted: ResultRequest) -> list[ResultFiles]:
-    """The files of the batches, by the regions that made them: shards of a step are regions each."""
+def find_result(wanted: ResultRequest) -> list[ResultFiles | ResultRecords]:
+    """What has the batches, by the regions that made them: shards of a step are regions each."""
     store = open_store(wanted.location, wanted.storage)
     state = _newest_stream(store, wanted)
     regions = [one for one in state.spec.regions if one.declared_name == wanted.step and one.result]
@@ -65,7 +66,7 @@ def find_result(wanted: ResultRequest) -> list[ResultFiles]:
             f"{wanted.step} is in {len(regions)} shards, each of which counts its batches itself",
             "leave out after and up_to",
         )
-    found = [_files(wanted, state, one.name) for one in regions]
+    found: list[ResultFiles | ResultRecords] = [_files(wanted, state, one.name) for one in regions]
     refuse_closing(store, wanted.pipeline, state.run)
     look(store, wanted.pipeline, state.run)
     return found
@@ -85,7 +86,7 @@ def _newest_stream(store: Store, wanted: ResultRequest) -> StreamState:
     return state
 
 
-def _files(wanted: ResultRequest, state: StreamState, region: str) -> ResultFiles:
+def _files(wanted: ResultRequest, state: StreamState, region: str) -> ResultFiles | ResultRecords:
     base = f"{run_root(wanted.location, wanted.pipeline, f'{STREAMS}/{state.run}')}/{RESULTS}/{region}"
     store = open_target(base, wanted.storage)
     generation = generation_of(state.run, state.regions[region].generation)
@@ -104,9 +105,10 @@ def _files(wanted: ResultRequest, state: StreamState, region: str) -> ResultFile
     found = dict(zip(batches, counted_entries(store, region, generation, batches), strict=True))
     missing = [batch for batch, entry in found.items() if entry is None]
     _refuse_missing(region, missing or [up_to][: not batches], there[-1])
-    if other := next((entry.elsewhere for entry in found.values() if entry is not None and entry.elsewhere), ""):
-        raise Refused(
-            f"the rows of {region} are records of the topic {other}", f'rk.read_kafka(spark, "{other}", "host:9092")'
+    if topic := next((entry.elsewhere for entry in found.values() if entry is not None and entry.elsewhere), ""):
+        columns = state.spec.region(region).columns
+        return ResultRecords(
+            base=base, region=region, generation=generation, topic=topic, columns=columns, after=after, last=up_to
         )
     files = tuple(file for entry in found.values() if entry is not None for file in entry.listed)
     return ResultFiles(base, files)

@@ -282,13 +282,27 @@ def _refuse_done(wish: RunRequest, known: RunState | None) -> None:
     if known is None or known.phase is not Phase.SUCCEEDED:
         return
     refuse_holes(known, without, ())
-    was, now = set(known.spec.targets.values()), {one.destination for one in wish.steps if one.target is not None}
-    if was != now and (known.spec.targets or not known.sinks):
-        told = [
-            *(f"it published {one}, which the code no longer has" for one in sorted(was - now)),
-            *(f"{one} is new in the code" for one in sorted(now - was)),
-        ]
+    if told := _other_sinks(wish, known):
         raise Refused(f"run {known.run} is done with other sinks: {', '.join(told)}", new_run())
+
+
+def _other_sinks(wish: RunRequest, known: RunState) -> list[str]:
+    was, now = set(known.spec.targets.values()), {one.destination for one in wish.steps if one.target is not None}
+    if was == now or (known.sinks and not known.spec.targets):
+        return []
+    return [
+        *(f"it published {one}, which the code no longer has" for one in sorted(was - now)),
+        *(f"{one} is new in the code" for one in sorted(now - was)),
+    ]
+
+
+def is_outdated(wish: RunRequest, make: MakeAdapter) -> bool:
+    """Whether the run of this key is done, and with other code, inputs or sinks than there are now."""
+    held = find_claim(wish.store, wish.pipeline, wish.key)
+    known = look(wish.store, wish.pipeline, held.run).state if held is not None else None
+    if known is None or known.phase is not Phase.SUCCEEDED:
+        return False
+    return bool(_other_sinks(wish, known) or _differences(wish, make, known))
 
 
 def _differences(wish: RunRequest, make: MakeAdapter, known: RunState) -> tuple[str, ...]:

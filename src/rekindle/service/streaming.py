@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +31,7 @@ from rekindle.observe.stream_inputs import shortened, take_remedy
 from rekindle.observe.stream_told import StreamPlan, StreamSummary, health_lines, news, stream_summary
 from rekindle.pipeline.shards import with_shards
 from rekindle.remedies import ONCE, Remedy, StartRemedy, TextRemedy, new_run
+from rekindle.results.checkpoint_log import batch_ms, checkpoint_folder
 from rekindle.runtime.opening import RunConstants
 from rekindle.runtime.ownership import JournalRead, look_at_journal, now_ms, run_as_owner
 from rekindle.service.running import RunRequest, fresh_name, wanted_of
@@ -401,7 +402,19 @@ def _plan(wish: RunRequest, ready: PreparedRegions) -> StreamPlan:
         splits=ready.splits,
         begins=ready.prepared.begins,
         result_bytes=ready.prepared.result_bytes,
+        batch_ms=dict(_batch_times(wish.store, name_of(wish.pipeline, ready.run), ready)),
+        memory_bytes=wish.options.memory_bytes_max,
     )
+
+
+def _batch_times(store: Store, folder: str, ready: PreparedRegions) -> Iterator[tuple[str, int]]:
+    """How long a batch took lately, of each region that makes a result, or computes what others compute, too."""
+    generations = _generations(ready.known)
+    for one in ready.prepared.spec.regions:
+        if one.name in generations and (one.result or one.shared):
+            took = batch_ms(store, f"{folder}/{checkpoint_folder(one.name, generations[one.name])}")
+            if took is not None:
+                yield one.name, took
 
 
 def _stall_ms(wish: RunRequest) -> int:

@@ -43,6 +43,11 @@ class RegionChange:
     steps: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
 
+    @property
+    def is_refused(self) -> bool:
+        """Unless the user says otherwise."""
+        return self.verdict not in (ChangeVerdict.SAME, ChangeVerdict.COMPATIBLE, ChangeVerdict.SPLIT)
+
 
 def changes_of(
     was: Mapping[str, RegionSpec],
@@ -119,6 +124,12 @@ def change_of(was: RegionSpec, now: RegionSpec, noted: Container[str] = ()) -> R
     if (settings and below) or was.output_mode != now.output_mode or any(name in below for name in steps):
         return RegionChange(now.name, ChangeVerdict.MIXES_STATE, tuple(steps), differs)
     return RegionChange(now.name, ChangeVerdict.COMPATIBLE, tuple(steps), differs)
+
+
+def restart_change(judged: RegionSpec, now: RegionSpec) -> RegionChange:
+    """A region that starts again in its driver, whose functions were called anew, against what was judged and journaled
+    when the driver began. What a new driver would refuse is refused here, too: `is_refused`."""
+    return change_of(judged, now, {*judged.names})
 
 
 def _lost_positions(was: RegionSpec, now: RegionSpec, noted: Container[str]) -> str:

@@ -56,8 +56,8 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delivery is not exactly once, or only on somebody's word, why. `quarantine` is how many records it may go on
     without, 0 for none. `reads` are the regions whose results it reads; they are among its `sources`. Where it is one
     of `shards`, `shard_of` is the name that all of them have in the code. `result` is the kind of its result where
-    other regions read it: `doubts` then are why it is not proved to give the same rows again, and `unreplayable` is why
-    nobody can make one of its batches again alone."""
+    other regions read it, and `topic` is where its rows are if they are records: `doubts` then are why it is not proved
+    to give the same rows again, and `unreplayable` is why nobody can make one of its batches again alone."""
 
     name: str
     steps: tuple[str, ...]
@@ -78,6 +78,7 @@ class RegionSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shard_of: str = ""
     shards: int = 0
     result: str = ""
+    topic: str = ""
     doubts: tuple[str, ...] = ()
     unreplayable: str = ""
     fingerprints: dict[str, Fingerprint] = {}

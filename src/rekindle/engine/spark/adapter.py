@@ -9,8 +9,8 @@ from rekindle.engine.spark import start as sessions
 from rekindle.engine.spark.inspect import plain, region_replay, reproduce, verify
 from rekindle.engine.spark.plan import trials
 from rekindle.engine.spark.publish.files import read_newest, read_previous, run_stores
-from rekindle.engine.spark.publish.stream_files import read_result
 from rekindle.engine.spark.publish.stream_kafka import read_kafka
+from rekindle.engine.spark.publish.stream_result import read_result
 from rekindle.engine.spark.stream import given_queries, stream_prepare
 
 
@@ -20,6 +20,7 @@ class SparkAdapter:
     pinned_settings = staticmethod(preparing.pinned_settings)
     prepare = staticmethod(preparing.prepare)
     prepare_stream = staticmethod(stream_prepare.prepare_stream)
+    streaming_sinks = staticmethod(stream_prepare.streaming_sinks)
     read_kafka = staticmethod(read_kafka)
     read_newest = staticmethod(read_newest)
     read_previous = staticmethod(read_previous)

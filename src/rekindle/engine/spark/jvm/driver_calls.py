@@ -7,11 +7,11 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.jvm.access import JavaObject, context_of, ours, root, session_of
+from rekindle.engine.spark.jvm.access import JavaObject, Package, context_of, is_class, ours, session_of
 
 
 def has_our_classes(spark: SparkSession) -> bool:
-    return str(ours(spark).Bridge).startswith("<py4j.java_gateway.JavaClass")
+    return is_class(spark, "rekindle.spark.Bridge")
 
 
 def add_jar(spark: SparkSession, path: str) -> None:
@@ -35,7 +35,7 @@ def other_shuffle_manager(spark: SparkSession) -> str:
 
 
 def scala_version(spark: SparkSession) -> str:
-    return str(root(spark).scala.util.Properties.versionNumberString())
+    return str(Package(spark, "scala.util").Properties.versionNumberString())
 
 
 def mark_local_folders(spark: SparkSession) -> None:
@@ -44,12 +44,12 @@ def mark_local_folders(spark: SparkSession) -> None:
 
 def class_loader(spark: SparkSession) -> JavaObject:
     """What this thread finds classes with; a jar attached while the session runs is known to this one only."""
-    return root(spark).java.lang.Thread.currentThread().getContextClassLoader()
+    return Package(spark, "java.lang").Thread.currentThread().getContextClassLoader()
 
 
 def enter_thread(spark: SparkSession, loader: JavaObject) -> None:
     """Make our classes known to the JVM thread that serves this Python thread."""
-    root(spark).java.lang.Thread.currentThread().setContextClassLoader(loader)
+    Package(spark, "java.lang").Thread.currentThread().setContextClassLoader(loader)
 
 
 def cloned_session(spark: SparkSession) -> JavaObject:
@@ -66,7 +66,7 @@ def set_active_session(spark: SparkSession, session: JavaObject | None) -> None:
 
 
 def system_property(spark: SparkSession, name: str) -> str:
-    return str(root(spark).java.lang.System.getProperty(name))
+    return str(Package(spark, "java.lang").System.getProperty(name))
 
 
 def is_stopped(spark: SparkSession) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm.access import frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.access import Package, frame_of, is_class, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
-from rekindle.engine.spark.jvm.table_calls import is_class, lake_jar, lines_of
+from rekindle.engine.spark.jvm.table_calls import lake_jar, lines_of
 from rekindle.pipeline.table_versions import ICEBERG as FORMAT
 from rekindle.pipeline.table_versions import TableVersion
 
@@ -39,7 +39,7 @@ def iceberg_jar() -> str:
 
 
 def has_iceberg_calls(spark: SparkSession) -> bool:
-    return is_class(root(spark).rekindle.iceberg.IcebergTables)
+    return is_class(spark, "rekindle.iceberg.IcebergTables")
 
 
 def find(spark: SparkSession, name: str) -> TableFound:
@@ -59,7 +59,9 @@ def files(spark: SparkSession, name: str, columns: Iterable[str]) -> list[str]:
 
 def changes(spark: SparkSession, name: str, snapshot: int, columns: Iterable[str]) -> list[str]:
     """The files whose rows came or went since a snapshot, as lines (java-lake/IcebergChanges)."""
-    told = root(spark).rekindle.iceberg.IcebergChanges.since(session_of(spark), name, snapshot, "\n".join(columns))
+    told = Package(spark, "rekindle.iceberg").IcebergChanges.since(
+        session_of(spark), name, snapshot, "\n".join(columns)
+    )
     return lines_of(told)
 
 
@@ -69,7 +71,7 @@ def footers(
     """A line of JSON for each file of a directory, by its name with its bytes: what its footer says of its rows, and
     the file as Iceberg has it. `location` is how the table spells the directory."""
     names = "\n".join(f"{one}\t{length}" for one, length in sizes.items())
-    told = root(spark).rekindle.iceberg.IcebergFooters.read(
+    told = Package(spark, "rekindle.iceberg").IcebergFooters.read(
         session_of(spark), name, directory, location, names, "\n".join(single)
     )
     return lines_of(told)
@@ -110,8 +112,8 @@ def gone(frame: DataFrame, one: TableVersion) -> str:
 
 
 def _sources(spark: SparkSession) -> Any:
-    return root(spark).rekindle.iceberg.IcebergSources
+    return Package(spark, "rekindle.iceberg").IcebergSources
 
 
 def _tables(spark: SparkSession) -> Any:
-    return root(spark).rekindle.iceberg.IcebergTables
+    return Package(spark, "rekindle.iceberg").IcebergTables

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from rekindle.engine.spark.jvm.access import frame_of, ours, session_of
+from rekindle.engine.spark.jvm.access import frame_java, frame_of, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 
 
@@ -152,15 +152,28 @@ def lost_batches(session: SparkSession, result: ResultPlace, after: int, last: i
     return tuple(map(int, str(told).split()))
 
 
-def result_rows(session: SparkSession, result: ResultPlace, schema: str, after: int, last: int) -> DataFrame:
-    """The rows of these batches of a result, as a batch."""
-    made = ours(session).StreamSegments.rows(session_of(session), *result, schema, after, last)
+def result_rows(
+    session: SparkSession, result: ResultPlace, schema: str, after: int, last: int, condition: str = ""
+) -> DataFrame:
+    """The rows of these batches of a result for which a condition holds, as a batch. It may speak of the batch of a row
+    (java/ResultLog)."""
+    made = ours(session).StreamSegments.rows(session_of(session), *result, schema, after, last, condition)
     return frame_of(session, made)
+
+
+def as_read(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """Rows that are sent to a topic as its readers get them (java/TopicBatches)."""
+    return frame_of(session, ours(session).TopicBatches.asRead(frame_java(frame)))
 
 
 def release_blocks(spark: SparkSession, path: str, through: int) -> None:
     """Batches of a memory result up to this one are of no use any more."""
     ours(spark).StreamBlocks.passed(session_of(spark), path, through)
+
+
+def begin_view(spark: SparkSession, base: str, region: str, generation: str) -> bool:
+    """Let `current` of a target be there before its first batch. Whether it is a link."""
+    return bool(ours(spark).StreamView.begin(base, region, generation))
 
 
 def show_view(spark: SparkSession, base: str, last: Mapping[tuple[str, str], int], name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rekindle.engine.spark.jvm.access import frame_java, frame_of, ours, root, session_of
+from rekindle.engine.spark.jvm.access import Package, frame_java, frame_of, is_class, ours, session_of
 from rekindle.engine.spark.jvm.plan_calls import execution
 from rekindle.pipeline.table_versions import TableVersion
 
@@ -33,7 +33,7 @@ def lake_jar(format_name: str) -> str:
 
 
 def has_delta_calls(spark: SparkSession) -> bool:
-    return is_class(root(spark).rekindle.delta.DeltaTables)
+    return is_class(spark, "rekindle.delta.DeltaTables")
 
 
 def delta_state(spark: SparkSession, path: str, prefix: str) -> list[str]:
@@ -50,7 +50,7 @@ def delta_files(spark: SparkSession, path: str, version: int) -> list[str]:
 
 def delta_changes(spark: SparkSession, path: str, version: int) -> list[str]:
     """The files whose rows came or went since a version, as lines (java-lake/DeltaChanges)."""
-    return lines_of(root(spark).rekindle.delta.DeltaChanges.since(session_of(spark), path, version))
+    return lines_of(Package(spark, "rekindle.delta").DeltaChanges.since(session_of(spark), path, version))
 
 
 def delta_fixed(frame: DataFrame) -> list[str]:
@@ -77,13 +77,13 @@ def delta_commit(
 
 def delta_rows(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> DataFrame | None:
     """The rows of some files of a version, or of all (`*`). None if it is not the newest any more."""
-    made = root(spark).rekindle.delta.DeltaRows.read(session_of(spark), path, version, "\n".join(names))
+    made = Package(spark, "rekindle.delta").DeltaRows.read(session_of(spark), path, version, "\n".join(names))
     return frame_of(spark, made) if made is not None else None
 
 
 def delta_named(spark: SparkSession, path: str, version: int, names: Iterable[str]) -> list[str] | None:
     """The files of a version that Spark calls by these names (`input_file_name`). None if it is not the newest."""
-    told = root(spark).rekindle.delta.DeltaRows.named(session_of(spark), path, version, "\n".join(names))
+    told = Package(spark, "rekindle.delta").DeltaRows.named(session_of(spark), path, version, "\n".join(names))
     return lines_of(told) if told is not None else None
 
 
@@ -91,13 +91,13 @@ def delta_write(frame: DataFrame, path: str, version: int) -> list[str] | None:
     """Rows written for a table by Delta's own writer, without a commit: the actions that add their files. None if the
     version is not the newest any more."""
     session, made = session_of(frame.sparkSession), frame_java(frame)
-    told = root(frame.sparkSession).rekindle.delta.DeltaRows.write(session, path, version, made)
+    told = Package(frame.sparkSession, "rekindle.delta").DeltaRows.write(session, path, version, made)
     return lines_of(told) if told is not None else None
 
 
 def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:
     """The last batch of a stream that a table has, -1 for none (java-lake/DeltaBatches)."""
-    return int(root(spark).rekindle.delta.DeltaBatches.last(session_of(spark), path, transaction))
+    return int(Package(spark, "rekindle.delta").DeltaBatches.last(session_of(spark), path, transaction))
 
 
 def delta_read(frame: DataFrame) -> list[TableVersion]:
@@ -138,14 +138,9 @@ def lines_of(told: Any) -> list[str]:
     return text.split("\n") if text else []
 
 
-def is_class(found: Any) -> bool:
-    """Whether a name of the JVM is that of a class which is there."""
-    return str(found).startswith("<py4j.java_gateway.JavaClass")
-
-
 def _sources(spark: SparkSession) -> Any:
-    return root(spark).rekindle.delta.DeltaSources
+    return Package(spark, "rekindle.delta").DeltaSources
 
 
 def _delta(spark: SparkSession) -> Any:
-    return root(spark).rekindle.delta.DeltaTables
+    return Package(spark, "rekindle.delta").DeltaTables

@@ -59,10 +59,12 @@ def describe(
     if not isinstance(made, DataFrame) or is_connect(made):
         raise _not_a_frame(one, made)
     if made.isStreaming and not is_stream:
-        raise StreamFound(
+        found = StreamFound(
             f"{one.place}: {one.name} returned a streaming DataFrame, and this is a batch pipeline",
             hint="read it as a batch: spark.read in place of spark.readStream",
         )
+        found.source = one.name
+        raise found
     return made
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from rekindle.engine.adapter import ResultFiles, Stores
+from rekindle.engine.adapter import Stores
 from rekindle.engine.spark.jvm import result_calls
 from rekindle.engine.spark.publish.stream_compaction import StreamCompactor
 from rekindle.engine.spark.publish.stream_target import (
@@ -24,18 +23,20 @@ from rekindle.engine.spark.publish.stream_target import (
     refuse_other_owner,
     take_target,
 )
-from rekindle.engine.spark.session import attach, refuse_connect
+from rekindle.engine.spark.session import attach
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.files import PARQUET, Files
 from rekindle.publish.pointers import POINTERS
 from rekindle.publish.stream_compactions import BatchFile
-from rekindle.publish.stream_entries import batch_files, has_entry, owner_of, put_begun
+from rekindle.publish.stream_entries import batch_files, generations, has_entry, owner_of, put_begun
 from rekindle.publish.target import APPEND, PointerStore, url
 from rekindle.remedies import TextRemedy, new_run
 from rekindle.streams.stream_spec import Delivery
 
 SINK = "rekindle.spark.StreamFiles"
+# Of the batches of the checkpoint that it has nothing was compacted yet: it is to be looked at again.
+NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +95,19 @@ class FilesStream:
         return writer.format(SINK).options(**region.options, path=self.base, owner=str(owner))
 
     def compact(self, spark: SparkSession, region: RegionTarget, stores: Stores, every: int) -> CompactionReport | None:
-        compactor = StreamCompactor(
-            spark=spark,
-            base=self.base,
-            store=stores(self.base),
-            region=region.sink.name,
-            generation=region.generation,
-        )
-        return compactor.compact(every)
+        """Those of checkpoints that it had before first: what has their batches is final."""
+        store, told = stores(self.base), ""
+        there = {generation for name, generation in generations(store) if name == region.sink.name}
+        for generation in (*(one for one in region.older if one in there), region.generation):
+            compactor = StreamCompactor(
+                spark=spark, base=self.base, store=store, region=region.sink.name, generation=generation
+            )
+            report = compactor.compact(every)
+            if report.told and generation != region.generation:
+                told = f"{report.told}, of a checkpoint that it had before ({generation})"
+            if told:
+                return CompactionReport(NOTHING, told)
+        return report
 
     def _check_layout(self, sink: Declared) -> None:
         if self.target.is_rewritten or self.target.partition:
@@ -132,16 +138,10 @@ def refuse_streams(target: Files, store: PointerStore) -> None:
 def read_batches(spark: SparkSession, base: str, store: PointerStore) -> DataFrame | None:
     """The rows of all batches that count now, with the columns of the newest; None if there are none."""
     files = list(batch_files(store))
-    return _frame(spark, base, files) if files else None
+    return frame_of_files(spark, base, files) if files else None
 
 
-def read_result(spark: SparkSession, found: Sequence[ResultFiles]) -> DataFrame:
-    """Batches of the result of a step: those of its shards, one after the other."""
-    refuse_connect(spark)
-    return reduce(DataFrame.unionByName, (_frame(spark, one.base, one.files) for one in found))
-
-
-def _frame(spark: SparkSession, base: str, files: Sequence[BatchFile]) -> DataFrame:
+def frame_of_files(spark: SparkSession, base: str, files: Sequence[BatchFile]) -> DataFrame:
     """With the columns of the newest."""
     attach(spark)
     newest = f"{base}/{files[-1].directory}/{files[-1].name}"

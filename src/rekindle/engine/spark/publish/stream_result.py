@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from rekindle.engine.adapter import Stores
-from rekindle.engine.spark.publish.stream_files import SINK
+from rekindle.engine.adapter import ResultFiles, ResultRecords, Stores
+from rekindle.engine.spark.jvm import stream_calls
+from rekindle.engine.spark.jvm.plan_calls import quoted
+from rekindle.engine.spark.jvm.stream_calls import ResultPlace
+from rekindle.engine.spark.publish.stream_files import SINK, frame_of_files
 from rekindle.engine.spark.publish.stream_kafka import COLUMNS, refuse_columns, refuse_no_connector
 from rekindle.engine.spark.publish.stream_target import NoFiles, RegionDelivery, RegionTarget
+from rekindle.engine.spark.session import attach, refuse_connect
 from rekindle.errors import GraphRefused, Refused
 from rekindle.pipeline.declared import Declared
 from rekindle.publish.kafka import Kafka
@@ -86,6 +91,40 @@ class ResultReader:
     def __call__(self, spark: SparkSession) -> DataFrame:
         reader = spark.readStream.format(SOURCE).schema(self.schema).options(**client_of(self.step))
         return reader.options(path=self.path, region=self.step.name, generation=self.generation).load()
+
+
+def read_result(
+    spark: SparkSession, found: Sequence[ResultFiles | ResultRecords], brokers: str, options: Mapping[str, str]
+) -> DataFrame:
+    """Batches of the result of a step: those of its shards, one after the other."""
+    refuse_connect(spark)
+    frames = (
+        frame_of_files(spark, one.base, one.files)
+        if isinstance(one, ResultFiles)
+        else _records(spark, one, brokers, options)
+        for one in found
+    )
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _records(spark: SparkSession, found: ResultRecords, brokers: str, options: Mapping[str, str]) -> DataFrame:
+    """Refuses batches of which the topic no longer has all records."""
+    attach(spark)
+    told = f"the rows of {found.region} are records of the topic {found.topic}"
+    if not brokers:
+        raise Refused(f"{told}, and nobody said which brokers have it", 'say brokers="host:9092" to rk.read_result')
+    refuse_no_connector(spark, told)
+    client = Kafka(topic=found.topic, brokers=brokers, options=tuple(sorted(options.items()))).client
+    result = ResultPlace(found.base, found.region, found.generation, client)
+    lost = stream_calls.lost_batches(spark, result, found.after, found.last)
+    if lost:
+        raise Refused(
+            f"{told}, which no longer has those of batch {lost[0]}",
+            "say a later batch for after, and let the topic keep its records longer",
+        )
+    columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in found.columns.items())
+    schema = spark.createDataFrame([], columns).schema.json()
+    return stream_calls.result_rows(spark, result, schema, found.after, found.last)
 
 
 def topic_of(step: Declared) -> Kafka | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ NO_OWNER = 0
 class RegionTarget:
     """The region that writes into a target: `generation` is that of its checkpoint, `older` are those of the
     checkpoints that it had before, `takes` if the user gives it the target of another stream. `stamp` was drawn for its
-    stream: users may give one name to two streams."""
+    stream: users may give one name to two streams. `columns` are those of its rows, once its query is built."""
 
     sink: Declared
     checkpoint: str
@@ -33,6 +33,7 @@ class RegionTarget:
     takes: bool
     stamp: str
     older: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def owner(self) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from rekindle.engine.spark.jvm.file_calls import TableFacts
 from rekindle.engine.spark.publish import rewriting, versions
 from rekindle.engine.spark.publish.publication import Publication
 from rekindle.engine.spark.publish.publisher import PublicationRequest, TargetState
+from rekindle.engine.spark.publish.stream_files import refuse_streams
 from rekindle.engine.spark.publish.versions import columns, place
 from rekindle.errors import Refused
 from rekindle.master.facts.events import Fence
@@ -85,6 +86,7 @@ class TablePublisher:
             found = _find(spark, self.target)
             check_schema(self.target, found, rewriting.schema_of(self.target.as_files(base), request.schema))
             _check_chain(self.target, found, request, base, stores(base))
+        refuse_streams(self.target.as_files(base), stores(base))
         versions.check_versions(request, self.target, base, stores, adds=self.target.adds)
 
     def place(self, spark: SparkSession, base: str, stores: Stores) -> str | None:
@@ -196,7 +198,42 @@ def check_schema(target: Table, found: CatalogTable | None, schema: str) -> None
     if found is None:
         return
     _check_partitions(target, found.facts)
-    now = columns(schema)
+    _refuse_other_columns(target, found, columns(schema))
+
+
+def check_stream(spark: SparkSession, target: Table, now: Mapping[str, str]) -> None:
+    """Refuse columns that a table cannot take which follows a stream."""
+    found = _find(spark, target)
+    if found is not None:
+        _refuse_other_columns(target, found, now)
+
+
+def follow_stream(spark: SparkSession, target: Table, base: str, location: str, now: Mapping[str, str]) -> None:
+    """Let the table lead to what a stream adds to, with all columns that it has by now."""
+    database, name = _names(spark, target)
+    properties = {BASE: base}
+    with _ONE_CHANGE_AT_A_TIME:
+        if _find(spark, target) is None:
+            told = ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in properties.items())
+            spark.sql(
+                f"CREATE TABLE IF NOT EXISTS `{database}`.`{name}` ({_columns_ddl(now)}) USING parquet "
+                f"LOCATION {_quoted(location)} TBLPROPERTIES ({told})"
+            )
+        found = _find(spark, target)
+        assert found is not None, "a table that was created exists"
+        if found.facts.location != location:
+            file_calls.point_table(spark, database, name, location, properties)
+        added = _columns_ddl({column: kind for column, kind in now.items() if column not in found.columns})
+        if added:
+            spark.sql(f"ALTER TABLE `{database}`.`{name}` ADD COLUMNS ({added})")
+        spark.catalog.refreshTable(f"`{database}`.`{name}`")
+
+
+def _columns_ddl(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{plan_calls.quoted(name)} {kind}" for name, kind in kinds.items())
+
+
+def _refuse_other_columns(target: Table, found: CatalogTable, now: Mapping[str, str]) -> None:
     changed = [
         f"{name} was {kind}, is {now.get(name, 'gone')}"
         for name, kind in found.columns.items()

@@ -3,7 +3,8 @@
 Rules
 - No region waits for it, and none fails with it. What it did, and why it could not, is told as a note.
 - It looks at the numbers of batches that the driver knows anyway. A target is looked at when a region has as many new
-  batches as the setting says, and once when there may be as many at the start.
+  batches as the setting says, and once when there may be as many at the start. One whose region had checkpoints before
+  is looked at from the start on, until nothing of those is left to do.
 - Its jobs have a pool of their own. When the stream ends they are cancelled: what they wrote counts for nothing.
 - After a failure the region is left alone for a while.
 """
@@ -15,7 +16,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -41,11 +42,18 @@ class CompactRegion(Protocol):
 
 
 class BackgroundCompactor:
-    """`batch_of` tells the last batch of a region that this driver knows of, -1 for none."""
+    """`batch_of` tells the last batch of a region that this driver knows of, -1 for none; those with `older`
+    checkpoints had some before."""
 
     def __init__(
-        self, spark: SparkSession, regions: Mapping[str, CompactRegion], every: int, batch_of: Callable[[str], int]
+        self,
+        spark: SparkSession,
+        regions: Mapping[str, CompactRegion],
+        every: int,
+        batch_of: Callable[[str], int],
+        older: Iterable[str] = (),
     ) -> None:
+        self._older = set(older)
         self._spark, self._regions, self._every, self._batch_of = spark, dict(regions), every, batch_of
         self._group = f"compaction {uuid.uuid4().hex}"
         self._through = dict.fromkeys(regions, -1)
@@ -84,7 +92,8 @@ class BackgroundCompactor:
 
     def _is_due(self, name: str) -> bool:
         is_rested = time.monotonic() >= self._rests_until[name]
-        return is_rested and self._batch_of(name) - self._through[name] >= self._every
+        is_new = self._batch_of(name) - self._through[name] >= self._every
+        return is_rested and (is_new or name in self._older)
 
     def _compact(self, name: str) -> None:
         if self._is_closed.is_set():
@@ -103,4 +112,5 @@ class BackgroundCompactor:
         if report.told:
             self._notes.put(f"{name}: {report.told}")
         else:
+            self._older.discard(name)
             self._rests_until[name] = time.monotonic() + NOTHING_SECONDS

@@ -34,6 +34,11 @@ FILES, KAFKA, PARQUET = "FileSource", "kafka", "parquet"
 # The result of another region (java/StreamSegments).
 SEGMENTS = "StreamSegments"
 NOTHING = "-"
+HIDDEN = "_metadata"
+FILE = f"{HIDDEN}.file_path"
+# In a condition: the batch of a row of a result, as text; and what that is for a row of a file (java/ResultLog).
+BATCH = "{{batch}}"
+BATCH_OF_FILE = f"substring_index(substring_index(substring_index({FILE}, '/', -2), '/', 1), '-', 1)"
 READ_ONCE = {"__globPaths__": "false"}
 
 
@@ -180,6 +185,11 @@ def _result_batches(stores: Stores, leaf: StreamLeaf, start: str, end: str) -> R
     return RecordedInput(leaf, files=tuple(files)) if are_files else RecordedInput(leaf, batches=(first, last))
 
 
+def batch_of_file(file: str) -> int:
+    """The batch of a file of a result: its directory is `BATCH-EPOCH-UUID`."""
+    return int(file.rsplit("/", 2)[1].partition("-")[0])
+
+
 def _entry_number(text: str) -> int:
     return -1 if text == NOTHING else int(json.loads(text)["entry"])
 
@@ -200,9 +210,9 @@ def _ranges(start: str, end: str) -> Iterator[TopicRange]:
 def source_rows(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:
     """The recorded rows of one stream for which a condition holds, as its reader gives them. Nothing is read yet."""
     if given.batches is not None:
-        return stream_calls.result_rows(session, result_of(given.leaf), given.leaf.schema, *given.batches)
+        return stream_calls.result_rows(session, result_of(given.leaf), given.leaf.schema, *given.batches, condition)
     rows = _topic_rows(session, given) if given.leaf.name == KAFKA else _file_rows(session, given)
-    return rows.where(condition) if condition else rows
+    return rows.where(condition.replace(BATCH, BATCH_OF_FILE)) if condition else rows
 
 
 def rows_of(session: SparkSession, given: RecordedInput, condition: str = "") -> DataFrame:

@@ -82,6 +82,11 @@ class GivenQuery:
     def trigger(self) -> str:
         return AVAILABLE_NOW if self.available_now or self.ends_itself else AS_GIVEN
 
+    @property
+    def checkpoints_before(self) -> int:
+        """Its sink is the script's."""
+        return 0
+
     def last(self, stores: Stores) -> int:
         return last_commit(stores(self.checkpoint))
 

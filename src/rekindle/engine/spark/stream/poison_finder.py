@@ -3,7 +3,8 @@
 - A try is the region's plan over some of the recorded rows, into nowhere. Which rows come next is decided by
   `streams/poison_search`.
 - Records of Kafka and rows of Parquet have numbers. Of other files the file is found first, then the record by a hash
-  of its content; rows that are equal fail alike, and are named together.
+  of its content; rows that are equal fail alike, and are named together. So are batches of results that are in memory
+  or in a topic. A record of a result is named by its batch and content, however it was found.
 - If every record of a batch fails, it is the code that is wrong: none is named, so that nobody leaves them all out.
 - What is no failure of the data (an executor lost, a job cancelled) ends the search, and so does a failure that is not
   the one of the batch: a try may compute what the query leaves out. Nothing is named by either.
@@ -19,12 +20,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+import msgspec
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from rekindle.engine.spark.failures import cause_of, text_of
-from rekindle.engine.spark.stream.batch_replay import RecordedInput, TopicRange, replayed, rows_of, source_rows
-from rekindle.engine.spark.stream.record_conditions import FILE, ROW, both, content, digest, is_none_of, is_record, text
+from rekindle.engine.spark.stream.batch_replay import (
+    FILE,
+    RecordedInput,
+    TopicRange,
+    batch_of_file,
+    replayed,
+    result_of,
+    rows_of,
+    source_rows,
+)
+from rekindle.engine.spark.stream.record_conditions import ROW, both, content, digest, is_none_of, is_record, text
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.streams.poison_search import PoisonSearch, RecordRange, UnitRange, unit_ranges
 from rekindle.streams.source_records import QuarantinedRecord, SourceRecord, copies
@@ -45,13 +56,20 @@ class SearchEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchUnit:
-    """A file or a partition of a topic in a batch, with its number of records; a file whose rows have no numbers counts
-    as one. `place` is the file as Spark tells it in rows."""
+    """A file, a partition of a topic, or a batch of a result in a batch, with its number of records; one whose records
+    have no numbers counts as one. `place` is the file as Spark tells it in rows."""
 
     source: int
     given: RecordedInput
     size: int
     place: str = ""
+
+    @property
+    def told(self) -> str:
+        """It, where its records have no numbers."""
+        if self.given.batches is not None:
+            return f"batch {self.given.batches[1]} of the result of {result_of(self.given.leaf).region}"
+        return self.given.files[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +128,10 @@ class PoisonFinder:
         for source, given in enumerate(self._inputs):
             leaf = given.leaf
             if given.batches is not None:
-                raise SearchEnded(f"it reads a memory result, {leaf.stream}, whose records have no numbers")
-            if leaf.has_row_numbers and given.files:
+                after, last = given.batches
+                for batch in range(after, last):
+                    yield BatchUnit(source, RecordedInput(leaf, batches=(batch, batch + 1)), 1)
+            elif leaf.has_row_numbers and given.files:
                 counted = self._looked(source_rows(self._session, given).groupBy(F.expr(FILE).alias("f")).count())
                 paths = {_plain(one): one for one in given.files}
                 for place, size in counted:
@@ -142,17 +162,28 @@ class PoisonFinder:
                 partition=part.partition,
                 number=part.low + at.low,
             )
-        if unit.given.leaf.has_row_numbers:
+        if unit.place and unit.given.leaf.is_result:
+            return self._of_result(unit, at.low)
+        if unit.place:
             return SourceRecord(source=unit.source, stream=unit.given.leaf.named, place=unit.place, number=at.low)
         return self._by_content(at.unit, unit)
 
-    def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
+    def _of_result(self, unit: BatchUnit, row: int) -> SourceRecord:
+        """A row of a file of a result, and those of its batch that are equal to it."""
         leaf, (file,) = unit.given.leaf, unit.given.files
+        read = source_rows(self._session, unit.given, f"{ROW} = {row}")
+        (found,) = self._looked(read.select(F.expr(digest(leaf)).alias("d")), file)
+        record = _record_of_result(unit, batch_of_file(file), found.d)
+        equal = source_rows(self._session, self._inputs[unit.source], is_record(leaf, record))
+        return msgspec.structs.replace(record, copies=len(self._looked(equal.select(F.lit(1)), file)))
+
+    def _by_content(self, number: int, unit: BatchUnit) -> SourceRecord:
+        leaf, told = unit.given.leaf, unit.told
         read = source_rows(self._session, unit.given, self._rest(unit.source))
-        seen = F.expr(digest(leaf)).alias("d"), F.expr(FILE).alias("f")
-        rows = self._looked(read.select(*seen).limit(ROWS_MAX + 1), file)
+        seen = F.expr(digest(leaf)).alias("d"), F.expr("NULL" if unit.given.batches else FILE).alias("f")
+        rows = self._looked(read.select(*seen).limit(ROWS_MAX + 1), told)
         if len(rows) > ROWS_MAX:
-            raise SearchEnded(f"{file} has more than {ROWS_MAX:,} records, which have no numbers")
+            raise SearchEnded(f"{told} has more than {ROWS_MAX:,} records, which have no numbers")
         self._rows.setdefault(number, len(rows))
         counts = Counter(row.d for row in rows)
         order = sorted(counts)
@@ -161,19 +192,25 @@ class PoisonFinder:
             condition = f"{digest(leaf)} BETWEEN '{order[asked.low]}' AND '{order[asked.high - 1]}'"
             search = search.answered(self._fails(self._only(unit), {unit.source: condition}))
         if search.named is None:
-            raise SearchEnded(f"{file} fails, and {ALONE}")
+            raise SearchEnded(f"{told} fails, and {ALONE}")
         named = order[search.named]
         if not self._fails(self._only(unit), {unit.source: f"{digest(leaf)} = '{named}'"}):
-            raise SearchEnded(f"{file} fails, and {ALONE}")
+            raise SearchEnded(f"{told} fails, and {ALONE}")
+        if unit.given.batches is not None:
+            return _record_of_result(unit, unit.given.batches[1], named, counts[named])
         return SourceRecord(source=unit.source, stream=leaf.named, place=rows[0].f, digest=named, copies=counts[named])
 
     def _tried(self, units: Sequence[BatchUnit], ranges: Sequence[UnitRange]) -> bool:
         """Whether these ranges fail."""
         files: dict[int, list[str]] = {}
         topics: dict[int, list[TopicRange]] = {}
+        batches: dict[int, tuple[int, int]] = {}
         within: dict[int, str] = {}
         for one in ranges:
             unit = units[one.unit]
+            if unit.given.batches is not None:
+                first = batches.get(unit.source, unit.given.batches)[0]
+                batches[unit.source] = first, unit.given.batches[1]
             files.setdefault(unit.source, []).extend(unit.given.files)
             for part in unit.given.ranges:
                 narrow = replace(part, low=part.low + one.low, high=part.low + one.high)
@@ -182,7 +219,7 @@ class PoisonFinder:
                 outside = f"{FILE} = {text(unit.place)} AND ({ROW} < {one.low} OR {ROW} >= {one.high})"
                 within[unit.source] = both(within.get(unit.source, ""), f"NOT ({outside})")
         given = [
-            RecordedInput(one.leaf, tuple(files.get(source, ())), tuple(topics.get(source, ())))
+            RecordedInput(one.leaf, tuple(files.get(source, ())), tuple(topics.get(source, ())), batches.get(source))
             for source, one in enumerate(self._inputs)
         ]
         return self._fails(given, within)
@@ -234,6 +271,12 @@ class PoisonFinder:
     def _rest(self, source: int) -> str:
         leaf = self._inputs[source].leaf
         return is_none_of(leaf, [one for one in self._without if one.is_of(source, leaf.named)])
+
+
+def _record_of_result(unit: BatchUnit, batch: int, named: str, equal: int = 1) -> SourceRecord:
+    leaf = unit.given.leaf
+    place = result_of(leaf).region
+    return SourceRecord(source=unit.source, stream=leaf.named, place=place, number=batch, digest=named, copies=equal)
 
 
 def is_alike(expected: Cause, found: Cause) -> bool:

@@ -2,6 +2,7 @@
 
 A record of Kafka is told by topic, partition and offset, a row of Parquet by its file and number. Rows of other files
 have no number that Spark tells: they are told by their file and a hash of their content, so that equal rows are one.
+Rows of a result are told by their batch and such a hash: where they are changes when a batch is made again.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import json
 from collections.abc import Iterable
 
 from rekindle.engine.spark.jvm.plan_calls import quoted
-from rekindle.engine.spark.stream.batch_replay import StreamLeaf
+from rekindle.engine.spark.stream.batch_replay import BATCH, FILE, HIDDEN, StreamLeaf
 from rekindle.errors import Refused
 from rekindle.streams.source_records import SourceRecord
 
-HIDDEN = "_metadata"
 # Nothing that differs may look equal: times to the microsecond, and nulls.
 AS_JSON = (
     ("timeZone", "UTC"),
@@ -22,7 +22,7 @@ AS_JSON = (
     ("timestampFormat", "yyyy-MM-dd HH:mm:ss.SSSSSSxxx"),
     ("timestampNTZFormat", "yyyy-MM-dd HH:mm:ss.SSSSSS"),
 )
-FILE, ROW = f"{HIDDEN}.file_path", f"{HIDDEN}.row_index"
+ROW = f"{HIDDEN}.row_index"
 
 
 def text(value: str) -> str:
@@ -48,6 +48,8 @@ def is_record(leaf: StreamLeaf, record: SourceRecord) -> str:
     """Holds for this record alone, and those equal to it where there are no numbers."""
     if record.partition >= 0:
         return f"topic = {text(record.place)} AND partition = {record.partition} AND offset = {record.number}"
+    if record.is_of_result:
+        return f"{BATCH} = '{record.number}' AND {digest(leaf)} = '{record.digest}'"
     file = f"{FILE} = {text(record.place)}"
     return f"{file} AND {digest(leaf)} = '{record.digest}'" if record.digest else f"{file} AND {ROW} = {record.number}"
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.adapter import PrepareRequest
@@ -28,14 +29,15 @@ from rekindle.errors import GraphRefused
 from rekindle.master.facts.run_spec import Fingerprint
 from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.identity.fingerprint import hashed, parts
-from rekindle.streams.region_changes import TARGET_PART
+from rekindle.streams.region_changes import SETTINGS_PART, TARGET_PART
+from rekindle.streams.stream_spec import RegionSpec
 
 HINT = "correct it and run again; nothing was started"
 # Leaves of a plan that are streams, and those that give the same rows to everybody who reads them from the beginning.
 STREAM_LEAVES = ("StreamingRelation", "StreamingRelationV2")
 SAME_AGAIN = ("FileSource", SEGMENTS, "kafka")
 WATERMARK = "EventTimeWatermark"
-BATCH_SINK = "a sink of a batch beside streams needs a pipeline of its own"
+BATCH_SINK = "return rows of that stream, or read another source"
 # The frame of a step over the batch inputs that are pinned.
 ReadInputs = Callable[[str, DataFrame], DataFrame]
 
@@ -102,6 +104,19 @@ class RegionFrames:
         found = {one.name: self._fingerprint(one, wanted) for one in self.steps}
         return found if code is None else {**found, TARGET_PART: parts(code)}
 
+    def spec_now(self, judged: RegionSpec, wanted: PrepareRequest, code: Callable[..., Any] | None) -> RegionSpec:
+        """The region as these frames are, with the settings that it was judged with."""
+        return msgspec.structs.replace(
+            judged,
+            sources=self.streams,
+            columns=self.columns(),
+            leaves=self.leaves(),
+            names=self.names(),
+            operators=self.operators(),
+            stateful=self.stateful(),
+            fingerprints={**self.fingerprints(wanted, code), SETTINGS_PART: judged.fingerprints[SETTINGS_PART]},
+        )
+
     def _fingerprint(self, one: Declared, wanted: PrepareRequest) -> Fingerprint:
         if isinstance(one.function, ResultReader):
             return {"columns": hashed(one.function.schema.json())}
@@ -152,9 +167,7 @@ def build(session: SparkSession, wanted: PrepareRequest, sink: Declared, read: R
             frames[one.name] = shard_of(session, one, read(one.name, made))
     _refuse_shard(RegionFrames(sink, steps, frames))
     if sink.role is Role.SINK and not frames[sink.name].isStreaming:
-        raise GraphRefused(
-            f"{sink.place}: {sink.name} reads no stream, and other sinks of this pipeline do", BATCH_SINK
-        )
+        raise GraphRefused(f"{sink.place}: {sink.name} reads a stream and returns none of its rows", BATCH_SINK)
     return RegionFrames(sink, steps, frames)
 
 

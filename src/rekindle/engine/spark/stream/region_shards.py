@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.engine.spark.stream.batch_replay import KAFKA, StreamLeaf, leaves_of
-from rekindle.engine.spark.stream.record_conditions import HIDDEN
+from rekindle.engine.spark.stream.batch_replay import HIDDEN, KAFKA, StreamLeaf, leaves_of
 from rekindle.errors import GraphRefused
 from rekindle.pipeline.declared import Binding, Declared, Shard
 from rekindle.remedies import StartRemedy

@@ -28,12 +28,13 @@ from rekindle.errors import GraphRefused
 from rekindle.pipeline.check import MEMORY
 from rekindle.pipeline.declared import Binding, Declared, Role
 from rekindle.publish.stream_entries import generation_of
-from rekindle.remedies import TextRemedy, new_run
+from rekindle.remedies import StartRemedy, TextRemedy, new_run
 from rekindle.results.checkpoint_log import OFFSETS, SOURCES, checkpoint_folder, last_commit, last_planned
+from rekindle.streams.region_changes import ChangeVerdict, restart_change
 from rekindle.streams.shard_splits import ShardSplit
 from rekindle.streams.source_starts import SourcePosition
 from rekindle.streams.stream_commands import FindPoison
-from rekindle.streams.stream_spec import AVAILABLE_NOW, TOLD_RESULTS
+from rekindle.streams.stream_spec import AVAILABLE_NOW, TOLD_RESULTS, RegionSpec
 
 # The line of an entry of Spark's offset log that has settings, counted from 1.
 CONF_LINE = 2
@@ -49,6 +50,7 @@ class RegionSink:
     its name, `stamp` what was drawn for it, and `replaced` how many checkpoints the region had before this one; `takes`
     if the user gives it the target of another stream; `positions` is where its checkpoint begins to read, if the user
     said so, and `split` if it goes on from another region as one of more shards.
+    `judged` is what it was found to be when the stream was prepared; None before that.
     `result` is the kind of its result where other regions read it, which has at most `memory_bytes` in memory."""
 
     sink: Declared
@@ -63,6 +65,7 @@ class RegionSink:
     result: str = ""
     memory_bytes: int = 0
     split: ShardSplit | None = None
+    judged: RegionSpec | None = None
 
     @property
     def name(self) -> str:
@@ -113,7 +116,7 @@ class RegionSink:
         return AVAILABLE_NOW if self.available_now else self.sink.trigger or AT_ONCE
 
     @property
-    def _generations_before(self) -> int:
+    def checkpoints_before(self) -> int:
         """Of its own checkpoints, and of that which it went on from."""
         return max(self.replaced, 0 if self.split is None else self.split.generation + 1)
 
@@ -126,7 +129,7 @@ class RegionSink:
             output_mode=self.output_mode,
             takes=self.takes,
             stamp=self.stamp,
-            older=tuple(generation_of(self.run, number) for number in range(self._generations_before)),
+            older=tuple(generation_of(self.run, number) for number in range(self.checkpoints_before)),
         )
 
     def check(self, spark: SparkSession, stores: Stores) -> int:
@@ -178,9 +181,29 @@ class RegionSink:
         self._begin(start.wanted.stores)
         read = partial(start.inputs.read, self.name)
         frames = build(session, replace(start.wanted, steps=self.steps), self.sink, read)
+        self._refuse_other(frames, start)
         frames = left_out(session, frames, start.without, self.positions)
         writer = self._writer(frames, owner, start.look)
         return lambda: writer.start()
+
+    def _refuse_other(self, frames: RegionFrames, start: QueryStart) -> None:
+        """Functions that were called again may make something else of what they find by now."""
+        if self.judged is None:
+            return
+        change = restart_change(self.judged, frames.spec_now(self.judged, start.wanted, self.target.code))
+        told = (
+            f"{self.name}: its functions make something else now than when the stream began: {'; '.join(change.told)}"
+        )
+        if change.is_refused:
+            raise GraphRefused(
+                f"{told}; this {change.verdict.value}",
+                (
+                    TextRemedy("let them make the same whenever they are called"),
+                    StartRemedy(to="or have it judged anew"),
+                ),
+            )
+        if change.verdict is not ChangeVerdict.SAME:
+            start.note(f"{told}; it counts from the next batch on")
 
     def _begin(self, stores: Stores) -> None:
         """Begin the checkpoint of a shard where its parent stood."""
@@ -217,4 +240,4 @@ class RegionSink:
             case word if word != AT_ONCE:
                 writer = writer.trigger(processingTime=word)
         writer = writer.option("checkpointLocation", self.checkpoint)
-        return self.target.written_by(writer, self.region, owner, look)
+        return self.target.written_by(writer, replace(self.region, columns=frames.columns()), owner, look)

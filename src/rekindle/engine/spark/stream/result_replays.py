@@ -25,7 +25,7 @@ from rekindle.engine.adapter import StreamRequest
 from rekindle.engine.spark.failures import files_in, first_line
 from rekindle.engine.spark.jvm import stream_calls
 from rekindle.engine.spark.jvm.stream_calls import ResultPlace
-from rekindle.engine.spark.publish.stream_result import client_of, result_path
+from rekindle.engine.spark.publish.stream_result import client_of, result_path, topic_of
 from rekindle.engine.spark.stream.batch_replay import RecordedInput, replayed, result_of, rows_of
 from rekindle.engine.spark.stream.poison_finder import Limited
 from rekindle.engine.spark.stream.quarantine import opened
@@ -161,6 +161,8 @@ class ResultReplays:
             for number, given in enumerate(one.inputs)
         ]
         (frame,) = replayed(session, one.frames.frame, rows)
+        if topic_of(self._regions[region].sink) is not None:
+            frame = stream_calls.as_read(session, frame)
         directory = f"{generation_folder(region, generation)}{one.batch}-0-{uuid.uuid4()}"
         with limited():
             digest, files = stream_calls.written_again(session, frame, f"{path}/{directory}")
@@ -168,7 +170,7 @@ class ResultReplays:
         why = refused_replacement(one.batch, region, self._places(region, one.batch), is_equal=is_equal)
         if why:
             raise ReplayFailed(why)
-        entry = BatchEntry(directory, dict(files), gone.entry.offsets, digest)
+        entry = BatchEntry(directory=directory, files=dict(files), offsets=gone.entry.offsets, rows=digest)
         return self._is_put(store, region, one.batch, gone.number + 1, entry) and not is_equal
 
     def _is_put(self, store: PointerStore, region: str, batch: int, number: int, entry: BatchEntry) -> bool:

@@ -22,8 +22,7 @@ from pyspark.sql import SparkSession
 
 from rekindle.engine.spark.failures import first_line
 from rekindle.engine.spark.jvm import stream_calls
-from rekindle.engine.spark.stream.batch_replay import KAFKA, StreamLeaf, leaves_of
-from rekindle.engine.spark.stream.record_conditions import HIDDEN
+from rekindle.engine.spark.stream.batch_replay import HIDDEN, KAFKA, StreamLeaf, leaves_of
 from rekindle.engine.spark.stream.region_frames import RegionFrames
 from rekindle.errors import Refused
 from rekindle.remedies import Remedy, StartRemedy, TextRemedy, new_run

@@ -80,12 +80,13 @@ _LOOK = msgspec.json.Decoder(list[RegionHealth])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStart:
     """What a query is started with: `settings` of its session, `look`, which raises if another driver has the region,
-    the batch `inputs` that are pinned, and records `without` which it goes on."""
+    `note`, which tells people something, the batch `inputs` that are pinned, and records `without` which it goes on."""
 
     spark: SparkSession
     wanted: PrepareRequest
     settings: Mapping[str, str]
     look: Callable[[], None]
+    note: Callable[[str], None]
     inputs: PinnedReader
     without: Sequence[QuarantinedRecord] = ()
 
@@ -96,6 +97,11 @@ class RegionStarter(Protocol):
     @property
     def trigger(self) -> str:
         """In words."""
+        ...
+
+    @property
+    def checkpoints_before(self) -> int:
+        """How many checkpoints came before the one that it has, whose batches are in its target."""
         ...
 
     def last(self, stores: Stores) -> int:
@@ -167,6 +173,7 @@ class SparkStreamEngine:
         self._root = request.wanted.root
         self._inputs = PinnedReader(request.pins, request.wanted.stores(self._root))
         self._reports: queue.SimpleQueue[StreamStimulus] = queue.SimpleQueue()
+        self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._queries: dict[str, RunningQuery] = {}
         self._loader = driver_calls.class_loader(spark)
         self._lock = threading.Lock()
@@ -181,6 +188,7 @@ class SparkStreamEngine:
             {name: partial(one.compact, stores=request.wanted.stores) for name, one in starters.items()},
             request.compact_batches,
             self._last_batch,
+            [name for name, one in starters.items() if one.checkpoints_before],
         )
 
     @property
@@ -224,7 +232,10 @@ class SparkStreamEngine:
         return {name: one.health for name, one in self._queries.items() if one.health is not None}
 
     def notes(self) -> Sequence[str]:
-        return self._compactor.notes()
+        found = []
+        while not self._notes.empty():
+            found.append(self._notes.get())
+        return [*found, *self._compactor.notes()]
 
     def freeze(self, region: str, number: int, generation: int) -> FrozenRegion:
         self._fence(region, number)
@@ -358,6 +369,7 @@ class SparkStreamEngine:
                 wanted=wanted,
                 settings=self._settings(running),
                 look=partial(self._look_at_fence, running),
+                note=self._notes.put,
                 inputs=self._inputs,
                 without=[one for one in without if one.batch < 0 or one.batch > running.batch],
             )

@@ -8,20 +8,23 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from rekindle.engine.adapter import PreparedStream, Stores, StreamRequest
-from rekindle.engine.spark.publish.stream_result import result_path
+from rekindle.engine.adapter import PreparedStream, PrepareRequest, Stores, StreamRequest
+from rekindle.engine.spark.plan.describe import describe, or_refused
+from rekindle.engine.spark.publish.stream_result import result_path, topic_of
 from rekindle.engine.spark.session import attach, clone
 from rekindle.engine.spark.stream.batch_replay import leaves_of
 from rekindle.engine.spark.stream.input_looks import InputLooks
 from rekindle.engine.spark.stream.region_cuts import CutStream, find_cuts, of_region, unreplayable
-from rekindle.engine.spark.stream.region_frames import RegionFrames, build, settings_of
+from rekindle.engine.spark.stream.region_frames import HINT, RegionFrames, build, members, settings_of
 from rekindle.engine.spark.stream.region_sinks import RegionSink
 from rekindle.engine.spark.stream.result_replays import ResultReplays
 from rekindle.engine.spark.stream.source_begins import begins_told, positions_of
 from rekindle.engine.spark.stream.state_fence import refuse_unfenced_state
 from rekindle.engine.spark.stream.stream_engine import SETTINGS, SparkStreamEngine
 from rekindle.engine.spark.stream.stream_notes import fifo_notes
+from rekindle.errors import RekindleError
 from rekindle.pipeline.check import MEMORY
+from rekindle.pipeline.declared import Role
 from rekindle.publish.overlap import OwnedPath, refuse_overlaps
 from rekindle.publish.stream_entries import batches_after, entries_of
 from rekindle.streams.stream_spec import RegionSpec, StreamSpec
@@ -87,7 +90,8 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
             notes += _state_notes(session, sink.name, sink.pinned(wanted.stores, batches[sink.name]))
             notes += inputs.notes(regions[-1])
     refuse_unfenced_state(spark, regions)
-    sinks = {name: replace(one, positions=positions.get(name, ())) for name, one in sinks.items()}
+    judged = {one.name: one for one in regions}
+    sinks = {name: replace(one, positions=positions.get(name, ()), judged=judged[name]) for name, one in sinks.items()}
     pins = {name: one.pin for name, one in inputs.looks.items()}
     asked = replace(request, pins=pins, positions=positions)
     replays = partial(ResultReplays, spark, asked, sinks) if cuts.sources else None
@@ -107,14 +111,39 @@ def prepare_stream(spark: SparkSession, request: StreamRequest) -> PreparedStrea
     )
 
 
+def streaming_sinks(spark: SparkSession, wanted: PrepareRequest) -> frozenset[str]:
+    """The sinks, by their names in the code, that read a source which is a stream. A source that cannot be built is an
+    error where a sink reads no stream: what it publishes may be what that source reads."""
+    attach(spark)
+    session = clone(spark, SETTINGS)
+    is_stream: dict[str, bool] = {}
+    failed: dict[str, RekindleError] = {}
+    for one in wanted.steps:
+        if one.role is Role.SOURCE:
+            try:
+                with or_refused(one.name, one.function, HINT):
+                    made = describe(one, session, {}, wanted.parameters, wanted.constants, is_stream=True)
+                    is_stream[one.name] = made.isStreaming
+            except RekindleError as error:
+                failed[one.name] = error
+    found = set()
+    for sink in wanted.steps:
+        if sink.role is Role.SINK:
+            sources = [one.name for one in members(wanted.steps, sink) if one.role is Role.SOURCE]
+            if any(is_stream.get(name) for name in sources):
+                found.add(sink.shard_of or sink.name)
+            elif faults := [failed[name] for name in sources if name in failed]:
+                raise faults[0]
+    return frozenset(found)
+
+
 def _result_bytes(stores: Stores, results: Sequence[RegionSink]) -> Iterator[tuple[str, int]]:
     """The bytes of a batch of each result that has some: the mean of the newest ones with rows."""
     for one in results:
         path = result_path(one.root, one.name)
         newest = batches_after(stores(path), one.name, one.generation, -1)[-LATELY:]
         found = [entry for entry in entries_of(stores(path), one.name, one.generation, newest) if entry is not None]
-        sizes = [sum(entry.files.values()) for entry in found if entry.files]
-        if sizes:
+        if sizes := [entry.bytes for entry in found if entry.bytes]:
             yield one.name, sum(sizes) // len(sizes)
 
 
@@ -136,6 +165,7 @@ def _region(
     spark: SparkSession, request: StreamRequest, sink: RegionSink, frames: RegionFrames, cuts: CutStream
 ) -> RegionSpec:
     given = sink.delivery(frames)
+    topic = topic_of(sink.sink) if sink.result else None
     return RegionSpec(
         name=sink.name,
         steps=tuple(one.name for one in frames.steps),
@@ -153,6 +183,7 @@ def _region(
         names=frames.names(),
         columns=frames.columns(),
         result=sink.result,
+        topic="" if topic is None else topic.topic,
         doubts=frames.doubts(sink.name) if sink.result else (),
         unreplayable=unreplayable(frames) if sink.result else "",
         quarantine=sink.sink.quarantine,
