@@ -140,3 +140,17 @@ class RunningStream:
             raise self._failed
         assert self.summary is not None, self.lines
         return self.summary
+
+
+def run_all(spark: SparkSession, pipeline: rk.Pipeline, place: NumbersFolder, **given: Any) -> StreamSummary:
+    """All that there is to read."""
+    with RunningStream(spark, pipeline, place, available_now=True, **given) as stream:
+        return stream.ended()
+
+
+def uncommit(place: NumbersFolder, region: str) -> None:
+    """As if the driver had died after the table had the last batch, and before the checkpoint knew."""
+    (folder,) = place.state.glob(f"live/_streams/*/checkpoints/{region}/commits")
+    last = max(int(one.name) for one in folder.iterdir() if one.name.isdigit())
+    (folder / str(last)).unlink()
+    (folder / f".{last}.crc").unlink(missing_ok=True)

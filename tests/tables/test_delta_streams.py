@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
-from engine.number_streams import NumbersFolder, RunningStream, numbers
+from engine.number_streams import NumbersFolder, RunningStream, numbers, run_all, uncommit
 from rekindle.engine.spark.publish.sinks import publish
-from rekindle.engine.spark.publish.stream_delta import NOTED
+from rekindle.engine.spark.publish.stream_log_table import NOTED
 from rekindle.errors import GraphRefused, Refused
 from rekindle.master.facts.events import Fence
 from rekindle.master.facts.stimuli import SinkFailed
@@ -68,19 +68,6 @@ def pipeline_of(place: NumbersFolder, table: str = "", **given: Any) -> rk.Pipel
         return orders.dropDuplicates(["id"]).select(F.udf(looked_at, "long")("id").alias("id"))
 
     return pipeline
-
-
-def run_all(spark: SparkSession, pipeline: rk.Pipeline, place: NumbersFolder, **given: Any) -> rk.StreamSummary:
-    with RunningStream(spark, pipeline, place, available_now=True, **given) as stream:
-        return stream.ended()
-
-
-def uncommit(place: NumbersFolder, region: str) -> None:
-    """As if the driver had died after the table had the last batch, and before the checkpoint knew."""
-    (folder,) = place.state.glob(f"live/_streams/*/checkpoints/{region}/commits")
-    last = max(int(one.name) for one in folder.iterdir() if one.name.isdigit())
-    (folder / str(last)).unlink()
-    (folder / f".{last}.crc").unlink(missing_ok=True)
 
 
 def test_each_batch_is_one_commit_and_two_nights_read_each_file_once(

@@ -15,7 +15,7 @@ from cli.pages import run_python
 @pytest.fixture
 def shop(tables: SparkSession) -> Iterator[SparkSession]:
     yield tables
-    for table in ("orders", "gold"):
+    for table in ("orders", "gold", "customers"):
         tables.sql(f"DROP TABLE IF EXISTS lake.shop.{table} PURGE")
 
 
@@ -32,3 +32,4 @@ def test_the_page_about_iceberg_works_as_written(
     assert all(row["summary"]["rekindle.publication"] for row in snapshots)
     properties = {row["key"] for row in shop.sql("SHOW TBLPROPERTIES lake.shop.gold").collect()}
     assert "schema.name-mapping.default" in properties and "rekindle.fences.door" in properties
+    assert sorted(row["customer"] for row in names["arrived"].collect()) == list(range(9))

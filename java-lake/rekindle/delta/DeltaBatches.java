@@ -40,7 +40,7 @@ public final class DeltaBatches implements StreamSinkProvider {
   }
 
   /** The last batch of which a table has the transaction, -1 for none. */
-  public static long last(SparkSession session, String path, String transaction) {
+  private static long last(SparkSession session, String path, String transaction) {
     Snapshot snapshot = DeltaLog.forTableWithSnapshot(session, new Path(path))._2();
     long last = -1;
     for (SetTransaction one : CollectionConverters.asJava(snapshot.setTransactions())) {

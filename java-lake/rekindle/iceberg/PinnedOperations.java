@@ -3,22 +3,18 @@ package rekindle.iceberg;
 
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.encryption.EncryptionManager;
 import org.apache.iceberg.exceptions.CleanableFailure;
 import org.apache.iceberg.exceptions.CommitFailedException;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 
 /**
  * The operations of a table that commit on top of the metadata that was looked at, and of no other. Iceberg's own look again by themselves, and apply a change to
  * whatever came meanwhile: a fence that was compared with the old metadata would be compared with nothing. Here such a commit fails, and is not tried again.
  */
-final class PinnedOperations implements TableOperations {
-  private final TableOperations operations;
+final class PinnedOperations extends ForwardedOperations {
   private final TableMetadata base;
 
   PinnedOperations(TableOperations operations, TableMetadata base) {
-    this.operations = operations;
+    super(operations);
     this.base = base;
   }
 
@@ -48,40 +44,5 @@ final class PinnedOperations implements TableOperations {
     } catch (CommitFailedException e) {
       throw new Moved(e);
     }
-  }
-
-  @Override
-  public FileIO io() {
-    return operations.io();
-  }
-
-  @Override
-  public EncryptionManager encryption() {
-    return operations.encryption();
-  }
-
-  @Override
-  public String metadataFileLocation(String name) {
-    return operations.metadataFileLocation(name);
-  }
-
-  @Override
-  public LocationProvider locationProvider() {
-    return operations.locationProvider();
-  }
-
-  @Override
-  public TableOperations temp(TableMetadata uncommitted) {
-    return operations.temp(uncommitted);
-  }
-
-  @Override
-  public long newSnapshotId() {
-    return operations.newSnapshotId();
-  }
-
-  @Override
-  public boolean requireStrictCleanup() {
-    return operations.requireStrictCleanup();
   }
 }

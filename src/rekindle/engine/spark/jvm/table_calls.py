@@ -95,11 +95,6 @@ def delta_write(frame: DataFrame, path: str, version: int) -> list[str] | None:
     return lines_of(told) if told is not None else None
 
 
-def delta_batch(spark: SparkSession, path: str, transaction: str) -> int:
-    """The last batch of a stream that a table has, -1 for none (java-lake/DeltaBatches)."""
-    return int(Package(spark, "rekindle.delta").DeltaBatches.last(session_of(spark), path, transaction))
-
-
 def delta_read(frame: DataFrame) -> list[TableVersion]:
     """The tables that a frame reads at no version of the user's, as they are now."""
     lines = (line.split("\t") for line in lines_of(_sources(frame.sparkSession).newest(execution(frame))))
