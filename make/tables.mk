@@ -12,6 +12,8 @@ tables-install: ## make .venv-tables, with the PySpark that Delta and Iceberg ar
 tables: tables-install ## the tests of Delta and Iceberg tables, on the PySpark that they are published for (ARGS="-k append")
 	@$(TABLES_PY) -m pytest -q tests/tables $(ARGS)
 
+tables-catalogs: tables-install ## the tests of Iceberg tables with a Hadoop, JDBC, REST and Hive catalog (ARGS="--only rest --tests streams")
+	@$(TABLES_PY) -m verification table_catalogs $(ARGS)
 
 tables-nightly: tables-install ## the nightly ETL with Delta or Iceberg tables for targets (ARGS="--tables delta --days 3")
 	@$(TABLES_PY) -m verification nightly $(ARGS)
@@ -25,4 +27,4 @@ bench-tables: tables-install ## bytes and CPU of a publication into a table, aga
 tables-kills: tables-install ## drivers that publish into Delta tables die by kill -9, publish at once, wake up late (ARGS="--kills 10 --only append")
 	@$(TABLES_PY) -m verification table_kills $(ARGS)
 
-.PHONY: tables-install tables tables-nightly tables-nights bench-tables tables-kills
+.PHONY: tables-install tables tables-catalogs tables-nightly tables-nights bench-tables tables-kills

@@ -46,6 +46,21 @@ BROKER_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersio
 </dependencies></project>"""
 
 HADOOP = "3.4.2"
+# The newest release of which Iceberg's own server of a REST catalog is published, and what that is made of.
+REST = "1.10.0"
+REST_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>rekindle.parts</groupId><artifactId>rest</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.iceberg</groupId><artifactId>iceberg-open-api</artifactId><version>{REST}</version>
+<classifier>test-fixtures</classifier></dependency>
+<dependency><groupId>org.apache.iceberg</groupId><artifactId>iceberg-core</artifactId><version>{REST}</version></dependency>
+<dependency><groupId>org.apache.iceberg</groupId><artifactId>iceberg-core</artifactId><version>{REST}</version>
+<classifier>tests</classifier></dependency>
+<dependency><groupId>org.eclipse.jetty</groupId><artifactId>jetty-servlet</artifactId><version>11.0.26</version></dependency>
+<dependency><groupId>org.xerial</groupId><artifactId>sqlite-jdbc</artifactId><version>3.50.3.0</version></dependency>
+<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-client-runtime</artifactId><version>{HADOOP}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>2.0.17</version></dependency>
+</dependencies></project>"""
+POSTGRES_DRIVER = "42.7.8"
 HADOOP_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>rekindle.parts</groupId><artifactId>hadoop</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-minicluster</artifactId><version>{HADOOP}</version></dependency>
@@ -133,15 +148,20 @@ def iceberg_jars() -> Path:
     return _jars(iceberg_folder(), ICEBERG_JARS)
 
 
+def rest_catalog() -> Path:
+    """The folder of jars that Iceberg's own server of a REST catalog is started from."""
+    return _with_dependencies(cache() / f"iceberg-rest-{REST}", REST_POM)
+
+
+def postgres_driver() -> Path:
+    """The folder of the jar that a Spark driver needs to reach PostgreSQL."""
+    name = f"postgresql-{POSTGRES_DRIVER}"
+    return _jars(cache() / name, {f"{name}.jar": f"org.postgresql:postgresql:{POSTGRES_DRIVER}"})
+
+
 def kafka_broker() -> Path:
     """The folder of jars that a Kafka broker is started from."""
-    folder = cache() / f"kafka-broker-{KAFKA}"
-    if not folder.exists():
-        with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
-            (Path(project) / "pom.xml").write_text(BROKER_POM)
-            copy = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
-            _run([*copy, "-f", f"{project}/pom.xml"])
-    return folder
+    return _with_dependencies(cache() / f"kafka-broker-{KAFKA}", BROKER_POM)
 
 
 def hadoop_folder() -> Path:
@@ -151,10 +171,14 @@ def hadoop_folder() -> Path:
 
 def hadoop_cluster() -> Path:
     """The folder of jars that YARN and HDFS are started from, all in one process."""
-    folder = hadoop_folder()
+    return _with_dependencies(hadoop_folder(), HADOOP_POM)
+
+
+def _with_dependencies(folder: Path, pom: str) -> Path:
+    """The folder of all jars that a project needs."""
     if not folder.exists():
         with _becoming(folder) as fresh, tempfile.TemporaryDirectory() as project:
-            (Path(project) / "pom.xml").write_text(HADOOP_POM)
+            (Path(project) / "pom.xml").write_text(pom)
             copy = ["mvn", "-q", "-B", "-U", "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
             _run([*copy, "-f", f"{project}/pom.xml"])
     return folder

@@ -20,6 +20,7 @@ RekindleError                       code  next command or hint is part of every 
 ├── StoreFailed                     RK303 the storage certainly did not do what was asked
 │   └── StoreDenied                 RK304 and it will not, until somebody acts
 └── RunFailed                       RK4xx the run stopped; what was kept is named
+    ├── SparkDied                   RK401 the JVM of the driver is gone; another driver can go on
     ├── PublishedDiffers            RK410 what a sink that is or may be published was made from came back different
     └── RowsNotConserved            RK411 Spark wrote rows elsewhere than the layout says, or not all of them
 """
@@ -234,6 +235,15 @@ class RunFailed(RekindleError):
     def __init__(self, message: str, hint: Hint = "", *, is_resumable: bool = True) -> None:
         super().__init__(message, hint)
         self.is_resumable = is_resumable
+
+
+class SparkDied(RunFailed):
+    """The JVM of Spark's driver is gone. What its tasks committed is kept, also where the journal does not have it yet:
+    the next driver looks for it."""
+
+    code = "RK401"
+    advice = (StartRemedy(kind=StartKind.RESUME),)
+    told: ClassVar[str] = "the driver JVM of Spark died; committed results are kept"
 
 
 class PublishedDiffers(RunFailed):

@@ -22,11 +22,11 @@ from doubles.user import PIPELINE, Typed
 from doubles.user import user as user  # A user without Spark.
 from rekindle import errors
 from rekindle.cli.boundary import ExitCode, guarded
-from rekindle.cli.run_start import SparkDied
 from rekindle.engine.adapter import PreparedPipeline, PrepareRequest
 from rekindle.engine.spark.plan.group import GroupSpec
 from rekindle.engine.spark.plan.sources import pin
 from rekindle.engine.spark.run.engine import refuse_change
+from rekindle.errors import SparkDied
 from rekindle.journal import keys
 from rekindle.journal.history import Position, folder_of, read
 from rekindle.journal.journal import Journal

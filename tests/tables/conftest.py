@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +22,8 @@ from rekindle.engine.spark.session import attach
 from rekindle.master.facts.events import Fence
 from rekindle.publish.targets import Target
 from support.delta import delta_settings
-from support.iceberg import iceberg_jars_here, iceberg_settings
+from support.iceberg import iceberg_jars_here
+from support.lake_catalogs import HADOOP, JARS, lake_catalog
 
 APPLICATION = "tables"
 
@@ -42,25 +43,27 @@ def why_skipped() -> str:
 
 
 @pytest.fixture(scope="session")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """A session with Delta and Iceberg on its class path."""
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with Delta and Iceberg on its class path, and an Iceberg catalog of the kind that `TABLES_CATALOG`
+    names."""
     why = why_skipped()
     if why:
         pytest.skip(why)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     folder = tmp_path_factory.mktemp("spark")
-    builder = SparkSession.builder.master("local[2,1]").appName(APPLICATION)
-    for key, value in {
-        **delta_settings(*iceberg_jars_here()),
-        **iceberg_settings(folder / "lake"),
-        "spark.local.dir": str(folder),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    attach(session)
-    return session
+    with lake_catalog(os.environ.get("TABLES_CATALOG", HADOOP), folder) as lake:
+        builder = SparkSession.builder.master("local[2,1]").appName(APPLICATION)
+        for key, value in {
+            **lake,
+            **delta_settings(*iceberg_jars_here(), *filter(None, [lake.get(JARS)])),
+            "spark.local.dir": str(folder),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        attach(session)
+        yield session
 
 
 @dataclass

@@ -57,6 +57,15 @@ def test_a_resume_reads_the_snapshot_that_the_run_began_with(tables: SparkSessio
     assert len(gold(tables)) == ROWS + 1, "a new run reads the newest"
 
 
+def test_a_source_that_names_the_format_is_read_at_one_snapshot(tables: SparkSession, failed: Path) -> None:
+    """Iceberg's source sets catalogs of its own in a session that first names it, which is no change by the step."""
+    named = priced_pipeline(failed, lambda spark: spark.read.format("iceberg").load(ORDERS), rk.iceberg(GOLD))
+    run_again(named, tables, failed, new=True)
+    assert len(gold(tables)) == ROWS + 1
+    plan = " ".join(str(named.plan(tables, str(failed / "runs"), options=rk.RunOptions(new=True))).split())
+    assert f"of Iceberg table {ORDERS}" in plan
+
+
 def test_control_without_the_snapshot_nothing_that_was_kept_can_be_used(
     tables: SparkSession, failed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

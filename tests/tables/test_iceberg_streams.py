@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 import shutil
 import time
 from collections import Counter
@@ -43,19 +43,21 @@ def lake(tables: SparkSession) -> Iterator[SparkSession]:
     """A session whose catalog `lake` has an empty table."""
     tables.sql("CREATE DATABASE IF NOT EXISTS lake.live")
     tables.sql(f"CREATE TABLE {TABLE} (id BIGINT) USING iceberg")
+    at = folder(tables)
     yield tables
     tables.sql(f"DROP TABLE IF EXISTS {TABLE} PURGE")
-    shutil.rmtree(folder(tables), ignore_errors=True)
+    assert at.name == "orders"
+    shutil.rmtree(at, ignore_errors=True)
 
 
 def folder(spark: SparkSession) -> Path:
-    return Path(str(spark.conf.get("spark.sql.catalog.lake.warehouse")), "live", "orders")
+    return Path(iceberg_calls.find(spark, TABLE).told.removeprefix("file:"))
 
 
 def newest(spark: SparkSession) -> StaticTable:
-    """As PyIceberg reads it, from the newest file of metadata."""
-    found = max((folder(spark) / "metadata").glob("v*.metadata.json"), key=lambda one: int(one.name[1:].split(".")[0]))
-    return StaticTable.from_metadata(str(found))
+    """As PyIceberg reads it."""
+    metadata = json.loads(iceberg_calls.state(spark, TABLE))["version"]
+    return StaticTable.from_metadata(metadata.removeprefix("file:"))
 
 
 def ids(spark: SparkSession) -> Counter[int]:
@@ -166,11 +168,9 @@ def test_a_driver_that_was_frozen_in_a_batch_adds_nothing_when_its_successor_has
     place.feed(1)
     with RunningStream(lake, pipeline_of(place), place) as stream:
         stream.wait((place.folder / "reached").exists)
-        state = iceberg_calls.state(lake, TABLE)
-        version = re.search(r'"version":"([^"]*)"', state)
-        assert version
+        version = json.loads(iceberg_calls.state(lake, TABLE))["version"]
         number = {name: "1" for name in newest(lake).properties if name.startswith(PROPERTY_PREFIX)}
-        assert iceberg_calls.commit(lake, TABLE, version[1], removed=(), added=(), properties=number, told={})
+        assert iceberg_calls.commit(lake, TABLE, version, removed=(), added=(), properties=number, told={})
         place.bad.unlink()
         (checkpoint,) = place.state.glob(f"live/_streams/*/checkpoints/{ONCE}")
         stream.wait((checkpoint / "commits" / "1").exists)

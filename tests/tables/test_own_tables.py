@@ -3,6 +3,7 @@ since it was read is not undone."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import rekindle as rk
+from rekindle.engine.spark.jvm import iceberg_calls
 from rekindle.engine.spark.publish.table_log import TableLogPublisher
 from rekindle.master.facts.events import SinkPublished
 from rekindle.publish.targets import Target
@@ -68,7 +70,10 @@ def own(request: pytest.FixtureRequest, tables: SparkSession, tmp_path: Path) ->
     else:
         name = "lake.db.history"
         tables.sql("CREATE DATABASE IF NOT EXISTS lake.db")
+        found = iceberg_calls.find(tables, name)
         tables.sql(f"DROP TABLE IF EXISTS {name}")
+        if found.kind == "table":  # Catalogs leave files that no snapshot has.
+            shutil.rmtree(found.told.removeprefix("file:"), ignore_errors=True)
         made = Own(
             tables, tmp_path, name, lambda spark: spark.table(name), lambda **options: rk.iceberg(name, **options)
         )

@@ -7,59 +7,27 @@ import datetime
 import hashlib
 import hmac
 import http.client
-import os
 import secrets
-import shutil
-import socket
-import subprocess
-import tempfile
-from pathlib import Path
 
 from parts import azurite
-from rekindle.local_cluster.processes import Ended, Process, end
-from support.signals import when
+from support.loopback_server import LOOPBACK, START_S_MAX, LoopbackServer
 
-LOOPBACK = "127.0.0.1"
-START_S_MAX = 180.0
 CONTAINER = "lake"
 AZURE_VERSION = "2021-08-06"
 
 
-class Azurite(Ended):
+class Azurite(LoopbackServer):
     """Azure's blobs as `abfss://`, with one empty container; a context manager."""
 
     account = "rekindle"
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rekindle-azurite-"))
-        self.port = _free_port()
+        super().__init__("azurite")
         self.key = base64.b64encode(secrets.token_bytes(32)).decode()
-        self.process: Process | None = None
-        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def endpoint(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
-
-    def _spawn(self, command: list[str], given: dict[str, str] | None = None) -> None:
-        with (self.folder / "log").open("wb") as log:
-            self._child = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=os.environ | (given or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.process = Process.of(self._child.pid)
-        when(self._listens, START_S_MAX, every_s=0.1)
-
-    def _listens(self) -> bool:
-        if self._child is not None and self._child.poll() is not None:
-            raise RuntimeError(f"the server ended: {(self.folder / 'log').read_text(errors='replace')[-2000:]}")
-        with socket.socket() as client:
-            return client.connect_ex((LOOPBACK, self.port)) == 0
 
     def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> None:
         asking = http.client.HTTPConnection(LOOPBACK, self.port, timeout=START_S_MAX)
@@ -68,13 +36,6 @@ class Azurite(Ended):
         if answer.status // 100 != 2:
             raise RuntimeError(f"{method} {path}: {answer.status} {answer.read()[:500]!r}")
         asking.close()
-
-    def stop(self) -> None:
-        if self.process is not None and self._child is not None:
-            end([self.process])
-            self._child.wait()
-        self.process = self._child = None
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
         options = ["--blobHost", LOOPBACK, "--blobPort", str(self.port), "--location", str(self.folder / "data")]
@@ -99,10 +60,3 @@ class Azurite(Ended):
             "account_key": self.key,
             "endpoint": f"{self.endpoint}/{self.account}",
         }
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port

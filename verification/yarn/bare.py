@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+
+def rows_of(frame: DataFrame) -> Counter[tuple[object, ...]]:
+    return Counter(tuple(row) for row in frame.collect())
+
+
 place, factor, target = sys.argv[1:]
-settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 orders = spark.read.schema("id long, k long").parquet(f"{place}/orders")
 summed = orders.groupBy("k").agg(F.count("*").alias("n"), F.max("id").alias("newest"))
-rows = summed.withColumn("price", F.col("k") * int(factor))
-published = spark.read.parquet(target).select(rows.columns)
-differ = rows.exceptAll(published).count() + published.exceptAll(rows).count()
-print(f"DIFFER {differ} OF {rows.count()}")
+expected = summed.withColumn("price", F.col("k") * int(factor))
+made, published = rows_of(expected), rows_of(spark.read.parquet(target).select(expected.columns))
+differ = ((made - published) + (published - made)).total()
+print(f"DIFFER {differ} OF {made.total()}")
 spark.stop()

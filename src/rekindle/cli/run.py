@@ -11,10 +11,10 @@ from rekindle.cli.next_command import same
 from rekindle.cli.options import Settings, pipeline_argument, with_parameters, with_settings
 from rekindle.cli.run_options import Choices, with_choices
 from rekindle.cli.run_session import LazySession
-from rekindle.cli.run_start import SparkDied, Starting, ended, execute
+from rekindle.cli.run_start import Starting, ended, execute
 from rekindle.cli.run_watch import watch_living
 from rekindle.cli.supervise import CHILD_FLAG, DIED_CODE, NAME_OPTION, NOBODY, supervise, tell_begun
-from rekindle.errors import StillOwned
+from rekindle.errors import SparkDied, StillOwned
 from rekindle.remedies import TextRemedy
 
 

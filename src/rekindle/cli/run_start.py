@@ -18,7 +18,7 @@ from rekindle.cli.run_session import LazySession
 from rekindle.cli.text import say_line
 from rekindle.cli.typed import learn
 from rekindle.config import Config
-from rekindle.errors import Refused, RekindleError, RunFailed
+from rekindle.errors import Refused, RekindleError, RunFailed, SparkDied
 from rekindle.master.facts.events import Event, FailureHandled
 from rekindle.master.rules.holes import refuse_holes
 from rekindle.master.state.run_state import RunState
@@ -46,10 +46,6 @@ class StreamLines:
     def __call__(self, line: str) -> None:
         self.is_used = True
         tell(self._to, line)
-
-
-class SparkDied(RunFailed):
-    """The process under this one that is Spark's driver is gone. A new one can go on with the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +108,7 @@ def execute(
             )
         except RunFailed as error:
             learn(run=display.number, parameters=starting.parameters)
-            looks = list(_looks(ended)) if ended is not None else []
+            looks = list(_looks(ended)) if ended is not None and not isinstance(error, SparkDied) else []
             raise _with_trace(error, starting, looks) from error
         except KeyboardInterrupt:
             learn(run=display.number, parameters=starting.parameters)
@@ -126,8 +122,7 @@ def execute(
             if starting.session.is_alive():
                 raise
             learn(run=display.number, parameters=starting.parameters)
-            died = SparkDied("the driver JVM of Spark died; committed results are kept", GO_ON)
-            raise _with_trace(died, starting) from error
+            raise _with_trace(SparkDied(SparkDied.told), starting) from error
     if as_lines and summary.was_done:
         say_line(already_done(summary.pipeline, summary.run).json())
     for line in summary.lines(line_of):

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from rekindle.engine.spark.jvm.access import JavaObject, Package, context_of, is_class, ours, session_of
+from rekindle.engine.spark.jvm.access import CallFailed, JavaObject, Package, context_of, is_class, ours, session_of
 
 
 def has_our_classes(spark: SparkSession) -> bool:
@@ -71,6 +71,15 @@ def system_property(spark: SparkSession, name: str) -> str:
 
 def is_stopped(spark: SparkSession) -> bool:
     return bool(context_of(spark.sparkContext).isStopped())
+
+
+def answers(spark: SparkSession) -> bool:
+    """Whether there is a JVM at all, be its application stopped or not."""
+    try:
+        system_property(spark, "java.version")
+    except (CallFailed, ConnectionError):
+        return False
+    return True
 
 
 def has_gateway() -> bool:

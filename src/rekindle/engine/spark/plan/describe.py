@@ -32,6 +32,8 @@ from rekindle.pipeline.declared import Declared, Role
 from rekindle.pipeline.signature import line_of
 from rekindle.remedies import StartRemedy, TextRemedy
 
+# Iceberg's source sets these catalogs in each session that it is first used in (format("iceberg")), for itself alone.
+SET_BY_SOURCES = tuple(f"spark.sql.catalog.default_{name}" for name in ("iceberg", "cache_iceberg", "rewrite_catalog"))
 JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 EVENTS_MS_MAX = 5000
 UNKNOWN_SECONDS_MAX = 10.0
@@ -82,7 +84,8 @@ def or_refused(step: str, function: Any, hint: str) -> Iterator[None]:
 
 
 def _refuse_settings(one: Declared, before: set[str], after: set[str]) -> None:
-    changed = sorted({line.partition("=")[0] for line in before ^ after})
+    names = {line.partition("=")[0] for line in before ^ after}
+    changed = sorted(name for name in names if not name.startswith(SET_BY_SOURCES))
     if changed:
         raise GraphRefused(
             f"{one.place}: {one.name} changes the Spark setting {', '.join(changed)} while it is built; later steps do "

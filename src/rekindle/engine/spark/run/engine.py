@@ -31,8 +31,16 @@ from rekindle.engine.spark.run import digests, results
 from rekindle.engine.spark.run.attempts import Attempt, HeldPlan
 from rekindle.engine.spark.run.blocks import Blocks, InputBlocksLost
 from rekindle.engine.spark.session import attach, group_session, without_checksums
-from rekindle.errors import RunFailed
-from rekindle.master.facts.stimuli import AttemptSealed, DeletionDone, DeletionFailed, PartsLost, Stimulus
+from rekindle.errors import RunFailed, SparkDied
+from rekindle.master.facts.stimuli import (
+    AttemptEnded,
+    AttemptSealed,
+    DeletionDone,
+    DeletionFailed,
+    PartsLost,
+    SinkFailed,
+    Stimulus,
+)
 from rekindle.master.state.commands import (
     CancelAttempt,
     Command,
@@ -102,6 +110,16 @@ TRY_STORAGE = (
 )
 
 
+def _is_failure(told: Stimulus) -> bool:
+    match told:
+        case AttemptEnded(failures=failures):
+            return bool(failures)
+        case SinkFailed():
+            return True
+        case _:
+            return False
+
+
 class SparkEngine:
     """Runs the attempts of one run in one Spark application."""
 
@@ -133,6 +151,7 @@ class SparkEngine:
         self._running: dict[AttemptId, Attempt] = {}
         self._reports: queue.SimpleQueue[Stimulus] = queue.SimpleQueue()
         self._troubles: queue.SimpleQueue[RunFailed] = queue.SimpleQueue()
+        self._has_died = False
 
     @property
     def application(self) -> str:
@@ -167,6 +186,23 @@ class SparkEngine:
     def poll(self, timeout_ms: int) -> list[Stimulus]:
         """Everything reported since the last call; waits a little for the first report. Raises what could not be done:
         a later driver finds it still to do."""
+        try:
+            self._look_at_attempts()
+        except (CallFailed, ConnectionError):
+            if not self._is_dead():
+                raise
+        found = []
+        with contextlib.suppress(queue.Empty):
+            found.append(self._reports.get(timeout=min(timeout_ms, POLL_MS_MAX) / 1000))
+            while True:
+                found.append(self._reports.get_nowait())
+        if self._has_died:
+            raise SparkDied(SparkDied.told)
+        if not self._troubles.empty():
+            raise self._troubles.get()
+        return found
+
+    def _look_at_attempts(self) -> None:
         for attempt, running in list(self._running.items()):
             running.drain()
             if running.is_over():
@@ -174,18 +210,12 @@ class SparkEngine:
             elif running.is_cancelled:
                 running.cancel(self._spark)
         self._tell_lost_blocks()
-        found = []
-        with contextlib.suppress(queue.Empty):
-            found.append(self._reports.get(timeout=min(timeout_ms, POLL_MS_MAX) / 1000))
-            while True:
-                found.append(self._reports.get_nowait())
-        if not self._troubles.empty():
-            raise self._troubles.get()
-        return found
 
     def close(self) -> None:
         """Nothing this process started may go on, and nothing that was held for it is held any more. A publication is
-        waited for: one that was overtaken takes its files away at its end."""
+        waited for: one that was overtaken takes its files away at its end. Where the JVM is gone, all of it is."""
+        if self._has_died:
+            return
         if self._listener is not None:
             driver_calls.unlisten(self._spark, self._listener)
             self._listener = None
@@ -226,10 +256,19 @@ class SparkEngine:
         return read_committed(session, self._root, group, one.segments, is_by_file=is_by_file, is_source=is_source)
 
     def _tell(self, *told: Stimulus) -> None:
+        """What fails because the JVM is gone is no news of the run: an attempt that ended so may have committed more
+        than was seen, and whoever takes the run over looks for that only if the attempt is open."""
+        if any(_is_failure(one) for one in told) and self._is_dead():
+            return
         with self._telling:
             for stimulus in told:
                 self._blocks.note(stimulus)
                 self._reports.put(stimulus)
+
+    def _is_dead(self) -> bool:
+        if not driver_calls.answers(self._spark):
+            self._has_died = True
+        return self._has_died
 
     def _tell_lost_blocks(self) -> None:
         with self._telling:
@@ -411,7 +450,8 @@ class SparkEngine:
                 driver_calls.enter_thread(self._spark, self._loader)
                 action()
             except Exception as error:
-                self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", TRY_STORAGE))
+                if not self._is_dead():
+                    self._troubles.put(RunFailed(f"could not {what}: {first_line(error)}", TRY_STORAGE))
 
         thread = threading.Thread(target=act, name=what, daemon=True)
         thread.start()
