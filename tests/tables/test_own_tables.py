@@ -68,7 +68,7 @@ def own(request: pytest.FixtureRequest, tables: SparkSession, tmp_path: Path) ->
             lambda **options: rk.delta(path, **options),
         )
     else:
-        name = "lake.db.history"
+        name = "lake.db.past"  # `history` is what Iceberg calls a part of each table.
         tables.sql("CREATE DATABASE IF NOT EXISTS lake.db")
         found = iceberg_calls.find(tables, name)
         tables.sql(f"DROP TABLE IF EXISTS {name}")
