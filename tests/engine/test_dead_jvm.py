@@ -69,6 +69,24 @@ SCRIPT = f"""
         except rk.StillOwned:
             time.sleep(0.5)
 """
+STREAM = """
+    import sys
+    from pyspark.sql import SparkSession
+    import rekindle as rk
+
+    folder = sys.argv[1]
+    spark = SparkSession.builder.getOrCreate()
+    pipeline = rk.Pipeline("live")
+
+    @pipeline.source
+    def orders(spark):
+        return spark.readStream.schema("id long").json(f"{folder}/in")
+
+    @pipeline.sink(rk.files(f"{folder}/out"))
+    def out(orders): ...
+
+    pipeline.run(spark, f"{folder}/runs")
+"""
 
 
 def reused(folder: Path, how: str) -> tuple[int, str]:
@@ -118,3 +136,21 @@ def test_what_a_jvm_committed_before_it_died_is_used(tmp_path: Path) -> None:
 
 def test_control_a_failure_that_is_journaled_by_a_driver_without_a_jvm_loses_commits(tmp_path: Path) -> None:
     assert reused(tmp_path, "unprotected")[0] < UNSEEN
+
+
+def test_a_stream_whose_jvm_died_says_so_and_ends(tmp_path: Path) -> None:
+    script, source = tmp_path / "live.py", tmp_path / "in"
+    script.write_text(dedent(STREAM))
+    source.mkdir()
+    (source / "1.json").write_text('{"id":1}')
+    driver = start_driver(script, str(tmp_path), folder=tmp_path, settings=SETTINGS)
+    try:
+        when(lambda: list(tmp_path.glob("out/current/*.parquet")), sign=driver.printed)
+        java = driver.java
+        assert java is not None
+        java.send(signal.SIGKILL)
+        assert driver.wait() != 0
+    finally:
+        driver.end()
+    assert "SparkDied: the driver JVM of Spark died" in driver.text(), driver.text()[-3000:]
+    assert '"end":"failed"' not in journal(tmp_path), "no region failed"

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parts import postgres_driver, rest_catalog
+from rekindle.local_cluster.cluster import spark_home
 from support.iceberg import CATALOG, iceberg_settings
 from support.loopback_server import LOOPBACK, LoopbackServer
 
@@ -85,9 +86,14 @@ def lake_catalog(kind: str, folder: Path) -> Iterator[dict[str, str]]:
         elif kind == REST:
             settings[f"{PREFIX}.uri"] = f"http://{LOOPBACK}:{stack.enter_context(RestServer(warehouse)).port}"
         elif kind == HIVE:
+            url = f"jdbc:derby:;databaseName={folder}/hive;create=true"
+            made = ["java", f"-Djavax.jdo.option.ConnectionURL={url}", "-cp", f"{spark_home() / 'jars'}/*"]
+            subprocess.run([*made, str(Path(__file__).with_name("HiveSchema.java"))], check=True, cwd=folder)
             settings |= {
-                "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/hive;create=true",
+                "spark.hadoop.javax.jdo.option.ConnectionURL": url,
                 "spark.hadoop.datanucleus.schema.autoCreateTables": "true",
+                # The pool that Hive takes otherwise is not among Spark's jars.
+                "spark.hadoop.datanucleus.connectionPoolingType": "HikariCP",
                 "spark.hadoop.hive.metastore.schema.verification": "false",
             }
         yield settings

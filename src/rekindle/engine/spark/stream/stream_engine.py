@@ -41,7 +41,7 @@ from rekindle.engine.spark.publish.stream_target import CompactionReport
 from rekindle.engine.spark.stream.background_compactor import BackgroundCompactor
 from rekindle.engine.spark.stream.pinned_reader import PinnedReader
 from rekindle.engine.spark.stream.poison_finder import Limited, PoisonFound
-from rekindle.errors import Fenced, StoreFailed
+from rekindle.errors import Fenced, SparkDied, StoreFailed
 from rekindle.model.failures import Cause, FailureKind
 from rekindle.model.machine import Stop, WakeAt
 from rekindle.publish.target import is_certainly_put
@@ -219,7 +219,13 @@ class SparkStreamEngine:
         if not self._has_asked and (why := self._request.is_asked_to_stop()):
             self._has_asked = True
             return [StopStream(why)]
-        self._look()
+        try:
+            self._look()
+        except (CallFailed, ConnectionError):
+            if driver_calls.answers(self._spark):
+                raise
+            self._is_closed = True  # There is nothing left that could be stopped.
+            raise SparkDied(SparkDied.told) from None
         found = self._taken()
         if not found:
             try:
