@@ -474,7 +474,7 @@ def test_what_is_there_is_told_to_verify(lake: SparkSession, results: Results) -
     assert held.pointer is not None and held.pointer.fence == TODAY
     (part,) = held.pointer.parts
     assert [length for _, length in part.files()] == [length for _, length in what.files]
-    assert all(Path(held.folder, name).exists() for name, _ in part.files())
+    assert all(Path(held.folder.removeprefix("file:"), name).exists() for name, _ in part.files())
 
 
 def test_removing_orphans_takes_no_file_of_a_run_that_stopped_for_long(

@@ -14,7 +14,9 @@ def rows_of(frame: DataFrame) -> Counter[tuple[object, ...]]:
 
 
 place, factor, target = sys.argv[1:]
-settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+# A local Spark on a host of HDFS: a task that waits for a core near its block is never offered one again.
+settings["spark.locality.wait"] = "0s"
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 orders = spark.read.schema("id long, k long").parquet(f"{place}/orders")
 summed = orders.groupBy("k").agg(F.count("*").alias("n"), F.max("id").alias("newest"))
