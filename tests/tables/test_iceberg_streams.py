@@ -174,7 +174,7 @@ def test_a_driver_that_was_frozen_in_a_batch_adds_nothing_when_its_successor_has
         place.bad.unlink()
         (checkpoint,) = place.state.glob(f"live/_streams/*/checkpoints/{ONCE}")
         stream.wait((checkpoint / "commits" / "1").exists)
-        stream.stopped()
+        assert stream.stopped().regions[ONCE].restarts == 0, "\n".join(stream.lines)
     assert ids(lake) == numbers(0), "the successor's commit had no rows, and this batch none either"
     assert (batches(lake), commits(lake)) == ({ONCE: 1}, 2)
 

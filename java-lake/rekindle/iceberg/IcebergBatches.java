@@ -68,7 +68,7 @@ public final class IcebergBatches implements StreamSinkProvider {
       Map<String, String> noted = new Map.Map1<>(NOTED, property + " " + batch);
       try {
         org.apache.spark.sql.classic.Dataset.ofRows(session, AppendData.byName(relation, frame.logicalPlan(), noted));
-      } catch (RuntimeException e) {
+      } catch (Exception e) { // Scala throws what Java would have to declare.
         if (!has(operations, batch)) {
           throw e;
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from pyspark import SparkContext
@@ -74,12 +75,13 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def answers(spark: SparkSession) -> bool:
-    """Whether there is a JVM at all, be its application stopped or not."""
-    try:
-        system_property(spark, "java.version")
-    except (CallFailed, ConnectionError):
-        return False
-    return True
+    """Whether there is a JVM at all, be its application stopped or not. It is asked twice: a connection that broke is
+    not used again."""
+    for _ in range(2):
+        with contextlib.suppress(CallFailed, ConnectionError):
+            system_property(spark, "java.version")
+            return True
+    return False
 
 
 def has_gateway() -> bool:
