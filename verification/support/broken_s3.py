@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-LOOPBACK = "127.0.0.1"
+from support.loopback_server import LOOPBACK, free_port
+
 START_S_MAX = 30.0
 
 
@@ -23,7 +24,7 @@ class BrokenS3:
         self.bucket = bucket
         self.folder = Path(tempfile.mkdtemp(prefix="rekindle-broken-s3-"))
         self.access_key, self.secret_key = secrets.token_hex(10), secrets.token_hex(20)
-        self.port = _free_port()
+        self.port = free_port()
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> BrokenS3:
@@ -63,10 +64,3 @@ class BrokenS3:
                     return
             time.sleep(0.05)
         raise RuntimeError("rclone serve s3 did not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,8 +20,8 @@ from pathlib import Path
 
 from parts import s3_jars, s3_server
 from rekindle.local_cluster.processes import Ended, Process, end
+from support.loopback_server import LOOPBACK, free_port
 
-LOOPBACK = "127.0.0.1"
 REGION = "us-east-1"
 START_S_MAX = 30.0
 OPERATION = re.compile(r"\] \S+ \S+ \S+ s3_(\w+) (\S+) ")
@@ -43,7 +42,7 @@ class S3Server(Ended):
     def start(self) -> None:
         # The server takes each folder under its root as a bucket.
         (self.folder / "objects" / self.bucket).mkdir(parents=True)
-        address = f"{LOOPBACK}:{_free_port()}"
+        address = f"{LOOPBACK}:{free_port()}"
         self.endpoint = f"http://{address}"
         environment = os.environ | {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         options = ["--port", address, "--region", REGION, "--quiet", "--keep-alive", "--health", "/health"]
@@ -146,10 +145,3 @@ class S3Server(Ended):
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
         raise RuntimeError(f"the S3 server did not start:\n{(self.folder / 'log').read_text(errors='replace')}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
